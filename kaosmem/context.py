@@ -326,7 +326,7 @@ def _has_model(steps: Iterable[_Step]) -> bool:
 
 
 def _keep(held: dict[str, T], session_id: str, value: T) -> None:
-    """Keep a value of a session, and drop those that were kept longest ago."""
+    """Keep a value of a session, and drop the oldest values beyond the limit."""
     held.pop(session_id, None)
     held[session_id] = value
     while len(held) > _MAX_SESSIONS:

@@ -339,6 +339,6 @@ def _for_labels(part: Part) -> dict[str, JSONValue]:
 
 
 def _stored(part: Part) -> dict[str, JSONValue]:
-    """Return the fields as JSON values; those that are empty are left out."""
+    """Return the fields that are not empty as JSON values."""
     values = ((name, getattr(part, name)) for name in part.__slots__)
     return {name: list(value) if isinstance(value, tuple) else copy.deepcopy(value) for name, value in values if value}

@@ -6,7 +6,7 @@ A filter is a mapping. A field's name stands for a value that it must equal, or 
     {"source": {"$in": ["msa-2021.pdf", "sow-3.pdf"]}, "year": {"$gte": 2020, "$lt": 2024}}
     {"$or": [{"lang": "de"}, {"lang": {"$exists": False}}], "$not": {"draft": True}}
 
-Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A field that is missing meets $ne, `$exists: False` and nothing else.
+Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A missing field meets only $ne and `$exists: False`.
 Numbers are compared with numbers, texts with texts (ISO 8601 dates order as texts); anything else is not in order.
 A field that holds a list also meets $eq and $in by any of its members.
 """
@@ -145,7 +145,7 @@ def _kind(value: object) -> str | None:
 class Grouping:
     """Ordinals of entries, grouped by the values of some fields: a filter is asked once a group, not once an entry.
 
-    fields: those that the filters ask for.
+    fields: the fields that the filters name.
     """
 
     def __init__(self, fields: Iterable[str]) -> None:

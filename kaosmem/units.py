@@ -50,7 +50,7 @@ class Link:
 
     @property
     def is_results(self) -> bool:
-        """Return whether the entry holds tool results and nothing else."""
+        """Return whether the entry holds tool results only."""
         return bool(self.answers) and not self.calls and not self.mixed
 
     @property
@@ -87,7 +87,7 @@ class WaitingCalls:
         return waiting[earlier - 1] if earlier else None
 
     def enter(self, ordinal: int, link: Link) -> dict[str, int]:
-        """Enter the newest entry's calls, take out those that it answers and return by id where these were made."""
+        """Enter the newest entry's calls, take out the calls that it answers, and return the places of these by id."""
         for call in dict.fromkeys(link.calls):
             self._ordinals.setdefault(call, []).append(ordinal)
         answered = {}
@@ -233,7 +233,7 @@ class Units:
         self._match(unit)
 
     def remove(self, ordinals: Iterable[int]) -> None:
-        """Take entries out; those that shared a unit with them stay together."""
+        """Take entries out; the other entries of their units stay together."""
         touched: dict[_Unit, None] = {}
         for ordinal in ordinals:
             unit = self._units.pop(ordinal, None)
@@ -377,7 +377,7 @@ def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
 
 
 def _result_message(message: ChatMessage, call: str) -> ChatMessage:
-    """Return a call's result as a message of its own: the same message where it is nothing else."""
+    """Return a call's result as a message of its own: the same message if it holds only that result."""
     for block in message.blocks:
         if isinstance(block, ToolResultBlock) and block.tool_use_id == call:
             alone = replace(message, role="tool", content=(block,))

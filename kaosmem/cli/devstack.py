@@ -1,4 +1,4 @@
-"""`kaosmem devstack`: local servers for somebody who wants to try the stores."""
+"""`kaosmem devstack`: local servers to try the stores with."""
 
 from __future__ import annotations
 

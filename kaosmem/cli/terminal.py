@@ -117,7 +117,7 @@ class Phases:
         self._progress.reset(self._task, description=phase, total=None, detail="")
 
     def reading(self, source: str, done: int, total: int) -> None:
-        """Show how far the reading of files is."""
+        """Show the progress of reading files."""
         self._show("reading", done, total, f"{done:,} of {total:,} files  {source[-40:]}")
 
     def opening(self, session_id: str, done: int, total: int) -> None:
@@ -125,11 +125,11 @@ class Phases:
         self._show("opening", done, total, f"{done:,} of {total:,} sessions  {session_id[-40:]}")
 
     def measuring(self, what: str, done: int, total: int) -> None:
-        """Show how far a benchmark is."""
+        """Show the progress of a benchmark."""
         self._show("measuring", done, total, f"{done:,} of {total:,} contexts  {what[:50]}")
 
     def indexing(self, done: int, total: int) -> None:
-        """Show how far indexing is, embeddings included."""
+        """Show the progress of indexing, embeddings included."""
         self._show("indexing", done, total, f"{done:,} of {total:,} items")
 
     def _show(self, phase: str, done: int, total: int, detail: str) -> None:

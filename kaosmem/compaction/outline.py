@@ -107,11 +107,11 @@ class Outline:
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
-        """The positions, 0 to n, with no unit on both sides but protected ones, which stay wherever it is cut."""
+        """The positions, 0 to n, where no unit is cut in two, except protected units, which stay in any case."""
         return self.cuts_beside(self.protected)
 
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
-        """Return the positions, 0 to n, with no unit on both sides but those that are shown wherever it is cut."""
+        """Return the positions, 0 to n, where no unit is cut in two, except units that are shown in any case."""
         cuts, reach = [], -1
         for place in range(len(self.messages)):
             if reach < place:

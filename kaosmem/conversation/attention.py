@@ -41,7 +41,7 @@ RANK_TOOL: Mapping[str, JSONValue] = {
 class LLMAttentionCondenser(RollingCondenser):
     """Forgets the half of the view that a model ranks lowest. Of the events that it does not rank, the newest stay.
 
-    If the model fails, a view that is too large by its tokens, or that somebody asked to condense, loses its oldest
+    If the model fails, a view that is too large by its tokens, or has a condensation request, loses its oldest
     entries, and the record's metadata says so under "fallback". Any other view waits for the model.
     llm: a model, or ModelRequests with limits of their own.
     template: instructions to the model.
@@ -76,7 +76,7 @@ class LLMAttentionCondenser(RollingCondenser):
     async def hard_reset(
         self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
     ) -> Condensation:
-        """Return the record that forgets the oldest entries if the model failed. Raises `error` if that is not it."""
+        """Return the record that forgets the oldest entries if the model failed. Raises `error` otherwise."""
         if not isinstance(error.__cause__, SummaryError):
             raise error
         outline = self.outline(view, limit=limit)

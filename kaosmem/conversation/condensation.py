@@ -101,7 +101,7 @@ class SummaryEvent(ConversationEvent):
 
     @property
     def authority(self) -> Trust:
-        """Return how far it is trusted."""
+        """Return its trust."""
         return self.trust
 
     @property

@@ -65,7 +65,7 @@ class Condenser(ABC):
     async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> ConversationView:
         """Return the view of a log as short as it has to be, having appended the records that it takes.
 
-        A record is dropped where somebody else has condensed the view meanwhile. Raises NoCondensationError.
+        A record is dropped if another condensation came meanwhile. Raises NoCondensationError.
         """
         while True:
             known = len(log)

@@ -129,7 +129,7 @@ class ConversationEvent:
 
     @property
     def authority(self) -> Trust:
-        """Return how far it is trusted, as its message is."""
+        """Return its trust, which its message has too."""
         return self.message.authority
 
     @property
@@ -239,7 +239,7 @@ class ActionEvent(ConversationEvent):
 
     @property
     def authority(self) -> Trust:
-        """Return how far it is trusted: as far as its role, but words of the environment as a tool's."""
+        """Return its trust: that of its role; words of the environment have that of a tool."""
         if self.source is EventSource.AGENT and self.kind != "system_message":
             return Trust.MODEL
         role = self.role
@@ -361,7 +361,7 @@ class ObservationEvent(ConversationEvent):
 
     @property
     def authority(self) -> Trust:
-        """Return how far it is trusted: as far as a tool."""
+        """Return its trust: that of a tool."""
         return Trust.TOOL
 
     @property

@@ -273,7 +273,7 @@ class ConversationMemory:
         return [ChatMessage("memory", text, trust=Trust.EXTERNAL)] if text else []
 
     def _told(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
-        """Yield messages with calls and results as texts, results as somebody's of that name."""
+        """Yield messages with calls and results as texts; results have a speaker of that name."""
         names: dict[str, str] = {}
         for message in messages:
             blocks: list[ContentBlock] = []

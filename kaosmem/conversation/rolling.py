@@ -76,7 +76,7 @@ class ViewOutline(Outline):
         """Return the units to forget first: all but those of users, oldest first.
 
         Units with the newest recall of some knowledge come last, since knowledge may be recalled only once.
-        keep_first: from the first cut on that leaves so many entries before it.
+        keep_first: number of entries before the first unit that may go.
         """
         units = [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
         return sorted(units, key=lambda unit: not self._recalls.isdisjoint(unit))
@@ -95,7 +95,7 @@ class ViewOutline(Outline):
         return cut - sum(place < cut for place in forgotten)
 
     def fewest(self, units: Sequence[Unit], entries: int, tokens: int) -> list[Unit]:
-        """Return the fewest first units with at least so many entries and more than so many tokens, or all."""
+        """Return the fewest first units with at least `entries` entries and more than `tokens` tokens, or all."""
         of_entries = shortest_prefix(map(len, units), entries - 1)
         of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
         return list(units[: max(of_entries, of_tokens)])
@@ -160,7 +160,7 @@ class RollingCondenser(Condenser):
     max_tokens: likewise in tokens.
     keep_first: entries at the start that stay, beside the protected ones.
     minimum_progress: least share of the view that a condensation frees, above 0 and below 1.
-    forgets_users: whether users' messages may go where nothing else frees enough.
+    forgets_users: whether users' messages may go if the other units free too little.
     counter: of tokens. The default is o200k_base.
     Raises InvalidArgumentError, also if `keep_first` leaves no room for a summary and one more entry.
 
@@ -254,7 +254,7 @@ class RollingCondenser(Condenser):
     async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
         """Return the view if `should_condense` says no, else the record that condenses it.
 
-        If no record can be made, the view is returned unless its tokens are too many or somebody asked: then
+        If no record can be made, the view is returned, unless it has too many tokens or a condensation request: then
         `hard_reset` makes the record.
         Raises NoCondensationError.
         """
@@ -276,7 +276,7 @@ class RollingCondenser(Condenser):
 
     @staticmethod
     def can_wait(outline: ViewOutline) -> bool:
-        """Return whether a view may stay as it is: its tokens are within the limits, and nobody asked."""
+        """Return whether a view may stay as it is: its tokens are within the limits, and it has no request."""
         return {*outline.reasons} <= {CondensationReason.SIZE}
 
     def choice(self, outline: ViewOutline, *, replaced: int = 0) -> list[Unit]:
@@ -315,9 +315,9 @@ class RollingCondenser(Condenser):
         return chosen if tokens > 0 and freed_tokens >= self.minimum_progress * outline.tokens > 0 else []
 
     def surplus(self, outline: ViewOutline, *, replaced: int = 0) -> tuple[int, int]:
-        """Return how much has to go so that about half of the limit is left.
+        """Return (entries, tokens) that have to go so that about half of the limit is left, 0 for none.
 
-        This is at least so many entries and more than so many tokens, 0 for none.
+        `entries` is the least number, `tokens` a number to exceed.
         """
         reasons, count = outline.reasons, len(outline.events)
         entries, tokens = [], []

@@ -24,7 +24,7 @@ class LLMSummarizingCondenser(RollingCondenser):
     """Puts one summary in the place of the entries that it forgets, earlier summaries among them.
 
     Entries of agents and of users are never in one summary, so that users' words keep their authority. If the model
-    fails, a view that is too large by its tokens, or that somebody asked to condense, gets an outline of the entries as
+    fails, a view that is too large by its tokens, or has a condensation request, gets an outline of the entries as
     their summary. The record's metadata says so under "fallback", and the next summary takes the outline in. Any other
     view waits for the model.
     llm: a model, a Summarizer with limits of its own, or None for outlines alone.
@@ -90,7 +90,7 @@ def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[ConversationEve
 
 
 def _tails(events: Sequence[ConversationEvent], max_chars: int) -> Iterator[str]:
-    """Yield how the newest results end, newest first, in so many characters together."""
+    """Yield the ends of the newest results, newest first, at most `max_chars` characters together."""
     for event in reversed(events):
         if max_chars > 0 and isinstance(event, ObservationEvent) and event.call_id:
             text = content_text(event.content)[-max_chars:]

@@ -33,7 +33,7 @@ class ConversationView(Sequence[ConversationEvent]):
       its words. A call whose answer has others with results stays: the model is told that there was none.
     - Null actions, requests to recall and states of the agent are left out.
 
-    unhandled_condensation_request: whether somebody asks for a condensation, and none has come since.
+    unhandled_condensation_request: whether a request for a condensation has had no answer yet.
     Appending takes the same time however long the view is. A condensation takes time in proportion to the entries it
     forgets and those between; to the whole view if its summary goes elsewhere than to a forgotten entry's place.
     """
@@ -349,7 +349,7 @@ def _not_an_event(given: object) -> str:
 
 
 def _speaks(event: ConversationEvent) -> bool:
-    """Say whether somebody calls or says something with an event."""
+    """Return whether an event is a call or a message."""
     return isinstance(event, ActionEvent) and (event.call is not None or event.kind != "system_message")
 
 

@@ -146,7 +146,7 @@ def read_corpora(
     """Return the corpus of a file of items and one of questions, or all corpora of a folder, by name.
 
     A folder holds `<name>.items.jsonl` with `<name>.questions.jsonl` beside each, or such folders, each a data set.
-    datasets: the names of those that are read, by default all.
+    datasets: names of the data sets to read, by default all.
     Raises MissingFileError and InvalidArgumentError.
     """
     path = Path(items)

@@ -78,7 +78,7 @@ def read_bytes(files: Iterable[SourceFile], size: int | None = None) -> Iterator
     """Yield each file with its bytes, or with the error that its filesystem raised.
 
     Files are fetched a batch at a time, so that an object store answers many at once.
-    size: only so many bytes of each.
+    size: number of bytes to read of each.
     """
     batch: list[SourceFile] = []
     waiting = 0
@@ -217,7 +217,7 @@ def expanded(name: str, data: bytes, check: Callable[[str, bytes], object]) -> t
 
 
 def expansion_limit(size: int, *, most: int = MAX_FILE_BYTES) -> int:
-    """Return how many bytes a compressed file of so many bytes may expand to."""
+    """Return how many bytes a compressed file of `size` bytes may expand to."""
     return min(most, max(_ALWAYS_BYTES, _MAX_RATIO * size))
 
 

@@ -1,4 +1,4 @@
-"""The files of a folder that may be ingested, and those that are skipped unopened."""
+"""The files of a folder, with the reason for each file that is skipped unopened."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 def find_files(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
 ) -> tuple[list[SourceFile], list[Skipped]]:
-    """Return the files that may be ingested, and those that are skipped, each in order of source. None is opened.
+    """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
     path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
     Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are

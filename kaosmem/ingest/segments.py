@@ -47,7 +47,7 @@ def shared_path(one: Path, other: Path) -> Path:
 
 
 def indented(strength: int, indent: int) -> int:
-    """Return the strength of a line indented by so many characters."""
+    """Return the strength of a line by the width of its indentation."""
     return strength - 2 * min(indent, _DEEPEST)
 
 
@@ -254,7 +254,7 @@ def _line_under(lines: list[_Line], position: int) -> str:
 
 
 def _fenced(lines: list[_Line]) -> dict[int, int]:
-    """Return the strengths of the lines inside fences, and of those that close them."""
+    """Return the strengths of the lines inside fences and of the closing lines."""
     inside: dict[int, int] = {}
     fence = ""
     for position, line in enumerate(lines):

@@ -59,7 +59,7 @@ class Attachment:
         return await self._answer(self.source.get(item_id), self.timeout_s)
 
     async def forget(self, item_ids: Collection[str]) -> list[str] | None:
-        """Erase items from the source, and return those that it held; None if it can't. It may take any time."""
+        """Erase items from the source, and return the ids that it held; None if it can't. It may take any time."""
         held = [item_id for item_id in item_ids if await self.get(item_id) is not None]
         if held and not isinstance(self.source, ForgettingSource):
             return None

@@ -49,7 +49,7 @@ DORMANT: Mapping[str, JSONValue] = {"in_context": False}
 class Hydrated:
     """Sections as saved, by name, with the log's description of them and notices.
 
-    forgotten: ids of all forgotten items. unpurged: the ids of those that files may still hold.
+    forgotten: ids of all forgotten items. unpurged: the ids among them that files may still hold.
     """
 
     sections: dict[str, Section]

@@ -34,7 +34,7 @@ class ItemFactory:
     """Makes the items of one session.
 
     sections: all of the session's, by name. clock: gives aware times. rng: where ids come from.
-    forgotten: ids of which nothing may be derived any more.
+    forgotten: ids that no new item may name as a source.
     """
 
     def __init__(

@@ -178,8 +178,8 @@ class SessionMemory:
         ranker: for sections without their own. The default is `LinearRanker`.
         clock: returns aware times. The default is the computer's clock.
         past_cues: words that ask about the past. `PAST_CUES.including(...)` adds a language.
-        read_only: the session cannot be changed. One process reads such a session once and shares it among all who open
-            it. Of a damaged session, all intact items are there (see `damage`).
+        read_only: the session cannot be changed. One process reads such a session once and shares it among all
+            callers that open it. Of a damaged session, all intact items are there (see `damage`).
         missing_ok: with read_only, an id that is not stored gives an empty session instead of NotFoundError.
         single_writer: no other process writes to the session, so the filesystem need not tell writers apart.
         in_turn: wait until all earlier blocks with `in_turn` over this session have ended in this process, in any

@@ -49,7 +49,7 @@ def rebase(
     stored: the state in the log of all sections that both changed or that are unknown here.
     forgotten: ids of items that others have forgotten.
     touched: the items that others changed, as `touched_by` returns them; None if the log does not tell.
-    Raises ConflictError where both rewrote the same, or ours no longer fits; then nothing has changed.
+    Raises ConflictError if both rewrote an item, or a change no longer fits; then nothing has changed.
     """
     ours = [change for change in ours if not isinstance(change, Forget)]
     _check_clashes(sections, ours, theirs, touched)
@@ -79,7 +79,7 @@ def rebase(
 
 
 def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -> None:
-    """Erase items derived from those that others have forgotten, in sections that no file holds."""
+    """Erase items derived from items that other writers have forgotten, in sections that no file holds."""
     unstored = [section for section in sections.values() if section.spec.persistence == "none"]
     items = [item for section in unstored for item in section]
     items += (version.item for section in unstored for version in section.archive.in_memory())
@@ -121,7 +121,7 @@ def _settles(change: SectionOperation) -> bool:
 def _settle(
     section: Section, change: SectionOperation, touched: Container[str] | None, forgotten: Container[str]
 ) -> None:
-    """Repeat compactions and evictions of items that nobody has touched. The next turn decides the rest anew.
+    """Repeat compactions and evictions of items that no writer has touched. The next turn decides the rest anew.
 
     touched: ids, None where the log does not tell.
     """

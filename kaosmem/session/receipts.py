@@ -20,7 +20,7 @@ class ErasureReceipt:
     """The receipt of an erasure. `SessionMemory.forget` returns it, and `SessionMemory.verify` checks it later.
 
     It names ids and holds no text and no digest of a text: a digest of a short text can be guessed, with a key too by
-    all who have the key. If your ids tell something about a person, keep the receipt as private as the item was.
+    all holders of the key. If your ids tell something about a person, keep the receipt as private as the item was.
 
     items: the ids that `forget` was given. derived: the ids of items that were made from these.
     finished: the ids of items whose erasure an earlier call or another writer had begun, and this one finished.

@@ -210,7 +210,7 @@ class Roster:
     async def forget(self, item_ids: Iterable[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         """Have the sources forget what they hold of these items.
 
-        Returns the ids that each has erased, by its name, and the names of those that can't, or failed.
+        Returns the ids that each source has erased, by its name, and the names of sources that can't erase or failed.
         """
         wanted, unable = list(item_ids), list[str]()
         erased: dict[str, tuple[str, ...]] = {}

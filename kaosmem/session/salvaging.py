@@ -181,7 +181,7 @@ def _add(section: Section, item: Item, evicted: Sequence[str] = (), at: datetime
 
 
 def _evict(section: Section, item_ids: Sequence[str]) -> None:
-    """Evict items; remove them if they are not whole units any more."""
+    """Evict items; remove them if they are no longer whole units."""
     try:
         section.apply(Evict(section.spec.name, item_ids))
     except InvalidArgumentError:

@@ -377,7 +377,7 @@ class Saver:
         self._is_purge_due, self._to_purge = False, set()
 
     def _note_no_indexes(self) -> None:
-        """Note that no index is stored any more, as each may have held words of forgotten items."""
+        """Note that all stored indexes are deleted, as each may have held words of forgotten items."""
         for section in self._sections.values():
             section.index.not_stored()
 

@@ -112,7 +112,7 @@ _LINES, _LINE_S = Queues(), 5.0
 async def in_line(key: Hashable, line_up: Callable[[], Future[Leave] | None]) -> AsyncIterator[None]:
     """Hold the first place in the line of writers of a session: in this process, then among processes.
 
-    The line makes turns fair, not safe. After 5 s, whoever waits goes on without a place.
+    The line makes turns fair, not safe. After 5 s, a writer goes on without a place.
     """
     async with AsyncExitStack() as stack:
         with suppress(OSError):  # TimeoutError among them
@@ -125,7 +125,7 @@ async def in_line(key: Hashable, line_up: Callable[[], Future[Leave] | None]) ->
 
 
 async def _result(waiting: Future[T]) -> T:
-    """Return the result of a future, at once if it has one: in an empty line nobody waits for the event loop."""
+    """Return the result of a future, without a round of the event loop if it is there."""
     return waiting.result() if waiting.done() else await asyncio.wrap_future(waiting)
 
 

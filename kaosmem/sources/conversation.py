@@ -63,7 +63,7 @@ class ConversationSource(StoreSource):
         return other
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return units of the view: those that must be shown, then the newest. A condensation is appended first.
+        """Return units of the view: required units, then the newest. A condensation is appended first.
 
         If it can't be condensed, the window shows the units that fit.
         """

@@ -132,7 +132,7 @@ def weight(message: ChatMessage) -> int:
 
 
 def _placed(placed: Sequence[Placed], left: Sequence[ChatMessage]) -> Iterator[Placed]:
-    """Yield messages in their order at ascending positions; `placed` are those that they were made of."""
+    """Yield messages in their order at ascending positions; `placed` are the messages that they were made of."""
     ranks: dict[int, list[int]] = {}
     for rank in range(len(placed) - 1, -1, -1):
         ranks.setdefault(id(placed[rank].message), []).append(rank)

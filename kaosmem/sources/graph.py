@@ -34,7 +34,7 @@ class GraphSource(StoreSource):
     A relationship with `valid_from` or `valid_until` among its properties shows its interval. `as_of` of
     `assemble_context` walks along the relationships that held then, and shows these alone.
     A store cannot be asked for the meaning of a name. So the source must know the entities that a query may name:
-    `entities`, which are stored already, and those that `add` stores.
+    `entities`, which are stored already, and all entities that `add` stores.
     depth: hops from a named entity to the furthest.
     Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the rest.
     """

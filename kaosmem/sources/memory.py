@@ -211,7 +211,7 @@ class _Past:
 
 
 def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:
-    """Return a proposal without the versions that a filter leaves out, and without those that must stand with one."""
+    """Return a proposal without the versions that a filter leaves out, and without their companions."""
     passes = {item.id for item, _ in passing(((unit.items[0], None) for unit in proposal.candidates), wanted)}
     kept = [unit for unit in proposal.candidates if unit.items[0].id in passes]
     positions = {unit.position for unit in kept}

@@ -37,7 +37,7 @@ class ThreadReader:
     async def newest(self, room: int) -> Excerpt:
         """Return the newest messages, worth `room` tokens, and the newest user message, however long the thread is.
 
-        How far back the user message is, is remembered.
+        The position of the user message is remembered.
         """
         while True:
             taken = await self._provider.count_messages(self._agent_id, session_id=self._session_id)
@@ -112,7 +112,7 @@ class _Newest:
         self._uncalled: set[str] = set()
 
     def take(self, placed: Placed, *, is_near: bool) -> None:
-        """Take the message before those that were taken; a summary that stands for some of them is no message."""
+        """Take the message before the taken ones; a summary of taken messages does not count as one."""
         if is_record(placed.message):
             return
         link = Link.of(placed.message)

@@ -49,7 +49,7 @@ class BlobStore(Protocol):
         """Delete everything that the store holds: all of its tenant."""
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
-        """Return a URL that gives the bytes to anybody who has it, for this number of seconds.
+        """Return a URL that gives the bytes to its holder for this number of seconds.
 
         Raises MissingFileError, and InvalidArgumentError for the seconds.
         """

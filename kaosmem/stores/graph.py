@@ -227,5 +227,5 @@ class InMemoryGraphStore(BaseGraphStore):
 
 
 def _copy(part: P) -> P:
-    """Return an entity or a relationship whose properties are nobody else's."""
+    """Return an entity or a relationship with properties of its own."""
     return replace(part, properties=part.properties) if part.properties else part

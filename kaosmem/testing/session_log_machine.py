@@ -150,7 +150,7 @@ class SessionLogMachine(PlaceMachine):
 
     @rule(writer=_indices, wishes=st.lists(_wishes, min_size=1, max_size=4))
     def commit(self, writer: int, wishes: list[Wish]) -> None:
-        """Commit: acknowledged to who has seen all other commits, refused until then."""
+        """Commit: acknowledged if the writer has seen all other commits, else refused."""
         self._commit(self._writer(writer), self._changes(wishes))
 
     @rule(writer=_indices, ids=st.lists(_ids, min_size=15, max_size=33))
@@ -182,7 +182,7 @@ class SessionLogMachine(PlaceMachine):
 
     @rule(writer=_indices, item_id=_ids)
     def forget(self, writer: int, item_id: str) -> None:
-        """Forget an item: no file has it any more, whoever wrote it."""
+        """Forget an item: no file has it afterwards, of any writer."""
         each, session = self._writer(writer), self.account
         versions = [change.data for change in session.changes if change.data.get("id") == item_id]
         self._forgotten += [data["mark"] for data in versions if "mark" in data]
@@ -216,7 +216,7 @@ class SessionLogMachine(PlaceMachine):
 
     @invariant()
     def what_is_stored_is_what_was_acknowledged(self) -> None:
-        """Read the acknowledged records, and nothing else, in a session opened anew."""
+        """Read exactly the acknowledged records in a session opened anew."""
         if not hasattr(self, "where"):
             return
         where, session = self.reopened(self.where), self.account

@@ -214,7 +214,7 @@ class StorageMachine(PlaceMachine):
 
     @invariant()
     def others_see_what_was_stored(self) -> None:
-        """Read the last stored state, and nothing else, in a session opened anew."""
+        """Read exactly the last stored state in a session opened anew."""
         if hasattr(self, "_where"):
             self._check(self._touched)
 

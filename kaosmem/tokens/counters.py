@@ -159,7 +159,7 @@ class TiktokenCounter:
         return list(map(self, texts))
 
     def _count_around_blanks(self, text: str) -> Iterator[int]:
-        """Yield counts that add up to that of the text, runs of so many blanks counted apart from the rest.
+        """Yield counts that add up to that of the text, long runs of blanks counted apart from the rest.
 
         On a longer one tiktoken's pattern overflows its stack, so the run is cut here where the pattern would cut
         it: line ends belong to punctuation before them; what is left, up to its last line end, is one piece, and so

@@ -290,7 +290,7 @@ class _Workers:
             yield connection
 
     def taken(self) -> list[_Call]:
-        """Take the oldest waiting calls that nobody has cancelled."""
+        """Take the oldest waiting calls that are not cancelled."""
         oldest = [self.waiting.popleft() for _ in range(min(_CALLS_AT_ONCE, len(self.waiting)))]
         return [(work, asked) for work, asked in oldest if asked.set_running_or_notify_cancel()]
 

@@ -60,7 +60,7 @@ def it_keeps_the_newest(history: Sequence[ChatMessage], left: Sequence[ChatMessa
 
 
 def it_opens_no_call(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
-    """Say whether the calls without a result are among those that had none before."""
+    """Return whether each call without a result had none before."""
     return _ids(_matched(left)[0]) <= _ids(_matched(history)[0])
 
 
@@ -108,7 +108,7 @@ class CompactionContract:
         def make(self):
             return MyStrategy()
 
-    Nobody overrides a test.
+    Do not override a test.
     refusals: errors that the strategy raises where it cannot keep its promises.
     settles: whether the strategy leaves its own result unchanged.
     gives_way: whether system messages and the users' first and newest message may go where there is no room for them.

@@ -37,7 +37,7 @@ class FormatContract:
         def make(self):
             return MyFormat()
 
-    Nobody overrides a test.
+    Do not override a test.
     reads: whether the format reads messages that it has written.
     examples: number of layouts that are tried.
     """

@@ -39,7 +39,7 @@ class RankerContract:
         def make(self):
             return MyRanker()
 
-    Nobody overrides a test.
+    Do not override a test.
     scores_each_alone: whether the score of an entry does not depend on the ordinals that it is chosen among.
     examples: number of indexes that are tried.
     """

@@ -67,7 +67,7 @@ class Clock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let this number of seconds pass."""
         self._now += timedelta(seconds=seconds)
 
 

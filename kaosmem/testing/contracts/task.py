@@ -232,7 +232,7 @@ class TaskContract(StoreContract[TaskStore]):
         assert await self.task(store) == ("in_progress", 0)
 
     async def test_settling_ends_what_is_in_progress(self, store: TaskStore) -> None:
-        """On every board of the conversation, and nothing else; again there is nothing to settle."""
+        """Only on the boards of the conversation; a second time there is nothing to settle."""
         for agent, status in product(["x", "y"], STATUSES):
             await self.made(store, status, f"{agent} {status}")
         await store.create_task_list("c:2", "a", [Task("t", "title")])
