@@ -247,7 +247,7 @@ class Costs:
         return 0 if spec.is_verbatim else self._counter(header_piece(spec.title))
 
     def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
-        """Return the tokens of the header over so many recalled items; `left_out` as for the header itself."""
+        """Return the tokens of the header over `recalled` recalled items; `left_out` as for the header itself."""
         line = recalled_header(spec.title, recalled=recalled, left_out=left_out)
         if line not in self._lines:
             self._lines[line] = self._counter(line)
@@ -258,7 +258,7 @@ class Costs:
         return self._format.history_header_tokens(spec.title, self._counter)
 
     def mark(self, left_out: int) -> int:
-        """Return the tokens of the mark for so many messages left out of a history; 0 for none."""
+        """Return the tokens of the mark for messages left out of a history; 0 for none."""
         return self._format.entry_tokens(Mark(left_out), self._counter) if left_out else 0
 
     def frame(self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None) -> int:

@@ -108,7 +108,7 @@ class Decision:
         return named or ("" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id)
 
     def summary(self, columns: int = 60) -> str:
-        """Return the label of the item and the beginning of its text, at most so many columns wide."""
+        """Return the label of the item and the beginning of its text, at most `columns` wide."""
         text = "" if self.item is None else preview_text(self.item.text, columns)
         if not self.label:
             return text
@@ -185,7 +185,7 @@ class Context:
     appended: tokens that this turn appended.
     cache_breakpoints: indexes of messages where a provider's cache marker pays, at most four.
 
-    Of a window, `items` are the visible items that the session holds live, then those that this turn appended.
+    Of a window, `items` are the visible items that the session holds live, then the items that this turn appended.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()

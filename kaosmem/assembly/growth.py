@@ -179,7 +179,7 @@ class Growth:
         return [item for item in self._request.corrections if item.section == name and self.is_asked]
 
     def _unseen(self, kept: Sequence[Candidate]) -> set[int]:
-        """Return the positions of the units that are not visible, and of those that correct them."""
+        """Return the positions of the units that are not visible, and of their corrections."""
         by_position = {unit.position: unit for unit in kept}
         left = [unit for unit in kept if (self.is_asked or unit.must) and not self._is_visible(unit)]
         found: set[int] = set()

@@ -36,7 +36,7 @@ class Limits(NamedTuple):
 
 
 class Packing:
-    """Packs proposals into a window of so many tokens as soon as it is made.
+    """Packs proposals into a window of `budget` tokens as soon as it is made.
 
     specs: of the sections that propose something, in order of declaration.
     shortened: ids of items that are shortened copies.

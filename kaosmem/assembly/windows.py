@@ -236,7 +236,7 @@ def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
 
 
 def is_asked(unit: Candidate) -> bool:
-    """Return whether someone other than the assistant speaks in a unit."""
+    """Return whether a unit has a message that is not the assistant's."""
     links = map(Link.of, unit.items)
     return any(link.speaks and link.role != "assistant" for link in links)
 

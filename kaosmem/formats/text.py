@@ -72,7 +72,7 @@ _MAX_PLACE_CHARS = 60
 class LabelStyle:
     """The parts that the labels of a section show.
 
-    dates: which day they show. provenance: whether they show how far the item is trusted.
+    dates: which day they show. provenance: whether they show the trust of the item.
     verbatim: the application's own texts have no label.
     """
 

@@ -245,7 +245,7 @@ def _token_terms(token: str) -> Iterator[str]:
 
 
 def _lone_word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of a word, then of those that it may be composed of."""
+    """Return the terms of a word, then of the words that it may be composed of."""
     terms = _word_terms(word)
     if len(word) < MIN_COMPOUND_CHARS:
         return terms

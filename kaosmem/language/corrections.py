@@ -213,7 +213,7 @@ class Corrections:
         return ordinal in self._items
 
     def add(self, items: Mapping[int, Item]) -> None:
-        """Add items. Those that state nothing, or have neither a speaker nor a dated source, are not kept."""
+        """Add items. An item that states nothing, or has neither a speaker nor a dated source, is not kept."""
         self._items |= {at: item for at, item in items.items() if item.memo("stated", _stated)}
         self._ordinals: list[int] = []  # of the item that states each row
         self._stated_by: dict[int, int] = {}  # the rows of each item

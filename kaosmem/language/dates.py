@@ -143,7 +143,7 @@ def _number(word: str) -> int:
 
 
 def _calendar_period(unit: str, today: date, ago: int) -> Period:
-    """Return the day, week from Monday, month or year so many of them ago."""
+    """Return the day, week from Monday, month or year that was `ago` of them ago."""
     match unit:
         case "day":
             return _day(today, ago)
@@ -160,7 +160,7 @@ def _calendar_period(unit: str, today: date, ago: int) -> Period:
 
 
 def _month(today: date, ago: int) -> date:
-    """Return the first day of the month so many months ago."""
+    """Return the first day of the month `ago` months ago."""
     months = today.year * 12 + today.month - 1 - ago
     if months < 12:
         raise OverflowError("before the year 1")

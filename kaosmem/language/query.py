@@ -107,7 +107,7 @@ def _rare_words(text: str) -> list[str]:
 
 
 def _within(most: int, words: Iterable[str]) -> Iterable[str]:
-    """Yield words as long as they have at most so many characters, with a blank after each."""
+    """Yield the first words that have at most `most` characters together, a blank after each counted."""
     for word in words:
         most -= len(word) + 1
         if most < 0:

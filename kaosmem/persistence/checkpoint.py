@@ -125,7 +125,7 @@ def purge(
 
     archive: one in the place of all, read before the lines. kept: names of the long texts that both need, once read.
     locks: whether a lock keeps other writers out. If not, a long text of a commit under way stays.
-    Raises ConflictError if the log does not end at `head` any more.
+    Raises ConflictError if the log no longer ends at `head`.
     """
     yield Lock(create=False)
     check_last(head, (yield from look(head)))

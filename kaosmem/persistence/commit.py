@@ -63,7 +63,7 @@ def append(head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity |
     snapshot: the newest that the writer knows of; a segment that begins before it is not gone on with.
     unnamed: the identity of the session if its first writer was killed before it was stored. It is stored before the
     commit: only a log of one commit may lack it.
-    Raises ConflictError if the log does not end at `head` any more, CorruptionError if it ends in damage.
+    Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
     """
     yield Lock(create=head.seq == 0)
     if commit.snapshot:  # who stored it may have been killed before its name was durable
@@ -162,7 +162,7 @@ def settle(head: Head) -> Steps[None]:
 
 
 def withdraw(commit: Commit) -> Steps[None]:
-    """Delete the long texts of a commit that can't come to the log any more."""
+    """Delete the long texts of a commit that can no longer come to the log."""
     for name in commit.blobs:
         yield Delete(blob_file(name), at_once=True)
 
@@ -214,7 +214,7 @@ def _store_blobs(commit: Commit) -> Steps[None]:
 
 
 def check_same_log(head: Head, sight: Sight) -> None:
-    """Raise ConflictError if the log that `head` is of is not there any more, as far as can be seen."""
+    """Raise ConflictError if the log of `head` was deleted, as far as can be seen."""
     if not head.seq:
         return
     if not head.size:  # a snapshot holds all that it is of, or a segment was just begun
@@ -369,7 +369,7 @@ class Extent:
         self.commits = {last: txn for last, txn in self.commits.items() if last >= seq or last in indexed}
 
     def begin_anew(self, head: Head, *, snapshot_bytes: int) -> None:
-        """Note that the state at `head` is stored, and nothing else is there any more."""
+        """Note that only the state at `head` is stored."""
         self.snapshot_bytes, self.log_bytes = snapshot_bytes, 0
         self.sound, self.segments = {head.seq}, []
         self._ends = {head.seq: End.of(head, 0)}

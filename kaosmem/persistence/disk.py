@@ -130,7 +130,7 @@ class Disk:
         os.unlink(path)  # noqa: PTH108
 
     def lock(self, descriptor: int) -> None:
-        """Wait until nobody else has a file locked, and lock it until its descriptor is closed.
+        """Wait until no other process has a file locked, and lock it until its descriptor is closed.
 
         Raises TimeoutError after 60 s. Close the descriptor then: the lock may still be given to it.
         """

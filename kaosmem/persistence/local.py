@@ -138,7 +138,7 @@ class LocalStorage:
         return next((name for name in names if name not in OWN and not name.startswith(".")), None)
 
     def delete(self) -> None:
-        """Delete the session: renamed out of sight first, so that nobody sees a part of it."""
+        """Delete the session: renamed out of sight first, so that no reader sees a part of it."""
         self._check_no_links(self._folder)
         trash = f"{self._namespace}/.deleted-{self._folder.rpartition('/')[2]}"
         if self._disk.is_folder(trash):  # an earlier deletion, which may have ended before it was durable

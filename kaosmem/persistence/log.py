@@ -114,7 +114,7 @@ class SessionLog:
 
         location: a path, a URL that fsspec knows, or a filesystem, whose root is then meant.
         read_only: serve the intact part and list the rest.
-        single_writer: the caller vouches that nobody else writes, so the storage need not.
+        single_writer: the caller vouches for being the only writer, so the storage need not.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
         """
         storage = open_storage(location, namespace, session_id, single_writer=single_writer)

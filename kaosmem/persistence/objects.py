@@ -109,10 +109,10 @@ class ObjectStorage:
                     raise ValueError(f"{path!r} is not on a local disk, where alone commits are appended")
 
     def line_up(self) -> None:
-        """Nobody can wait in line."""
+        """Return None: object stores have no line of writers."""
 
     def unlock(self) -> None:
-        """Nobody is kept out."""
+        """Do nothing: there is no lock."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return how many bytes each file in a folder has, by name. Dot files belong to others."""

@@ -76,7 +76,7 @@ class Recovery:
     snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
     texts: the SHA-256 of each long text read, by its name.
-    commits: by their last records, the ids of those since that snapshot, and before it of those that it names.
+    commits: ids of commits by their last records: of those since the snapshot, and of those that it names.
     archives: the archive files that belong to the session, oldest first; None where no snapshot tells.
     session: the id that the session was created under, as far as these files tell. stated: the newest snapshot that the
     log after that one names. is_named: the identity of the session is stored.
@@ -102,7 +102,7 @@ class Recovery:
 def recover(session: str = "") -> Steps[Recovery]:
     """Return the state of a session, looked for again as long as other writers move its files meanwhile.
 
-    session: the id that it is opened under; without it, nobody asks which session the files are of.
+    session: the id that it is opened under; without it, the session of the files is not checked.
     Raises CorruptionError, UnsupportedVersionError and ConflictError.
     """
     seen = None
@@ -367,7 +367,7 @@ def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
 
 
 def _check_first(tail: Tail) -> None:
-    """Raise unless the log begins as one of ours, in a version that is known here."""
+    """Raise unless the log begins as a log of kaosmem in a known version."""
     if tail.records:
         check_version(tail.records[0])
     elif tail.torn[:1] not in (b"", b"{", b"\0"):

@@ -124,7 +124,7 @@ class Slots:
 
 
 def places_of(slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return of each of so many slots its place among these, -1 for one that is not among them: shape (size,)."""
+    """Return for each slot its place among these, -1 for a slot that is not among them: shape (size,)."""
     places = np.full(size, -1)
     places[slots] = np.arange(len(slots))
     return places
@@ -199,7 +199,7 @@ class BM25Index:
         self._settle()
 
     def dump(self) -> Iterator[bytes] | None:
-        """Return the index as it is now in bytes, made as they are asked for; None with another analysis than ours."""
+        """Return the index as it is now in bytes, made lazily; None with an analysis of the caller's."""
         if self._analyze is not analyze:
             return None
         return encode_columns(self._kind, self._frozen())
@@ -220,7 +220,7 @@ class BM25Index:
         return best(self._slots.ordinals[slots], found.at(slots), limit)
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
-        """Return the number of entries with each term; None with another analysis than ours."""
+        """Return the number of entries with each term; None with an analysis of the caller's."""
         if self._analyze is not analyze:
             return None
         return {term: self._postings.frequency(term) if term in self._postings else 0 for term in terms}

@@ -393,7 +393,7 @@ class LinearIndex(BM25Index):
         return np.sort(self._slots.ordinals[np.flatnonzero(np.frombuffer(self._rules, np.uint8))])
 
     def _neighbour_slots(self, ordinals: list[int], numbers: NDArray[np.int32], step: int) -> NDArray[np.int64]:
-        """Return the slot so many steps from each entry in the same source, -1 if there is none.
+        """Return the slot `step` steps from each entry in the same source, -1 if there is none.
 
         Without a named source, only the entries of a conversation have neighbours.
         """

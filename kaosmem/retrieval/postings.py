@@ -29,7 +29,7 @@ _NARROW_SLOTS = 1 << 32 - OCCURRENCE_BITS
 
 
 def is_wide(size: int) -> bool:
-    """Return whether the slots of so many entries do not fit into postings of 4 bytes."""
+    """Return whether the slots of `size` entries do not fit into postings of 4 bytes."""
     return size > _NARROW_SLOTS
 
 
@@ -119,7 +119,7 @@ class FlatPostings:
 
     @classmethod
     def stored(cls, columns: StoredColumns, prefix: str, size: int) -> FlatPostings:
-        """Return the postings that are stored as columns, of so many slots. Raises CorruptionError."""
+        """Return the postings of `size` slots that are stored as columns. Raises CorruptionError."""
         terms = columns.texts(f"{prefix}terms")
         dtype = np.int64 if columns.is_wide(f"{prefix}packed") else np.uint32
         packed = columns.numbers(f"{prefix}packed", dtype, among=(0, size << OCCURRENCE_BITS))
@@ -296,7 +296,7 @@ class Postings:
             self._flat = replace(self._flat, packed=owned(self._flat.packed))
 
     def is_common(self, term: str) -> bool:
-        """Return whether the term is had by so many entries, never very often, that its column is the cheaper form."""
+        """Return whether a column is the cheaper form: enough entries have the term, and none very often."""
         number = self._numbers.get(term)
         if number is None or number in self._many:
             return False

@@ -99,7 +99,7 @@ class BM25Ranker:
     k1: above 0; a larger value lets repetitions of a term count for longer.
     b: 0 to 1; a larger value gives long texts less weight.
     epsilon: share of the average idf that "okapi" gives to terms in more than half of the entries.
-    analyze: splits a text into terms. An index with another function than ours cannot be stored.
+    analyze: splits a text into terms. An index with a function of the caller's cannot be stored.
     Raises InvalidArgumentError for a parameter out of range.
     Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
 

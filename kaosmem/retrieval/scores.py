@@ -40,7 +40,7 @@ def best(
 ) -> list[tuple[int, float]]:
     """Return the `limit` best (ordinal, score) in the order that `Index.rank` promises.
 
-    ordinals, scores: shape (n,). Scores are rounded to so many decimals, and those that are not above 0 are left out.
+    ordinals, scores: shape (n,). Scores are rounded to `decimals`; scores of 0 or less are left out.
     """
     if limit < 1 or not len(scores):
         return []
@@ -68,7 +68,7 @@ _CHUNK = 1 << 14  # numbers that stay in a processor's cache from one step of a 
 
 
 def by_chunks(scores_of: Callable[[slice], NDArray[np.float64]], size: int) -> NDArray[np.float64]:
-    """Return the scores of so many slots, worked out for some at a time, in half the time of all at once."""
+    """Return the scores of all slots, worked out in chunks, in half the time of all at once."""
     scores = np.empty(size)
     for start in range(0, size, _CHUNK):
         chunk = slice(start, start + _CHUNK)
@@ -166,7 +166,7 @@ class EntryScores:
         return np.flatnonzero(rough >= floor(rough, limit) - error - 1e-9)
 
     def _rough(self) -> tuple[NDArray[np.float32], float]:
-        """Return the scores of all slots at half the precision and twice the speed, and how far off they may be."""
+        """Return the scores of all slots at half the precision and twice the speed, and their largest error."""
         rough = self._rare.astype(np.float32)
         norms = self._norms(slice(None)).astype(np.float32)
         for term, weight in self._common.items():

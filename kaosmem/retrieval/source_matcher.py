@@ -98,7 +98,7 @@ K1, B = 1.2, 0.4
 
 
 class Named(NamedTuple):
-    """How far a query names the sources of entries: each of shape (n,), from 0 to 1.
+    """The shares of the sources' names that a query has: each of shape (n,), from 0 to 1.
 
     rarest: by the rarest term of the name that the query has, 1 for a term that no other name has.
     share: the query's share of the name; rare terms count more.
@@ -132,7 +132,7 @@ class SourceMatcher:
         return np.array(self._labels.numbers, np.int32)
 
     def append(self, item: Item, length: int) -> None:
-        """Note the source of an entry of so many terms, in the next slot."""
+        """Note the source of an entry with this number of terms, in the next slot."""
         given = item.metadata.get("source")
         name = given if isinstance(given, str) and given else None
         if self._labels.append(name) and name:
@@ -158,12 +158,12 @@ class SourceMatcher:
         return columns
 
     def rearrange(self, slots: NDArray[np.int64], lengths: NDArray[np.int32]) -> None:
-        """Move the entries in these slots, of so many terms each, into the first ones."""
+        """Move the entries in these slots into the first ones. lengths: their numbers of terms."""
         names, numbers, places = self._labels.frozen()(slots)
         self._have(names, numbers, self._titles.frozen()(places), lengths)
 
     def restore(self, columns: StoredColumns, lengths: NDArray[np.int32]) -> None:
-        """Have the sources of entries, of so many terms each, that are in columns. Raises CorruptionError."""
+        """Take over the sources of entries from columns. lengths: their numbers of terms. Raises CorruptionError."""
         names = columns.texts("sources")
         numbers = columns.numbers("source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths))
         titles = FlatPostings.stored(columns, "title_", len(names) + 1)
@@ -191,7 +191,7 @@ class SourceMatcher:
         return scaled(matches) ** 3
 
     def named(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Named:
-        """Return how far a query names the sources of these numbers."""
+        """Return the share of each source's name that a query has."""
         count = len(self._labels)
         rarest, share, is_test = (np.zeros(self._labels.size) for _ in range(3))
         asks_for_tests = "test" in asked.counts

@@ -1,4 +1,4 @@
-"""Content of messages: texts and blocks, and how far each origin is trusted."""
+"""Content of messages: texts and blocks, and the trust of each origin."""
 
 from __future__ import annotations
 

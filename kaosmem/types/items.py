@@ -61,7 +61,7 @@ class ChatMessage:
 
     @property
     def authority(self) -> Trust:
-        """Return how far it is trusted."""
+        """Return its trust."""
         return trust_of(self.role, self.content) if self.trust is None else self.trust
 
     @property
