@@ -14,7 +14,7 @@ from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWi
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
-from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.formats import Format, get_format
 from kaosmem.names import check_id, shown_name
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import check_message
@@ -121,7 +121,8 @@ class AgentContext:
     request of a session is kept in this object, not in the history: a HistoryProvider holds messages and no requests.
     So another process begins with a request of its own. A session's `window=` goes on in any process.
 
-    counter: the default is o200k_base. rng: source of ids; the default is the system's.
+    counter: the default is o200k_base. format: of the request that is sent, which decides the tokens of a message.
+    rng: source of ids; the default is the system's.
     Raises InvalidNameError, InvalidArgumentError if `config` is no ContextConfig.
 
     >>> context = AgentContext(ContextConfig.default(), "analyst")
@@ -136,13 +137,14 @@ class AgentContext:
         agent_id: str,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
         rng: random.Random | None = None,
     ) -> None:
         check_instance(config, ContextConfig, "config")
         self._history, self._retention = config.history, config.retention
         self._strategies = CompactionPipeline(config.pipeline or ()).strategies
         self._agent_id = check_id(agent_id, "agent id")
-        self._counter = get_counter(counter)
+        self._counter, self._format = get_counter(counter), get_format(format)
         self._rng: random.Random = rng or random.SystemRandom()
         self._requests: dict[str, _Request] = {}  # by session, of those that grow
         self._threads: dict[str, Thread] = {}
@@ -173,7 +175,7 @@ class AgentContext:
     ) -> list[ChatMessage]:
         """Return the messages that the strategies leave of a session, oldest first.
 
-        budget: most tokens of the messages, as `count_messages` counts them rendered for OpenAI. While there is
+        budget: most tokens of the messages, as `count_messages` counts them in the context's format. While there is
         room, messages take the place of the summaries that stand for them, the newest first.
         grows: return the previous window of the session and the messages appended since, if they fit the budget. So
         prompt caches hit, thinking stays valid, and a turn costs what was appended. If they do not fit, or earlier
@@ -200,7 +202,7 @@ class AgentContext:
         thread, window = await self._packed(session_id, budget, share=0.5)
         window = _without_thinking(window, keeps_open_loop=model is not None and not preserves_thinking(model))
         if thread.stored:
-            sizes = MessageSizes(self._counter)
+            sizes = MessageSizes(self._counter, self._format)
             request = _Request(window, len(thread.stored), thread.stored[-1], budget, model, sizes)
             _keep(self._requests, session_id, request)
         return [*window]
@@ -308,13 +310,13 @@ class AgentContext:
         return after, [records.get(message.id, message) for message in window]
 
     def _within(self, budget: int, thread: Thread, window: list[ChatMessage], share: float) -> list[ChatMessage]:
-        sizes = MessageSizes(self._counter)
+        sizes = MessageSizes(self._counter, self._format)
         used = sizes.total(window)
         if used > budget:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a pipeline that leaves less"
             )
-        return thread.unfolded(window, int(share * budget) - REPLY_TOKENS, sizes=sizes)
+        return thread.unfolded(window, int(share * budget) - sizes.frame, sizes=sizes)
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"

@@ -7,34 +7,44 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.formats.openai import REPLY_TOKENS, message_tokens
+from kaosmem.formats import Format, get_format
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
 from kaosmem.units import Link, Units, repair, repaired
 
 
 class MessageSizes:
-    """The tokens that each message takes, as `count_messages` counts it rendered for OpenAI.
+    """The tokens that each message takes in a format, as `count_messages` counts it. Each message is counted once.
 
-    Each message is counted once. All messages together take `REPLY_TOKENS` more.
-    counter: None is the default one. Raises InvalidArgumentError.
+    counter: None is the default one. format: a name, or a Format. Raises InvalidArgumentError.
     """
 
-    def __init__(self, counter: TokenCounter | Callable[[str], int] | str | None = None) -> None:
-        self._counter = get_counter(counter)
+    def __init__(
+        self,
+        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
+    ) -> None:
+        self._counter, self._format = get_counter(counter), get_format(format)
         self._known: dict[int, tuple[ChatMessage, int]] = {}  # by identity, and kept, so that no other takes its id
 
     def __call__(self, message: ChatMessage) -> int:
         known = self._known.get(id(message))
         if known is None:
-            known = message, message_tokens(message, self._counter)
+            known = message, self._format.entry_tokens(message, self._counter)
             self._known[id(message)] = known
         return known[1]
 
     def total(self, messages: Iterable[ChatMessage]) -> int:
         """Return the tokens of messages together, stated results of abandoned calls included."""
         tokens = sum(map(self, repair(messages)))
-        return tokens + REPLY_TOKENS if tokens else 0
+        return tokens + self.frame if tokens else 0
+
+    @cached_property
+    def frame(self) -> int:
+        """The most tokens that all messages together take beside their own: with an assistant's message first."""
+        first = ChatMessage("assistant", "")
+        frame = self._format.frame_tokens(static=False, first=first, block=None, counter=self._counter)
+        return frame + self._format.history_header_tokens("messages", self._counter)
 
 
 class Outline:
@@ -48,7 +58,7 @@ class Outline:
     ) -> None:
         self.messages = tuple(history)
         self.links = tuple(links) or tuple(map(Link.of, self.messages))
-        self._sizes = sizes
+        self._sizes = sizes or MessageSizes()
         self._held = Units()
         for position, link in enumerate(self.links):
             self._held.add(position, link)
@@ -123,13 +133,12 @@ class Outline:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The tokens of each message, with the results that stand after its calls when it is rendered."""
-        sizes = self._sizes or MessageSizes()
-        return tuple(sum(map(sizes, part)) for part in repaired(self.messages))
+        return tuple(sum(map(self._sizes, part)) for part in repaired(self.messages))
 
     @property
     def tokens(self) -> int:
         """The tokens of all messages together."""
-        return sum(self.sizes) + REPLY_TOKENS if self.messages else 0
+        return sum(self.sizes) + self._sizes.frame if self.messages else 0
 
     def tail_within(
         self,

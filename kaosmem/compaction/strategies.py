@@ -13,7 +13,7 @@ from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
-from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.formats import Format, get_format
 from kaosmem.names import shown_name
 from kaosmem.tokens import TokenCounter, context_length, get_counter
 from kaosmem.types import ChatMessage, ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -280,10 +280,10 @@ class CompactionPipeline:
 class TokenBudgetCompaction:
     """Runs strategies in turn until the history is within a budget. If none brings it there, it is cut to a tail.
 
-    A strategy that raises is passed over, and the next one gets the history as it was. A history is measured as
-    `count_messages` counts it rendered for OpenAI. The tail is the longest that is within the budget with the protected
-    messages before it.
+    A strategy that raises is passed over, and the next one gets the history as it was. The tail is the
+    longest that is within the budget with the protected messages before it.
     strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is the default one.
+    format: of the request; the history is measured as `count_messages` counts it in this format.
     Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the protected messages alone
     are beyond the budget.
     """
@@ -294,10 +294,11 @@ class TokenBudgetCompaction:
         token_budget: int,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
     ) -> None:
         self.strategies = CompactionPipeline(strategies).strategies
         self.token_budget = check_count(token_budget, "token_budget")
-        self._counter = get_counter(counter)
+        self._counter, self._format = get_counter(counter), get_format(format)
 
     @classmethod
     def from_model(
@@ -307,6 +308,7 @@ class TokenBudgetCompaction:
         trigger_ratio: float = 0.80,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
     ) -> TokenBudgetCompaction:
         """Return a strategy whose budget is a share of a model's context length. Raises InvalidArgumentError."""
         is_number = isinstance(trigger_ratio, int | float) and not isinstance(trigger_ratio, bool)
@@ -314,14 +316,14 @@ class TokenBudgetCompaction:
             raise InvalidArgumentError(
                 f"trigger_ratio is {shown_name(trigger_ratio)}; give a share of the model's window, above 0 and up to 1"
             )
-        return cls(strategies, int(context_length(name) * trigger_ratio), counter=counter)
+        return cls(strategies, int(context_length(name) * trigger_ratio), counter=counter, format=format)
 
     def __repr__(self) -> str:
         return f"TokenBudgetCompaction({list(self.strategies)}, {self.token_budget})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history that the strategies leave, within the budget. Raises WindowTooSmallError."""
-        sizes = MessageSizes(self._counter)
+        sizes = MessageSizes(self._counter, self._format)
         left = check_listed(history, ChatMessage, "messages")
         failure: Exception | None = None
         for strategy in self.strategies:
@@ -335,7 +337,7 @@ class TokenBudgetCompaction:
         if outline.tokens <= self.token_budget:
             return left
         try:
-            kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=REPLY_TOKENS)
+            kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame)
         except WindowTooSmallError as error:
             raise error from failure
         return outline.at(kept)
@@ -357,6 +359,7 @@ class SummarizationCompaction:
     max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half of the messages that
         the summary replaces or all of an earlier summary among them.
     open_tasks: gives the ids of tasks that every summary has to name.
+    counter, format: of the sizes, as in a TokenBudgetCompaction.
     Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback; the history stays.
     """
 
@@ -369,21 +372,22 @@ class SummarizationCompaction:
         max_summary_tokens: int | None = None,
         open_tasks: Callable[[], Collection[str]] = tuple,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
     ) -> None:
-        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter)
+        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter, format=format)
         self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
         if max_summary_tokens is not None:
             check_count(max_summary_tokens, "max_summary_tokens", least=1)
         self.max_summary_tokens = max_summary_tokens
-        self._open_tasks, self._counter = open_tasks, counter
+        self._open_tasks, self._counter, self._format = open_tasks, get_counter(counter), get_format(format)
 
     def __repr__(self) -> str:
         return f"SummarizationCompaction(<llm>, {self.recent_token_budget}, {self.min_old_tokens})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with one summary for its old part; the history itself if no summary is shorter."""
-        sizes = MessageSizes(self._counter)
+        sizes = MessageSizes(self._counter, self._format)
         outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
         summaries = {place for place in old if outline.messages[place].role == SUMMARY_ROLE}

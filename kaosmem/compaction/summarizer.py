@@ -16,6 +16,7 @@ from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headi
 from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, STATE_TEMPLATE, TIMEOUT_S, ModelRequests, StateClient
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
+from kaosmem.formats import Format, get_format
 from kaosmem.formats.text import entry_piece, header_piece
 from kaosmem.language.rules import RULE_CUES
 from kaosmem.language.sentences import cut_at_sentence
@@ -76,6 +77,7 @@ class Summarizer:
     max_request_tokens: a larger request is split, and each part updates the summary so far.
     max_kept_tokens: size of the lists of facts and rules.
     rule_cues: patterns of standing rules by language.
+    counter, format: of the sizes of messages and summaries.
     clock: gives seconds, for pauses.
     A client that finds something else wrong with an answer raises InvalidArgumentError, and the model is told.
     Raises InvalidArgumentError.
@@ -106,6 +108,7 @@ class Summarizer:
         max_kept_tokens: int = 4_000,
         rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if llm is None and not fallback:
@@ -116,7 +119,7 @@ class Summarizer:
             self._model = ModelRequests(asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock)
         template = template if template is not None else STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
         self._template, self._fallback = check_text(template, "template"), fallback
-        self._counter = get_counter(counter)
+        self._counter, self._format = get_counter(counter), get_format(format)
         self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
         overhead = self._counter(template) + _TASK_TOKENS
@@ -148,7 +151,7 @@ class Summarizer:
         replaced = [message for message in (earlier, *messages) if message is not None]
         if not replaced:
             raise InvalidArgumentError("there is nothing to summarise; give messages")
-        sizes = map(MessageSizes(self._counter), replaced)
+        sizes = map(MessageSizes(self._counter, self._format), replaced)
         bound = sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
         kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
@@ -239,7 +242,7 @@ class Summarizer:
 
     def _size(self, text: str) -> int:
         """Return the size of a summary as a message."""
-        return MessageSizes(self._counter)(ChatMessage(SUMMARY_ROLE, text))
+        return self._format.entry_tokens(ChatMessage(SUMMARY_ROLE, text), self._counter)
 
 
 def summary_id(sources: Iterable[str], text: str) -> str:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
-from kaosmem.formats.openai import message_tokens
 from kaosmem.names import check_name, shown_name
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import (
@@ -85,7 +85,7 @@ class ConversationEvent:
     source: EventSource = EventSource.ENVIRONMENT
     pinned: bool = False
     _message: ChatMessage | None = field(default=None, init=False, repr=False, compare=False)
-    _size: tuple[TokenCounter, int] | None = field(default=None, init=False, repr=False, compare=False)
+    _size: tuple[TokenCounter, Format, int] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not is_integer(self.id) or self.id < UNLOGGED:
@@ -137,13 +137,13 @@ class ConversationEvent:
         """Return its content as one text, a call as `name(arguments)`."""
         return self.message.text
 
-    def tokens(self, counter: TokenCounter) -> int:
-        """Return its message's tokens, as `count_messages` counts it for OpenAI; the same counter counts it once."""
+    def tokens(self, counter: TokenCounter, format: Format) -> int:  # noqa: A002
+        """Return its message's tokens in a format. The same counter and format count it once."""
         size = self._size
-        if size is None or size[0] is not counter:
-            size = counter, message_tokens(self.message, counter)
+        if size is None or size[0] is not counter or size[1] is not format:
+            size = counter, format, format.entry_tokens(self.message, counter)
             object.__setattr__(self, "_size", size)
-        return size[1]
+        return size[2]
 
     def changed(self, **values: object) -> Self:
         """Return a copy with other values, not checked again."""

@@ -10,12 +10,13 @@ from itertools import accumulate
 from typing import TypeAlias, TypedDict
 
 from kaosmem.arguments import check_count
-from kaosmem.compaction import Outline
+from kaosmem.compaction import MessageSizes, Outline
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import Condenser
 from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource, ObservationEvent
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
+from kaosmem.formats import Format, get_format
 from kaosmem.names import shown_name
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
@@ -36,7 +37,7 @@ class ViewOutline(Outline):
     """The units of a view as it is now, with those kept by their role, and the tokens of each entry.
 
     start, stop: of the part that is outlined, which lacks nothing that belongs together with something in it; all
-    positions are counted in it. events: its entries. counter: None is the default one.
+    positions are counted in it. events: its entries. counter, format: of the tokens.
     reasons, limits: why the view has to be condensed, and the limits of its tokens.
     """
 
@@ -47,15 +48,17 @@ class ViewOutline(Outline):
         stop: int | None = None,
         *,
         counter: TokenCounter | None = None,
+        format: str | Format = "openai",  # noqa: A002
         reasons: Collection[CondensationReason] = (),
         limits: Sequence[int] = (),
     ) -> None:
         self.events = tuple(view[start:stop])
-        super().__init__((event.message for event in self.events), links=(event.link for event in self.events))
+        self._counter, self._format = get_counter(counter), get_format(format)
+        messages, links = (event.message for event in self.events), (event.link for event in self.events)
+        super().__init__(messages, links=links, sizes=MessageSizes(self._counter, self._format))
         self.reasons, self.limits = reasons, limits
         kept, end = view.kept, start + len(self.events)
         self._kept = frozenset(place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)])
-        self._counter = counter
 
     @cached_property
     def kept(self) -> frozenset[int]:
@@ -65,8 +68,7 @@ class ViewOutline(Outline):
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The tokens of each entry."""
-        counter = self._counter or get_counter()
-        return tuple(event.tokens(counter) for event in self.events)
+        return tuple(event.tokens(self._counter, self._format) for event in self.events)
 
     def tokens_of(self, unit: Unit) -> int:
         """Return a unit's tokens."""
@@ -151,6 +153,7 @@ class Limits(TypedDict, total=False):
     minimum_progress: float
     forgets_users: bool
     counter: TokenCounter | Callable[[str], int] | str | None
+    format: str | Format
 
 
 class RollingCondenser(Condenser):
@@ -161,7 +164,7 @@ class RollingCondenser(Condenser):
     keep_first: entries at the start that stay, beside the protected ones.
     minimum_progress: least share of the view that a condensation frees, above 0 and below 1.
     forgets_users: whether users' messages may go if the other units free too little.
-    counter: of tokens. The default is o200k_base.
+    counter: of tokens. The default is o200k_base. format: of the request in which they are counted.
     Raises InvalidArgumentError, also if `keep_first` leaves no room for a summary and one more entry.
 
     >>> from kaosmem.conversation import ActionEvent, EventLog
@@ -182,6 +185,7 @@ class RollingCondenser(Condenser):
         minimum_progress: float = 0.1,
         forgets_users: bool = True,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
+        format: str | Format = "openai",  # noqa: A002
     ) -> None:
         self.keep_first = check_count(keep_first, "keep_first")
         self.max_tokens = None if max_tokens is None else check_count(max_tokens, "max_tokens", least=1)
@@ -197,7 +201,7 @@ class RollingCondenser(Condenser):
                 f"minimum_progress is {shown_name(given)}; give a share of the view, above 0 and below 1"
             )
         self.minimum_progress, self.forgets_users = minimum_progress, forgets_users
-        self._counter = get_counter(counter)
+        self._counter, self._format = get_counter(counter), get_format(format)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(max_size={self.max_size}, max_tokens={self.max_tokens})"
@@ -205,17 +209,22 @@ class RollingCondenser(Condenser):
     def outline(self, view: ConversationView, *, limit: int | None = None) -> ViewOutline:
         """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
         reasons = self.reasons(view, limit=limit)
-        return ViewOutline(view, counter=self._counter, reasons=reasons, limits=self._limits(limit))
+        return ViewOutline(
+            view, counter=self._counter, format=self._format, reasons=reasons, limits=self._limits(limit)
+        )
 
     def reasons(self, view: ConversationView, *, limit: int | None = None) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
         limits = self._limits(limit)
         reasons = {
             CondensationReason.SIZE: self.max_size is not None and len(view) > self.max_size,
-            CondensationReason.TOKENS: bool(limits) and sum(each.tokens(self._counter) for each in view) > min(limits),
+            CondensationReason.TOKENS: bool(limits) and self._tokens(view) > min(limits),
             CondensationReason.REQUEST: view.unhandled_condensation_request,
         }
         return frozenset(reason for reason, holds in reasons.items() if holds)
+
+    def _tokens(self, view: ConversationView) -> int:
+        return sum(event.tokens(self._counter, self._format) for event in view)
 
     def _limits(self, limit: int | None) -> list[int]:
         return [tokens for tokens in (self.max_tokens, limit) if tokens is not None]

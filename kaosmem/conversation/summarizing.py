@@ -37,7 +37,9 @@ class LLMSummarizingCondenser(RollingCondenser):
         self, llm: LLMClient | Summarizer | None, *, result_chars: int = 4_000, **limits: Unpack[Limits]
     ) -> None:
         super().__init__(**limits)
-        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=self._counter)
+        self._summarizer = (
+            llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=self._counter, format=self._format)
+        )
         self.result_chars = check_count(result_chars, "result_chars")
 
     async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:

@@ -156,11 +156,6 @@ _MAX_TOOL_NAME_CHARS = 64
 _DETAILS = ("auto", "low", "high", "original")
 
 
-def message_tokens(message: ChatMessage, counter: TokenCounter) -> int:
-    """Return the tokens of a message by OpenAI's published rule: the measure of histories that have no format yet."""
-    return sum(_message_tokens(each, counter) for each in _entry_messages(message))
-
-
 class OpenAIFormat:
     """Messages of OpenAI's chat completions API, as dicts."""
 

@@ -156,6 +156,7 @@ def redis_service(running: ExitStack) -> Service:
 def s3_service(running: ExitStack) -> Service:
     s3 = running.enter_context(s3_server())  # starts in seconds, and keeps nothing for a connection
     s3.filesystem().mkdir("faults")
+    s3.filesystem().pipe_file("faults/first", b"1")  # the first object of a bucket takes SeaweedFS seconds
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:

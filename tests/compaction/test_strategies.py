@@ -24,6 +24,7 @@ from kaosmem import (
 )
 from kaosmem.compaction import (
     CompactionStrategy,
+    MessageSizes,
     Outline,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
@@ -31,6 +32,7 @@ from kaosmem.compaction import (
     ToolResultCompaction,
     TruncationCompaction,
 )
+from kaosmem.formats import FORMATS, count_messages, render_messages
 from kaosmem.testing import conversations
 from kaosmem.testing.contracts.compaction import tokens_of
 
@@ -332,6 +334,38 @@ def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
         return
     assert tokens_of(left) <= budget
     assert is_tail(history, left)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_budget_holds_in_each_format(name) -> None:
+    """The tokens of a history are those of its request; leading system messages, which become one prompt, take less."""
+
+    @settings(max_examples=40)
+    @given(conversations(), st.integers(0, 2_000))
+    def check(history: list[ChatMessage], budget: int) -> None:
+        total = MessageSizes(format=name).total(history)
+        frame = MessageSizes(format=name).frame
+        counted = requested(history, name)
+        assert counted <= total or not history
+        if history and history[0].role == "assistant":
+            assert counted == total
+        elif not any(message.role == "system" for message in history):
+            assert total - frame <= counted
+        try:
+            left = compacted(TokenBudgetCompaction([], budget, format=name), history)
+        except WindowTooSmallError as error:
+            assert sum(error.need.values()) > budget
+            return
+        assert requested(left, name) <= budget or not left
+
+    check()
+
+
+def requested(history: Sequence[ChatMessage], name: str) -> int:
+    """Return the tokens of a request with this history."""
+    rendered = render_messages(history, name)
+    handed_over = rendered.messages if rendered.text is None else rendered.text
+    return count_messages(handed_over, name, system=rendered.system or "")
 
 
 def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:

@@ -29,6 +29,7 @@ from kaosmem.conversation.condensers import MAX_IN_A_ROW
 from kaosmem.conversation.log import event_json, event_of
 from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.errors import NoCondensationError
+from kaosmem.formats import get_format
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling, worked
 from tests.conversation.logs import LOGS, agent, call, ids, logged, loop, result, shown, system, user, view_of
@@ -258,13 +259,15 @@ async def test_views_without_records_keep_what_is_protected() -> None:
 
 
 def test_an_event_is_counted_once_for_a_counter() -> None:
-    """A copy that says something else is counted anew."""
+    """A copy that says something else is counted anew, and so is another format."""
     counted: list[str] = []
+    openai, anthropic = map(get_format, ("openai", "anthropic"))
     counter = get_counter(lambda text: counted.append(text) or len(text))
     event = call("1", says="look")
-    assert event.tokens(counter) == event.tokens(counter)
+    assert event.tokens(counter, openai) == event.tokens(counter, openai)
     assert len(counted) == len(set(counted))
-    assert event.without_call().tokens(counter) < event.tokens(counter)
+    assert event.without_call().tokens(counter, openai) < event.tokens(counter, openai)
+    assert event.tokens(counter, anthropic) == anthropic.entry_tokens(event.message, counter)
 
 
 async def test_what_is_said_while_the_model_thinks_stays() -> None:

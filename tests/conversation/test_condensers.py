@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from kaosmem import ChatMessage, InvalidArgumentError, ToolUseBlock, get_counter
-from kaosmem.compaction import Summarizer
+from kaosmem import ChatMessage, InvalidArgumentError, ToolUseBlock
+from kaosmem.compaction import MessageSizes, Summarizer
 from kaosmem.conversation import (
     Condensation,
     CondensationRequest,
@@ -29,7 +29,6 @@ from kaosmem.conversation import (
 )
 from kaosmem.conversation.rolling import shortest_prefix
 from kaosmem.errors import NoCondensationError, SummaryError
-from kaosmem.formats.openai import REPLY_TOKENS
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
 from tests.conversation.condensers import ranking, stating
@@ -435,7 +434,7 @@ async def test_a_record_says_how_it_came_about() -> None:
         "condenser": "LLMSummarizingCondenser",
         "reasons": ["request", "size"],
         "entries": 11,
-        "tokens": sum(event.tokens(get_counter()) for event in said(11)) + REPLY_TOKENS,
+        "tokens": MessageSizes().total(event.message for event in said(11)),
     }
 
 
