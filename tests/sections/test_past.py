@@ -57,6 +57,7 @@ async def fill(place: Any) -> None:
                 memory.add("messages", text, id=f"m{number}")
             if number % 150 == 99:
                 await memory.save()
+                await memory._saver._checkpoints.finished()  # or the last save may find one under way
         await memory.assemble_context(QUESTION, budget=1_000)
 
 
