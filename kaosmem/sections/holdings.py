@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -13,11 +12,11 @@ from typing import NamedTuple
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived, check_updated
+from kaosmem.sections.archive import check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, JSONValue, StoredItem, Version, in_order
+from kaosmem.types import MAX_INTEGER, Item, JSONValue, StoredItem
 from kaosmem.units import Link, Units
 
 
@@ -35,7 +34,10 @@ class Holdings:
     clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
     updates: how many updates there were so far.
     past: evicted units that may still be recalled; methods that take a unit's first ordinal know them too.
+    ordinals: of the live items, by id. keyed: ordinals of the live items that have a key, by key.
+    ends: when the items with a time to live expire, by ordinal.
     needed: ordinals of the items that must be shown for their own sake.
+    updated: the number of the last update of each ordinal that had one, live or not.
     """
 
     def __init__(self, spec: SectionSpec) -> None:
@@ -46,19 +48,18 @@ class Holdings:
         self.queue = EvictionQueue(spec.policy)
         # Linked, not hashed order: walking from either end never steps over removed items.
         self._held: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
-        self._ordinals: dict[str, int] = {}
-        self._ends: dict[int, datetime] = {}  # of the items that expire
-        self._keyed: dict[str, int] = {}  # key -> ordinal of the item that has it
+        self.ordinals: dict[str, int] = {}
+        self.ends: dict[int, datetime] = {}
+        self.keyed: dict[str | None, int] = {}
         self.needed: set[int] = set()
         self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: users' messages, ascending
         self._groupings: dict[frozenset[str], Grouping] = {}  # by the fields that filters have asked for
-        self._versions: dict[str, tuple[tuple[object, ...], list[Version[int]]]] = {}  # by key, with their state then
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
         # ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
-        self._updated: dict[int, int] = {}  # ordinal, held or not -> number of its last update
+        self.updated: dict[int, int] = {}
         self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
@@ -70,18 +71,14 @@ class Holdings:
     def __reversed__(self) -> Iterator[int]:
         return reversed(self._held)
 
-    def __contains__(self, item_id: object) -> bool:
-        return item_id in self._ordinals
+    def __contains__(self, ordinal: object) -> bool:
+        return ordinal in self._held
 
     def __getitem__(self, ordinal: int) -> Item:
         item = self._held[ordinal]
         if isinstance(item, StoredItem):
             item = self._held[ordinal] = item.item()
         return item
-
-    def as_stored(self, ordinal: int) -> Item | StoredItem:
-        """Return an item, decoded or not."""
-        return self._held[ordinal]
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted, or the EvictedItem of one whose text only a file holds."""
@@ -90,10 +87,6 @@ class Holdings:
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
         return self._held[ordinal] if ordinal in self._held else self.past[ordinal]
-
-    def items(self) -> Iterator[tuple[int, Item]]:
-        """Yield the live items by ordinal, in order."""
-        return ((ordinal, self[ordinal]) for ordinal in self._held)
 
     @property
     def stored(self) -> list[Item | StoredItem]:
@@ -115,8 +108,8 @@ class Holdings:
         grouping = self._groupings.get(wanted.fields)
         if grouping is None:
             grouping = self._groupings[wanted.fields] = Grouping(wanted.fields)
-            for ordinal, item in self.items():
-                grouping.put(ordinal, item.metadata)
+            for ordinal in self._held:
+                grouping.put(ordinal, self[ordinal].metadata)
         return grouping.passing(wanted)
 
     @property
@@ -124,54 +117,20 @@ class Holdings:
         """Whether no unit has several items."""
         return not self._shared and self.past.all_alone
 
-    @property
-    def may_expire(self) -> bool:
-        """Whether any item has a time to live."""
-        return bool(self._ends)
-
     def expired(self, now: datetime) -> list[str]:
         """Return the ids of the items whose time to live is over."""
-        return [self[ordinal].id for ordinal, end in self._ends.items() if end <= now]
-
-    def holds(self, ordinal: int) -> bool:
-        """Return whether the item of an ordinal is live."""
-        return ordinal in self._held
+        return [self[ordinal].id for ordinal, end in self.ends.items() if end <= now]
 
     def ordinal(self, item_id: str) -> int:
         """Return the ordinal of a held item. Raises NotFoundError."""
         try:
-            return self._ordinals[item_id]
+            return self.ordinals[item_id]
         except KeyError:
             raise NotFoundError(f"no live item {shown(item_id)} in this section; check its id") from None
 
-    def keyed(self, key: str | None) -> int | None:
-        """Return the ordinal of the held item with a key; None is no key."""
-        return None if key is None else self._keyed.get(key)
-
-    def versions(self, key: str) -> list[Version[int]]:
-        """Return the versions of a key that are live or may be recalled, oldest first, by their ordinals."""
-        ordinals, live = self.past.keyed(key), self.keyed(key)
-        if live is not None:
-            insort(ordinals, live)
-        ended, updated = self.past.ended.get, 0 if live is None else self.updated(live)
-        state = ordinals, [ended(ordinal) for ordinal in ordinals], updated
-        known = self._versions.get(key)
-        if known is None or known[0] != state:  # each question asks for those of hundreds of keys
-            versions = in_order(
-                ordinals, stated=lambda at: self.known(at).stated_from, known_from=self._created_at, ended=ended
-            )
-            known = self._versions[key] = state, versions
-        return known[1]
-
     def purge(self) -> None:
-        """Keep nothing of the keys and the metadata of items that are gone."""
-        self._versions = {}
+        """Keep no field of the metadata of items that are gone."""
         self._groupings = {fields: each for fields, each in self._groupings.items() if each.is_complete}
-
-    def _created_at(self, ordinal: int) -> datetime:
-        created_at = self.known(ordinal).created_at
-        assert created_at is not None  # as of all with a key
-        return created_at
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
         """Return a live unit: its items in stored order, and their tokens."""
@@ -193,10 +152,6 @@ class Holdings:
         own, past = self._tokens, self.past
         return [past.item_tokens(at) if (tokens := own.get(at)) is None else tokens for at in ordinals]
 
-    def tokens_of(self, firsts: Iterable[int]) -> list[int]:
-        """Return the tokens of each unit."""
-        return self.item_tokens(firsts) if self.all_alone else list(map(self.tokens, firsts))
-
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each item."""
         if not self.past:
@@ -204,39 +159,15 @@ class Holdings:
         past, first = self.past, self.units.first
         return [past.first(ordinal) if ordinal in past else first(ordinal) for ordinal in ordinals]
 
-    def lasts(self, firsts: Iterable[int]) -> list[int]:
-        """Return the last ordinal of each unit."""
-        if not self.past:
-            return self.units.lasts(firsts)
-        past, last = self.past, self.units.last
-        return [past.last(first) if first in past else last(first) for first in firsts]
-
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""
         for ordinal in reversed(self._held):
             if self.units.last(ordinal) == ordinal:
                 yield self.units.first(ordinal)
 
-    def updated(self, ordinal: int) -> int:
-        """Return the number of an item's last update, 0 without one."""
-        return self._updated.get(ordinal, 0)
-
-    def updated_since(self, number: int) -> set[int]:
-        """Return the ordinals of items updated after that update, some of items that are not held any more."""
-        return {ordinal for ordinal, updated in self._updated.items() if updated > number}
-
-    def differing(self, other: Holdings) -> set[int]:
-        """Return the ordinals under which this and an earlier or later state of one section may know other items.
-
-        An item changes by an update, which has a number, or when it is counted again.
-        """
-        updated = self._updated.keys() | other._updated.keys()
-        counted = {at for at, tokens in self._tokens.items() if other._tokens.get(at, tokens) != tokens}
-        return counted | {at for at in updated if self.updated(at) != other.updated(at)}
-
-    def prospect(self, item: Item) -> tuple[Standing, set[int]]:
-        """Return the ordinals of an item's unit with it, and the first ordinals of the units that it would join."""
-        ordinal, own = self._ordinals.get(item.id, self.taken), self.would_join(item)
+    def _prospect(self, item: Item) -> tuple[Standing, set[int]]:
+        """Return the standing of an item's unit with it, and the first ordinals of the units that it would join."""
+        ordinal, own = self.ordinals.get(item.id, self.taken), self.would_join(item)
         if ordinal in self._held:
             members = (member for first in own for member in self.units.members(first))
             parts = [self._alone(member) for member in members if member != ordinal]
@@ -245,13 +176,19 @@ class Holdings:
         return combined([*parts, _standing(item, ordinal)]), own
 
     def choose_victims(
-        self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int, speaks: bool = False
+        self, item: Item | None, *, tokens: int, items: int, keep: Collection[int] = ()
     ) -> list[int] | None:
-        """Return the first ordinals of the units to evict, or None if they cannot make the room.
+        """Return the first ordinals of the units to evict for a newcomer, or None if they cannot make the room.
 
-        newcomer, own, tokens, items: as for the queue.
-        speaks: the newcomer is a new entry that speaks. Calls that wait are abandoned by it, and may leave for it.
+        item: the newcomer, new or a new version. A new entry that speaks abandons calls that wait: they may leave.
+            If it is None, nothing comes, and the policy spares no unit.
+        tokens, items: to be freed, both. keep: first ordinals of units that stay, beside those that it would join.
         """
+        newcomer, own, speaks = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0), {*keep}, False
+        if item is not None:
+            newcomer, joined = self._prospect(item)
+            own |= joined
+            speaks = item.id not in self.ordinals and Link.of(item).speaks
         asked = self.units.asking
         with self.units.abandoned() if speaks else nullcontext():
             if speaks and asked is not None:
@@ -262,7 +199,7 @@ class Holdings:
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
-        ordinal = self._ordinals.get(item.id, self.taken)
+        ordinal = self.ordinals.get(item.id, self.taken)
         own = self.units.joins(ordinal, Link.of(item))
         return own | {self.units.first(ordinal)} if ordinal in self._held else own
 
@@ -292,13 +229,13 @@ class Holdings:
             self._shared.pop(first, None)
         before = self._held[ordinal]
         self.updates += 1
-        self._updated[ordinal] = self.updates
+        self.updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
         self._drop_key(before, ordinal)
         self._register(ordinal, item)
-        del self._ordinals[before.id]
-        self._ordinals[item.id] = ordinal
+        del self.ordinals[before.id]
+        self.ordinals[item.id] = ordinal
         self._held[ordinal] = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
@@ -309,28 +246,30 @@ class Holdings:
         self.updates += 1
         for ordinal, (_, item) in items.items():
             self._enter(item, ordinal, last_use=self.clock)
-            self._updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
+            self.updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
             self.used += item.tokens
         self._held = OrderedDict(sorted(self._held.items()))
         firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
         for ordinal, (first, _) in sorted(items.items()):
             firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
-        places = [(at, Link.of(item), firsts[at]) for at, item in self._held.items()]
-        self.units = Units.restore(places, asking=self.units.asking)
-        self._reckon_all()
+        self._regroup(firsts, self.units.asking)
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
         items = [self[ordinal] for ordinal in ordinals]
-        left = self._parted(ordinals)
+        touched = dict.fromkeys(self.units.first(ordinal) for ordinal in ordinals if self.units.ties(ordinal))
+        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
+        for first in touched:
+            self._shared.pop(first, None)
+        self.units.remove(ordinals)
         for ordinal, item in zip(ordinals, items, strict=True):
             del self._held[ordinal]
             self.used -= self._tokens.pop(ordinal)
             self._uses.pop(ordinal, None)
             self._last_uses.pop(ordinal, None)
-            del self._ordinals[item.id]
-            self._ends.pop(ordinal, None)
+            del self.ordinals[item.id]
+            self.ends.pop(ordinal, None)
             self._drop_key(item, ordinal)
             self.needed.discard(ordinal)
             self._questions.pop(ordinal, None)
@@ -342,7 +281,7 @@ class Holdings:
 
     def _enter(self, item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> None:
         self._held[ordinal] = item
-        self._ordinals[item.id] = ordinal
+        self.ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
         if uses:
             self._uses[ordinal] = uses
@@ -353,20 +292,16 @@ class Holdings:
     def _register(self, ordinal: int, item: Item) -> None:
         """Note the key, the end, the need and the metadata of an item that is new or takes another's place."""
         if item.key is not None:
-            other = self._keyed.get(item.key)
+            other = self.keyed.get(item.key)
             if other is None or not is_older(item, self[other]):
-                self._keyed[item.key] = ordinal
-        self._ends.pop(ordinal, None)
+                self.keyed[item.key] = ordinal
+        self.ends.pop(ordinal, None)
         if item.expires_at is not None:
-            self._ends[ordinal] = item.expires_at
-        (self.needed.add if self.is_needed(item) else self.needed.discard)(ordinal)
+            self.ends[ordinal] = item.expires_at
+        (self.needed.add if is_needed(self._spec, item) else self.needed.discard)(ordinal)
         self._note_question(ordinal, item)
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
-
-    def is_needed(self, item: Item | StoredItem) -> bool:
-        """Return whether an item must be shown for its own sake: it is pinned, or a static section's of role system."""
-        return item.pinned or (self._spec.placement == "static" and item.role == "system")
 
     def _note_question(self, ordinal: int, item: Item | StoredItem) -> None:
         if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:
@@ -378,71 +313,21 @@ class Holdings:
                 self._questions = OrderedDict.fromkeys(sorted(self._questions))
 
     def _drop_key(self, item: Item | StoredItem, ordinal: int) -> None:
-        if item.key is not None and self._keyed.get(item.key) == ordinal:
-            del self._keyed[item.key]
-
-    def _parted(self, ordinals: Collection[int]) -> list[int]:
-        """Take items out of their units and return who is left in those."""
-        touched = {self.units.first(ordinal): None for ordinal in ordinals if self.units.ties(ordinal)}
-        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
-        if touched:
-            for first in touched:
-                self._shared.pop(first, None)
-            self.units.remove(ordinals)
-        return left
+        if item.key is not None and self.keyed.get(item.key) == ordinal:
+            del self.keyed[item.key]
 
     def evict(self, ordinals: Iterable[int]) -> list[Item]:
         """Take whole units out for room and return their items; they are kept in `past`.
 
         Raises InvalidArgumentError for a part of a unit; then nothing has changed.
         """
-        ordinals = list(ordinals)
-        firsts = ordinals
-        if any(map(self.units.ties, ordinals)):
-            firsts = list(dict.fromkeys(map(self.units.first, ordinals)))
-            if sum(len(self.units.members(first)) for first in firsts) != len(ordinals):
-                raise InvalidArgumentError("the evicted items are not whole units")
-        for first in firsts:
-            self.past.put({member: self[member] for member in self.units.members(first)})
+        ordinals = dict.fromkeys(ordinals)
+        units = [self.units.members(first) for first in dict.fromkeys(self.units.firsts(ordinals))]
+        if sum(map(len, units)) != len(ordinals):
+            raise InvalidArgumentError("the evicted items are not whole units")
+        for unit in units:
+            self.past.put({member: self[member] for member in unit})
         return self.take(ordinals)
-
-    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
-        """Keep in `past` the items that were evicted earlier and are not there yet, and return their ordinals.
-
-        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
-        """
-        past = self.past
-        items: dict[int, Item | EvictedItem] = {}
-        firsts: dict[int, int] = {}  # of those that are not the first of their unit
-        updated: dict[int, int] = {}
-        ended: dict[int, datetime] = {}
-        for version in versions:
-            at, first = version.position, version.unit
-            if at is not None and first is not None and at not in past and at not in past.returned:
-                items[at] = version.item
-                if version.updated:
-                    updated[at] = version.updated
-                if version.valid_until:
-                    ended[at] = version.valid_until
-                if first != at:
-                    firsts[at] = first
-        if max(items, default=-1) >= self.taken or any(map(self.holds, items)):
-            raise InvalidArgumentError("an evicted item is out of its place")
-        self._updated |= updated
-        past.ended.update(ended)
-        past.put_all(items, firsts)
-        return items.keys()
-
-    def inherit(self, other: Holdings, shared: int) -> None:
-        """Keep in `past` the items that another has there of the first `shared` ones, which both have in common."""
-        past = self.past
-        evicted = past.unloaded + len(past)
-        for unit in other.past.units():
-            known = {at for at in unit if at in past or self.holds(at) or at in past.returned}
-            if max(unit) < shared and not known:
-                past.put(unit)
-                past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
-        past.expect(evicted)
 
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
@@ -469,22 +354,25 @@ class Holdings:
         self.past.recount(count)
         self._reckon_all()
 
-    def state(self) -> dict[str, JSONValue]:
-        """Return the state to keep beside the entries, as JSON values."""
-        counts = {"taken": self.taken, "updates": self.updates, "clock": self.clock}
-        return counts | {"asking": self.units.asking}
-
     def entries(self) -> Iterator[dict[str, JSONValue]]:
-        """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile."""
+        """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile.
+
+        A unit of its own and counts of 0 are left out.
+        """
         ordinals, items = [*self._held], [*self._held.values()]
         firsts = self.units.firsts(ordinals)
         fields = {  # plain copies: the event loop waits for them
-            "updated": self._updated.copy(),
+            "updated": self.updated.copy(),
             "uses": self._uses.copy(),
             "last_use": self._last_uses.copy(),
         }
         return (
-            _entry(item, ordinal, first, {name: each.get(ordinal) for name, each in fields.items()})
+            {
+                **item.to_dict(),
+                "position": ordinal,
+                **({} if first == ordinal else {"unit": first}),
+                **{name: count for name, each in fields.items() if (count := each.get(ordinal))},
+            }
             for ordinal, first, item in zip(ordinals, firsts, items, strict=True)
         )
 
@@ -497,33 +385,30 @@ class Holdings:
     ) -> Holdings:
         """Return holdings as they were stored."""
         holdings = cls(spec)
-        holdings.taken, holdings.clock = state["taken"], state["clock"]
-        holdings.updates = state.get("updates", 0)
-        held, ordinals, tokens = holdings._held, holdings._ordinals, holdings._tokens
-        last = -1
+        holdings.taken, holdings.clock, holdings.updates = state["taken"], state["clock"], state["updates"]
+        held, ordinals, tokens = holdings._held, holdings.ordinals, holdings._tokens
+        last, taken = -1, holdings.taken
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = True
         for entry in entries:
             if isinstance(entry, StoredItem):
-                ordinal = entry.position
-                if not last < ordinal < holdings.taken or entry.id in ordinals:
-                    raise InvalidArgumentError("a stored item is out of its place")
-                held[ordinal] = entry
-                ordinals[entry.id] = last = ordinal
-                tokens[ordinal] = entry.tokens
+                item_id, ordinal = entry.id, entry.position
+            else:
+                item, ordinal = Item.from_dict(entry, spec.name), entry["position"]
+                item_id = item.id
+            if type(ordinal) is not int or not last < ordinal < taken or item_id in ordinals:
+                raise InvalidArgumentError("a stored item is out of its place")
+            last = ordinal
+            if isinstance(entry, StoredItem):
+                held[ordinal], ordinals[item_id], tokens[ordinal] = entry, ordinal, entry.tokens
                 if spec.placement != "query":  # where an item that is not decoded need not be shown
-                    if holdings.is_needed(entry):
+                    if is_needed(spec, entry):
                         holdings.needed.add(ordinal)
                     holdings._note_question(ordinal, entry)
                 continue
-            item, ordinal = Item.from_dict(entry, spec.name), entry["position"]
-            if type(ordinal) is not int or not last < ordinal < holdings.taken or item.id in ordinals:
-                raise InvalidArgumentError("a stored item is out of its place")
-            last = ordinal
-            used = {"uses": entry.get("uses", 0), "last_use": entry.get("last_use", 0)}
-            holdings._enter(item, ordinal, **used)
+            holdings._enter(item, ordinal, uses=entry.get("uses", 0), last_use=entry.get("last_use", 0))
             if "updated" in entry:
-                holdings._updated[ordinal] = check_updated(entry["updated"])
+                holdings.updated[ordinal] = check_updated(entry["updated"])
             if "unit" in entry:
                 firsts[ordinal] = entry["unit"]
             are_plain = are_plain and type(item.content) is str
@@ -532,10 +417,14 @@ class Holdings:
         if asking is not None and not (type(asking) is int and asking in held):
             raise InvalidArgumentError("a stored section waits for the results of an item that it has not")
         if firsts or not are_plain:
-            places = [(ordinal, Link.of(item), firsts.get(ordinal, ordinal)) for ordinal, item in held.items()]
-            holdings.units = Units.restore(places, asking=asking)
-            holdings._reckon_all()
+            holdings._regroup(firsts, asking)
         return holdings
+
+    def _regroup(self, firsts: Mapping[int, int], asking: int | None) -> None:
+        """Make the units anew. firsts: the first ordinal of each item's unit; an item without one begins its own."""
+        places = [(ordinal, Link.of(item), firsts.get(ordinal, ordinal)) for ordinal, item in self._held.items()]
+        self.units = Units.restore(places, asking=asking)
+        self._reckon_all()
 
     def _reckon_all(self) -> None:
         self._shared.clear()
@@ -567,6 +456,11 @@ class Holdings:
         return None if standing.pinned else standing
 
 
+def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
+    """Return whether an item must be shown for its own sake: it is pinned, or a static section's of role system."""
+    return item.pinned or (spec.placement == "static" and item.role == "system")
+
+
 def is_older(item: Item, live: Item) -> bool:
     """Return whether an item is an older version than the live one with its key: by its own timestamp alone."""
     return item.stated_from is not None and item.stated_from < live.valid_from
@@ -575,9 +469,3 @@ def is_older(item: Item, live: Item) -> bool:
 def _standing(item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use: int = 0) -> Standing:
     """Return the values that decide when an item is evicted, if it is alone in its unit."""
     return Standing(ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned))
-
-
-def _entry(item: Item | StoredItem, ordinal: int, first: int, counts: Mapping[str, int | None]) -> dict[str, JSONValue]:
-    """Return an item with its place as JSON values. A unit of its own and counts of 0 are left out."""
-    unit = {} if first == ordinal else {"unit": first}
-    return {**item.to_dict(), "position": ordinal, **unit, **{k: v for k, v in counts.items() if v}}

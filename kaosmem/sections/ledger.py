@@ -87,21 +87,22 @@ class Ledger:
         held = Holdings.restore(spec, state, entries)
         held.past.returned.update(state["returned"])
         if spec.recalls:
-            held.recall(archive.in_memory())
+            _recall(held, archive.in_memory())
             held.past.expect(state["evicted"])
         return cls(spec, held=held, archive=archive, ranker=ranker)
 
     def state(self) -> dict[str, JSONValue]:
         """Return the state that `restore` needs beside the entries, as JSON values."""
-        past = self.held.past
+        held, past = self.held, self.held.past
+        counts = {"taken": held.taken, "updates": held.updates, "clock": held.clock, "asking": held.units.asking}
         returned = {"returned": sorted(past.returned)} if past.returned else {}
-        return self.held.state() | {"archived": len(self.archive), "evicted": past.unloaded + len(past)} | returned
+        return {**counts, "archived": len(self.archive), "evicted": past.unloaded + len(past), **returned}
 
     def inherit(self, other: Ledger, shared: int) -> None:
         """Take the loaded texts and the index of another ledger with the same first `shared` items."""
         with other.index.asking:
             if shared and self.spec.recalls and self.held.past.unloaded:
-                self.held.inherit(other.held, shared)
+                _inherit(self.held, other.held, shared)
             self.index.inherit(other.index, shared)
 
     @_under_lock
@@ -114,10 +115,6 @@ class Ledger:
         other = Ledger.restore(self.spec, state, entries, archive=self.archive, ranker=self.ranker)
         other.index.inherit(self.index, 0)
         self.held, self.removed, self.lock, self.index = other.held, other.removed, other.lock, other.index
-
-    def use(self, item_ids: Iterable[str]) -> None:
-        """Mark one use of each of these live items."""
-        self.held.use(map(self.held.ordinal, item_ids))
 
     @_under_lock
     def add(self, item: Item, evicted: Sequence[str]) -> None:
@@ -149,7 +146,7 @@ class Ledger:
         if self.spec.recalls:
             firsts = self.held.units.firsts(ordinals)
             for ordinal, first, item in zip(ordinals, firsts, self.held.evict(ordinals), strict=True):
-                updated, ended = self.held.updated(ordinal), ends.get(ordinal)
+                updated, ended = self.held.updated.get(ordinal, 0), ends.get(ordinal)
                 self.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
             self.held.past.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
         else:
@@ -170,10 +167,10 @@ class Ledger:
 
     def _end(self, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
         """Return when an item that leaves is superseded, and when that was told; None if it is only evicted."""
-        item = self.held.as_stored(ordinal)
+        item = self.held.undecoded(ordinal)
         if item.key is None:
             return None
-        live = self.held.keyed(item.key)
+        live = self.held.keyed.get(item.key)
         if live is not None and live != ordinal:
             successor = self.held[live]
         if successor is None or successor.key != item.key or successor.id == item.id:
@@ -195,7 +192,7 @@ class Ledger:
         held = self.held
         replaced = {at: held[at] for at in map(held.ordinal, change.replaced)}
         taken_over = {held.ordinal(place): item for place, item in change.items}
-        new_ids = {item.id for item in taken_over.values() if item.id not in held}
+        new_ids = {item.id for item in taken_over.values() if item.id not in held.ordinals}
         if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
             raise InvalidArgumentError("an item takes a place that is not free, or has the id of another one")
         leaving = replaced.keys() - taken_over
@@ -218,10 +215,8 @@ class Ledger:
         """Return whether versions can come back to their places once these items have left."""
         held = self.held
         free = {held.ordinal(item_id) for item_id in item_ids}
-        places = {version.place[0] for version in versions if version.place and version.item.id not in held}
-        return len(places) == len(versions) and all(
-            at in free or (at < held.taken and not held.holds(at)) for at in places
-        )
+        places = {version.place[0] for version in versions if version.place and version.item.id not in held.ordinals}
+        return len(places) == len(versions) and all(at in free or (at < held.taken and at not in held) for at in places)
 
     @_under_lock
     def expand(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> None:
@@ -238,7 +233,7 @@ class Ledger:
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items. Archive files hold the versions beyond those in memory."""
         with self.lock:
-            held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held]
+            held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held.ordinals]
             past = self.held.past.ordinals(item_ids)
             self.held.take(held)
             self.held.past.forget(past, evicted)
@@ -256,7 +251,7 @@ class Ledger:
         wanted, past = frozenset(item_ids), self.held.past
         versions = [each for each in (*stored, *self.archive.in_memory()) if each.item.id in wanted]
         evicted = past.ordinals(wanted)
-        known = {item_id for item_id in wanted if item_id in self.held} | {past[ordinal].id for ordinal in evicted}
+        known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
         evicted |= {version.position for version in versions if version.position is not None} - past.returned
         return sorted(known), len(versions), len(evicted)
@@ -267,7 +262,7 @@ class Ledger:
 
         Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
         """
-        self.index.came_back(self.held.recall(versions))
+        self.index.came_back(_recall(self.held, versions))
         self.held.past.expect(len(self.held.past))
 
     @_under_lock
@@ -295,3 +290,36 @@ class Ledger:
         """Measure all items anew, for another token counter."""
         self.held.recount(count)
         self.archive.recount(count)
+
+
+def _recall(held: Holdings, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
+    """Keep in `past` the items that were evicted earlier and are not there yet, and return their ordinals.
+
+    Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
+    """
+    past = held.past
+    found = {
+        at: version
+        for version in versions
+        if (at := version.position) is not None and at not in past and at not in past.returned
+    }
+    if max(found, default=-1) >= held.taken or any(map(held.__contains__, found)):
+        raise InvalidArgumentError("an evicted item is out of its place")
+    held.updated |= {at: version.updated for at, version in found.items() if version.updated}
+    past.ended |= {at: version.valid_until for at, version in found.items() if version.valid_until}
+    past.put_all(
+        {at: version.item for at, version in found.items()},
+        {at: unit for at, version in found.items() if (unit := version.unit) is not None and unit != at},
+    )
+    return found.keys()
+
+
+def _inherit(held: Holdings, other: Holdings, shared: int) -> None:
+    """Keep in `past` the items that another has there of the first `shared` ones, which both have in common."""
+    past = held.past
+    evicted = past.unloaded + len(past)
+    for unit in other.past.units():
+        if max(unit) < shared and not any(at in past or at in held or at in past.returned for at in unit):
+            past.put(unit)
+            past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
+    past.expect(evicted)

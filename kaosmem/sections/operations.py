@@ -41,10 +41,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Describe(Operation):
-    """The session has these sections and this counter. This operation comes before the operations that rely on it."""
-
-    op = "open"
+class _SessionOperation(Operation):
     data: Mapping[str, JSONValue]
 
     @classmethod
@@ -53,15 +50,17 @@ class Describe(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(Operation):
+class Describe(_SessionOperation):
+    """The session has these sections and this counter. This operation comes before the operations that rely on it."""
+
+    op = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(_SessionOperation):
     """A window goes on by a turn, or ends. data: the turn, as `Window.after` reads it."""
 
     op = "window"
-    data: Mapping[str, JSONValue]
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class Add(SectionOperation):
         return cls(section, Item.from_dict(data["item"], section), data["evicted"])
 
     def apply(self, ledger: Ledger) -> None:
-        if self.item.id in ledger.held:
+        if self.item.id in ledger.held.ordinals:
             raise InvalidArgumentError("an item is added that is live already")
         ledger.add(self.item, self.evicted)
 
@@ -163,10 +162,7 @@ class Remove(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Use(SectionOperation):
-    """Items are used, all at one tick of the section's clock."""
-
-    op = "use"
+class _ItemsOperation(SectionOperation):
     ids: Sequence[str]
 
     @property
@@ -176,25 +172,23 @@ class Use(SectionOperation):
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(section, data["ids"])
-
-    def apply(self, ledger: Ledger) -> None:
-        ledger.use(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
-class Evict(SectionOperation):
+class Use(_ItemsOperation):
+    """Items are used, all at one tick of the section's clock."""
+
+    op = "use"
+
+    def apply(self, ledger: Ledger) -> None:
+        ledger.held.use(map(ledger.held.ordinal, self.ids))
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(_ItemsOperation):
     """Whole units leave for room and may be recalled."""
 
     op = "evict"
-    ids: Sequence[str]
-
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {"ids": [*self.ids]}
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, data["ids"])
 
     def apply(self, ledger: Ledger) -> None:
         ledger.evict(self.ids)

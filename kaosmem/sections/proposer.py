@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Told
 from kaosmem.retrieval import Query, analyze
-from kaosmem.sections.holdings import Holdings
-from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.holdings import Holdings, is_needed
+from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Proposal, Stock
-from kaosmem.sections.scores import UNRANKED, Scores, recallable
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.versions import Corrections, ShownVersions, tied
+from kaosmem.sections.versions import Corrections, KnownVersions, ShownVersions, tied
 from kaosmem.types import Item, StoredItem, ThinkingBlock, block_text
 
 _RANK_SLACK = 256
@@ -33,6 +33,53 @@ _READ_AT_ONCE = 4_096
 """How many evicted items are read at a time where the index lacks them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """The scores of units for a query.
+
+    of: by first ordinal. by_worth: the units in order of worth.
+    signals: the parts of a unit's score; of several items, those of the best.
+    """
+
+    of: Mapping[int, float]
+    by_worth: Sequence[int]
+    signals: Callable[[int], Mapping[str, float]]
+
+    @classmethod
+    def of_units(cls, held: Holdings, found: Found) -> _Scores:
+        """Return the scores of units, each the sum over its items.
+
+        Units of the query's periods without any of its words have no score. Their place is that of `found.newest`.
+        """
+        ranked, signals = found.ranked.matches, found.ranked.signals
+        scores: dict[int, float] = {}
+        best_of: dict[int, int] = {}
+        if held.all_alone:
+            scores = dict(ranked)
+        else:
+            for first, (ordinal, score) in zip(held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
+                scores[first] = round(scores[first] + score, 9) if first in scores else score
+                best_of.setdefault(first, ordinal)
+        worth, newest = _by_worth(held, scores), held.firsts(found.newest)
+        by_worth = [*dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))]
+        return cls(scores, by_worth, lambda first: signals(best_of.get(first, first)))
+
+    def best_first(self, near: Collection[int]) -> list[int]:
+        """Return the units by score down to the best one that is not `near`, then by worth.
+
+        So the best-scored unit is not left out for a shorter one with a lower score.
+        """
+        if not self.by_worth or self.by_worth[0] not in self.of:  # the newest units of a period come first
+            return [*self.by_worth]
+        by_score = sorted(self.of, key=lambda first: (-self.of[first], -first))
+        best = next((place for place, first in enumerate(by_score) if first not in near), len(by_score))
+        return list(dict.fromkeys((*by_score[: best + 1], *self.by_worth)))
+
+
+_UNRANKED = _Scores({}, (), lambda _: {})
+"""The scores of a section that the query does not rank."""
+
+
 class Proposer:
     """Orders the units of one section by want, and changes nothing.
 
@@ -44,14 +91,15 @@ class Proposer:
         self._held = held
         self._index = index
         self._corrections = Corrections(spec, held, index)
-        self._scored: tuple[object, Scores] = None, UNRANKED  # of the last ranking
+        self._scored: tuple[object, _Scores] = None, _UNRANKED  # of the last ranking
+        self._known_versions: KnownVersions = {}
 
     def required_with(self, item: Item) -> list[Item]:
         """Return the items that a static section must show whole once it has this one, in order.
 
         None in other sections, whose items a context may shorten, and none for an item that need not be shown.
         """
-        if self._spec.placement != "static" or not self._held.is_needed(item):
+        if self._spec.placement != "static" or not is_needed(self._spec, item):
             return []
         required = [each for first in sorted(self._required()) for each in self._held.unit(first)[0]]
         kept = [each for each in required if each.id == item.id or each.key is None or each.key != item.key]
@@ -152,14 +200,14 @@ class Proposer:
         passing = self._passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
-        scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
+        scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
         first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
         told, room = Told(), int(self._spec.recall * cap)
         left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), _TO_READ * room
-        versions = ShownVersions(self._held, query.past, scores.of)
+        versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
         ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
-        for first in recallable(self._held, ordered, wanted=None if passing is None else wanted):
+        for first in _recallable(self._held, ordered, wanted=None if passing is None else wanted):
             if left <= 0:
                 break
             is_evicted = first in self._held.past
@@ -214,8 +262,8 @@ class Proposer:
         must = self._required()
         walked, cuts, is_all = self._walk_back(must, 2 * cap)
         wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
-        scores = self._scores(query, cap) if is_ranked else UNRANKED
-        versions = ShownVersions(self._held, query.past, scores.of)
+        scores = self._scores(query, cap) if is_ranked else _UNRANKED
+        versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
         earlier = self._earlier(walked, must, cap, scores, versions) if is_ranked else {}
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
@@ -234,7 +282,7 @@ class Proposer:
         )
 
     def _earlier(
-        self, walked: Sequence[int], must: set[int], cap: int, scores: Scores, versions: ShownVersions
+        self, walked: Sequence[int], must: set[int], cap: int, scores: _Scores, versions: ShownVersions
     ) -> dict[int, None]:
         """Return the units of a history that may be recalled, in order of worth. walked: its newest units."""
         held, past, room, told = self._held, self._held.past, int(self._spec.recall * cap), Told()
@@ -244,7 +292,7 @@ class Proposer:
         by_worth = versions.order(scores.best_first(near) if scores.of else newest_first)
         earlier: dict[int, None] = {}
         left: float = 2 * room
-        for first in recallable(held, by_worth):
+        for first in _recallable(held, by_worth):
             if left <= 0:
                 break
             is_evicted = first in past
@@ -274,28 +322,28 @@ class Proposer:
             if units.last(ordinal) == ordinal:
                 if weight <= 0 and first not in must:
                     return walked, cuts, False
-                weight -= max(1, sum(_sure_tokens(self._held.as_stored(each)) for each in units.members(first)))
+                weight -= max(1, sum(_sure_tokens(self._held.undecoded(each)) for each in units.members(first)))
                 walked.append(first)
                 reach = reach if first in must else min(reach, first)
             if first == ordinal <= reach:
                 cuts.add(first)
         return walked, cuts, True
 
-    def _scores(self, query: Query, cap: int, passing: set[int] | None = None) -> Scores:
+    def _scores(self, query: Query, cap: int, passing: set[int] | None = None) -> _Scores:
         """Return the scores of units for the query, and their order."""
         mean = max(1, self._held.used // max(1, len(self._held)))
         among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
         limit = _RANK_SLACK + 2 * cap // mean
         found = self._index.find(query, limit, among)
         if query.past is None and self._held.past.has_keys and len(found.ranked.matches) == limit:
-            is_replaced = ShownVersions(self._held, None, {}).is_replaced
+            is_replaced = ShownVersions(self._held, self._known_versions, None, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
                 every = {*self._held, *self._held.past} if among is None else among
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
                 found = self._index.find(query, limit, current)
         if found.ranked is not self._scored[0]:  # as after the reading of the proposed texts
-            self._scored = found.ranked, Scores.of_units(self._held, found)
+            self._scored = found.ranked, _Scores.of_units(self._held, found)
         return self._scored[1]
 
     def _share(self, first: int, cap: int, told: Told) -> int:
@@ -332,9 +380,48 @@ class Proposer:
         return tuple(candidates)
 
 
-def _sure_tokens(item: Item | StoredItem) -> int:
+def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:
     """Return about how many tokens of an item every format shows: some leave thinking out."""
-    if isinstance(item, StoredItem) or isinstance(item.content, str):
+    if not isinstance(item, Item) or isinstance(item.content, str):
         return item.tokens
     thinking = sum(len(block_text(block)) for block in item.content if isinstance(block, ThinkingBlock))
     return item.tokens - item.tokens * thinking // max(1, len(item.text))
+
+
+def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
+    """Return units in order of worth, score over the square root of tokens, the newest first among equals.
+
+    Dividing by the tokens themselves would prefer scraps, by nothing let one long text crowd out several good ones.
+    """
+    import numpy as np
+
+    past, units = held.past, held.units
+    tokens = held.item_tokens(scores) if held.all_alone else [held.tokens(first) for first in scores]
+    lasts = scores if held.all_alone else [(past if first in past else units).last(first) for first in scores]
+    firsts = np.fromiter(scores, np.int64, len(scores))
+    relevance = np.fromiter(scores.values(), np.float64, len(scores))
+    sizes = np.maximum(1, np.array(tokens, np.float64))
+    worst_first = np.lexsort((np.fromiter(lasts, np.int64, len(scores)), relevance / np.sqrt(sizes)))
+    best_first: list[int] = firsts[worst_first[::-1]].tolist()
+    return best_first
+
+
+def _recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None) -> Iterator[int]:
+    """Yield the units that may be shown: of those evicted under one id one alone, and none that is live again.
+
+    wanted: the filter that evicted items have to pass.
+    """
+    past, evicted = held.past, set[str]()
+    if not past:
+        yield from firsts
+        return
+    for first in firsts:
+        if items := past.known_unit(first):
+            ids = [item.id for item in items]
+            if not evicted.isdisjoint(ids) or any(map(held.ordinals.__contains__, ids)):
+                continue
+            # An item that is not read yet may pass: it is read since it is proposed.
+            if wanted is not None and not any(isinstance(item, EvictedItem) or wanted(item.metadata) for item in items):
+                continue
+            evicted.update(ids)
+        yield first

@@ -12,14 +12,13 @@ from kaosmem.display import fitted, preview
 from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError, SectionFullError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.eviction import Standing
 from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import Add, Compact, Evict, Expand, Forget, Remove, SectionOperation, Update, Use
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
-from kaosmem.types import MAX_INTEGER, Item, check_extent
+from kaosmem.types import Item, check_extent
 from kaosmem.units import Link
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Section:
         return map(self.held.__getitem__, reversed(self.held))
 
     def __contains__(self, item_id: object) -> bool:
-        return item_id in self.held
+        return item_id in self.held.ordinals
 
     def peek(self, item_id: str) -> Item:
         """Return a live item without marking a use. Raises NotFoundError."""
@@ -109,14 +108,14 @@ class Section:
 
     def get(self, item_id: str) -> Item | None:
         """Return a live item, or None. This counts as a use."""
-        if item_id not in self.held:
+        if item_id not in self:
             return None
         self.use((item_id,))
         return self.peek(item_id)
 
     def keyed(self, key: str) -> Item | None:
         """Return the live item with a key, or None. This does not count as a use."""
-        ordinal = self.held.keyed(key)
+        ordinal = self.held.keyed.get(key)
         return None if ordinal is None else self.held[ordinal]
 
     def freeze(self, why: str = "was opened read-only; open it without read_only to change it") -> None:
@@ -144,7 +143,7 @@ class Section:
         """
         self._check_change(item)
         check_extent(item)
-        if item.id in self.held:
+        if item.id in self:
             raise DuplicateError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
             )
@@ -215,7 +214,7 @@ class Section:
         for _, item in change.items:
             self._check_change(item)
             check_extent(item)
-        if not all(item_id in self.held for item_id in change.replaced):
+        if not all(item_id in self for item_id in change.replaced):
             return False
         self._change(Compact(self.spec.name, change))
         return True
@@ -268,7 +267,7 @@ class Section:
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; those that have left the section are passed over."""
         if self.spec.policy.counts_uses and not self.frozen:
-            live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self.held]
+            live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self]
             if live:
                 self._change(Use(self.spec.name, live))
 
@@ -342,15 +341,14 @@ def _choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Ite
     The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
     """
     surplus = 0 if spec.max_items is None else len(held) - spec.max_items
-    newcomer = Standing(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
-    own = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
-    victims = held.choose_victims(newcomer, own=own, tokens=tokens, items=surplus)
+    kept = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
+    victims = held.choose_victims(None, tokens=tokens, items=surplus, keep=kept)
     return None if victims is None else _ids(held, victims)
 
 
 def _is_older(held: Holdings, item: Item) -> bool:
     """Return whether the live item with an item's key began to hold later. Raises InvalidArgumentError."""
-    ordinal = held.keyed(item.key)
+    ordinal = held.keyed.get(item.key)
     if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
         return False
     if not Link.of(item).is_plain:
@@ -363,7 +361,7 @@ def _is_older(held: Holdings, item: Item) -> bool:
 
 def _superseded(held: Holdings, item: Item) -> int | None:
     """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
-    ordinal = held.keyed(item.key)
+    ordinal = held.keyed.get(item.key)
     if ordinal is None or (older := held[ordinal]).id == item.id:
         return None
     (first,) = held.firsts((ordinal,))
@@ -389,9 +387,7 @@ def _choose_victims(
     surplus = 0 if spec.max_items is None or items <= 0 else len(held) + items - spec.max_items
     if excess <= 0 and surplus <= 0:
         return []
-    newcomer, own = held.prospect(item)
-    speaks = item.id not in held and Link.of(item).speaks
-    victims = held.choose_victims(newcomer, own={*own, *leaving}, tokens=excess, items=surplus, speaks=speaks)
+    victims = held.choose_victims(item, tokens=excess, items=surplus, keep=leaving)
     if victims is None:
         raise SectionFullError(
             f"section {spec.name!r} is full: item {shown(item.id)} needs "

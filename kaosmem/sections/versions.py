@@ -6,15 +6,17 @@ together with the current one, both labelled with their intervals.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, Version
+from kaosmem.types import Item, Version, in_order
 
 if TYPE_CHECKING:
     from kaosmem.language import corrections as language
@@ -28,16 +30,23 @@ _FOLLOWED = 100
 """After so many units of a larger section, the next items are looked at too."""
 
 
+KnownVersions: TypeAlias = dict[int, tuple[object, list[Version[int]]]]
+"""The versions of a key by the first of their ordinals, with the state of the section that they are right in."""
+
+
 class ShownVersions:
     """Puts the versions of keys into the order of want of one proposal, and labels its candidates.
 
     question: None asks about now. ranked: scores of the units that match the question's words, by first
         ordinal. If there are any, the question asks for the versions of these alone.
+    known: the versions of keys as they were last put in order, which later proposals of the section use again.
     """
 
-    def __init__(self, held: Holdings, question: PastQuestion | None, ranked: Mapping[int, float]) -> None:
-        self._held, self._question, self._ranked = held, question, ranked
-        self._known: dict[str, list[Version[int]]] = {}
+    def __init__(
+        self, held: Holdings, known: KnownVersions, question: PastQuestion | None, ranked: Mapping[int, float]
+    ) -> None:
+        self._held, self._known, self._question, self._ranked = held, known, question, ranked
+        self._of_key: dict[str, list[Version[int]]] = {}
         self._after: dict[int, tuple[int, int]] = {}  # first of a replaced unit -> first of its successor's, its place
         self._asked: set[int] = set()  # ordinals of the versions that are shown with their intervals
 
@@ -94,7 +103,7 @@ class ShownVersions:
             return False
         if ordinal in self._held.past.ended:
             return True
-        if (live := self._held.keyed(key)) is not None:
+        if (live := self._held.keyed.get(key)) is not None:
             return live != ordinal
         newest = self._of(key)[-1]
         return newest.item != ordinal or not newest.is_current
@@ -122,9 +131,30 @@ class ShownVersions:
         return shown_with_interval(item, versions, place)
 
     def _of(self, key: str) -> list[Version[int]]:
-        if key not in self._known:
-            self._known[key] = self._held.versions(key)
-        return self._known[key]
+        if key not in self._of_key:
+            self._of_key[key] = self._in_order(key)
+        return self._of_key[key]
+
+    def _in_order(self, key: str) -> list[Version[int]]:
+        """Return the versions of a key that are live or may be recalled, oldest first, by their ordinals."""
+        held, live = self._held, self._held.keyed.get(key)
+        ordinals = held.past.keyed(key)
+        if live is not None:
+            insort(ordinals, live)
+        ended = held.past.ended.get
+        state = ordinals, [(ended(at), held.updated.get(at)) for at in ordinals]
+        known = self._known.get(ordinals[0])
+        if known is None or known[0] != state:  # each question asks for those of hundreds of keys
+            versions = in_order(
+                ordinals, stated=lambda at: held.known(at).stated_from, known_from=self._created_at, ended=ended
+            )
+            known = self._known[ordinals[0]] = state, versions
+        return known[1]
+
+    def _created_at(self, ordinal: int) -> datetime:
+        created_at = self._held.known(ordinal).created_at
+        assert created_at is not None  # as of all with a key
+        return created_at
 
     def _keyed(self, first: int) -> list[tuple[int, str]]:
         found = ((ordinal, self._held.undecoded(ordinal).key) for ordinal in self._members(first))
@@ -159,7 +189,7 @@ class Corrections:
             return {}
         from kaosmem.language import corrections as language
 
-        wanted, is_live, known = [*firsts], self._held.holds, self._held.known
+        wanted, is_live, known = [*firsts], self._held.__contains__, self._held.known
         is_small = among is None and len(self._held) <= _SMALL
         pool = (
             self._held.newest_first() if is_small else filter(is_live, chain(wanted, scores, self._soon_after(wanted)))
@@ -180,7 +210,7 @@ class Corrections:
         Evicted units are shown before live ones, so they correct evicted ones alone.
         """
         found: dict[int, tuple[int, ...]] = {}
-        left, is_live = [*firsts], self._held.holds
+        left, is_live = [*firsts], self._held.__contains__
         looked_at: set[int] = set()
         for first in left:
             if first in looked_at:
@@ -198,7 +228,7 @@ class Corrections:
 
         held = self._held
         near = {at for first in islice(firsts, _FOLLOWED) for at in range(first + 1, first + NEAR + 1)}
-        return held.firsts(at for at in near if held.holds(at) and is_explicit(held[at]))
+        return held.firsts(at for at in near if at in held and is_explicit(held[at]))
 
     def _alone(self, firsts: Iterable[int]) -> dict[int, Item]:
         """Return the live units of one item, by first ordinal."""

@@ -912,7 +912,7 @@ class SessionMemory:
 
     async def _expire(self) -> None:
         """Move the items whose time to live is over to the archive. Summaries of them give way to their originals."""
-        own = [section for section in self._sections.values() if section.held.may_expire and not section.frozen]
+        own = [section for section in self._sections.values() if section.held.ends and not section.frozen]
         if not own:
             return
         now = self._clock()

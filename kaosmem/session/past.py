@@ -198,8 +198,8 @@ def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
         if not Replaced.by(version.item):
             of = version.ordinal, version.item.id
             contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
-    for ordinal, item in section.held.items():
-        if not Replaced.by(item):
+    for ordinal in section.held:
+        if not Replaced.by(item := section.held[ordinal]):
             contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal=ordinal)
     return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
 
