@@ -201,6 +201,12 @@ def plan_pruning(segments: Sequence[int], snapshots: Sequence[int], *, newest: i
     ]
 
 
+def erase(paths: Iterable[str]) -> Steps[None]:
+    """Delete files at once. A segment of the log is left blank, so that its name stays taken."""
+    for path in paths:
+        yield Write(path, [b""]) if path.startswith(f"{LOG}/") else Delete(path, at_once=True)
+
+
 def _blank(first: int) -> Write:
     return Write(log_file(first), [b""])
 

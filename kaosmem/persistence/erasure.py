@@ -12,19 +12,13 @@ from kaosmem.names import shown
 from kaosmem.persistence.items import decode_items
 from kaosmem.persistence.layout import (
     ARCHIVE,
-    BLOB,
-    INDEX,
     LOG,
     PURGE,
-    QUARANTINE,
     SNAP,
     archive_files,
-    blob_file,
-    index_numbers,
-    is_blob_until,
     log_file,
     numbers,
-    segments,
+    older_files,
     snapshot_file,
 )
 from kaosmem.persistence.lines import parse_object, split_lines
@@ -51,12 +45,14 @@ class Erasure:
     at: datetime
 
 
-def unerased(erasure: Erasure) -> Steps[list[str]]:
-    """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError for a damaged snapshot."""
+def unerased(erasure: Erasure, files: Collection[str]) -> Steps[list[str]]:
+    """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError for a damaged snapshot.
+
+    files: the paths of the session's files that are not blank.
+    """
     reasons: list[str] = []
     if erasure.record:
         reasons += yield from _check_log(erasure)
-        reasons += yield from _older_files(erasure.record)
     search = _Search(erasure)
     paths = [snapshot_file(seq) for seq in numbers((yield List(SNAP)))]
     paths += [path for _, path in archive_files((yield List(ARCHIVE)))]
@@ -66,9 +62,8 @@ def unerased(erasure: Erasure) -> Steps[list[str]]:
             search.read(path, (yield Read(path)))
         except FileNotFoundError:  # a writer has deleted it since
             continue
-    for name in sorted((yield List(BLOB)) - search.blobs):
-        if is_blob_until(name, erasure.record):
-            reasons.append(f"{blob_file(name)!r} is from before the erasure, and nothing refers to it")
+    older = older_files(files, erasure.record, search.blobs) if erasure.record else []
+    reasons += (f"{path!r} is from before the erasure" for path in older)
     return reasons + search.reasons + search.in_windows()
 
 
@@ -93,19 +88,6 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
     if (yield from is_purge_unfinished()):
         return [f"{PURGE!r} says that an erasure is unfinished; save the session"]
     return []
-
-
-def _older_files(record: int) -> Steps[list[str]]:
-    """Return a sentence for each file from before a record."""
-    found = [snapshot_file(seq) for seq in numbers((yield List(SNAP))) if seq < record]
-    found += [path for seq, path in archive_files((yield List(ARCHIVE))) if seq < record]
-    found += [f"{QUARANTINE}/{name}" for name in sorted((yield List(QUARANTINE))) if int(name[:20]) <= record]
-    indexes = yield List(INDEX)
-    found += [f"{INDEX}/{name}" for name in sorted(indexes) if any(seq < record for seq in index_numbers([name]))]
-    for first in segments((yield List(LOG))):
-        if first <= record and (yield Read(log_file(first), 0, 1)):  # others are blank, to keep their names taken
-            found.append(log_file(first))
-    return [f"{path!r} is from before the erasure" for path in found]
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from hashlib import blake2b
 
 from kaosmem.errors import CorruptionError
@@ -28,6 +28,13 @@ _ARCHIVE = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.jsonl")
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
 _BLOB = re.compile(r"([0-9]{1,19})-[0-9A-Za-z]+-[0-9]+")
 _INDEX = re.compile(r"(.+)-([0-9a-f]{8})-([0-9]{20})\.bin")
+_CUT = re.compile(r"([0-9]{20})-[0-9]+-[0-9a-f]{8}")
+
+_STATES = {SNAP: _NUMBERED, ARCHIVE: _ARCHIVE, INDEX: _INDEX}
+"""Names of files with the state after a record. The number of the record is their last group."""
+
+_RECORDS = {LOG: _NUMBERED, QUARANTINE: _CUT, BLOB: _BLOB}
+"""Names of files with a record and, in the log, the records after it."""
 
 
 def log_file(seq: int) -> str:
@@ -107,6 +114,24 @@ def surplus_indexes(names: Iterable[str], section: str, seq: int, ranker: str, *
 
 def _key(ranker: str) -> str:
     return blake2b(ranker.encode(), digest_size=4).hexdigest()
+
+
+def older_files(paths: Iterable[str], record: int, referenced: Container[str]) -> list[str]:
+    """Return the files from before an erasure at a record, which deletes them.
+
+    paths: of the session's files that are not blank; a blank segment keeps its name taken. referenced: the names of
+    the long texts that are still needed.
+    """
+    return [path for path in sorted(paths) if _is_older(path, record, referenced)]
+
+
+def _is_older(path: str, record: int, referenced: Container[str]) -> bool:
+    folder, _, name = path.partition("/")
+    if match := folder in _STATES and _STATES[folder].fullmatch(name):
+        return int(match[match.re.groups]) < record
+    if match := folder in _RECORDS and _RECORDS[folder].fullmatch(name):
+        return int(match[1]) <= record and name not in referenced
+    return False
 
 
 def numbers(names: Iterable[str]) -> list[int]:

@@ -26,6 +26,7 @@ from kaosmem.persistence.archive import (
 )
 from kaosmem.persistence.checkpoint import (
     encode_index,
+    erase,
     indexed_records,
     purge,
     read_index,
@@ -38,7 +39,7 @@ from kaosmem.persistence.commit import End, Extent, News, append, catch_up, conf
 from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.items import ItemFile, encode_items
-from kaosmem.persistence.layout import FOLDERS
+from kaosmem.persistence.layout import FOLDERS, older_files
 from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.recovery import Recovered, Recovery, archives_after_purge, recover
@@ -83,6 +84,7 @@ class SessionLog:
         self._clock = clock
         self._unsettled: tuple[Commit, list[Change]] | None = None
         self._is_outdated = False  # another has deleted archive files that are named here
+        self._late: list[str] = []
         self._measures = threading.Lock()
         self._damage = recovery.recovered.damage
         self._start_from(recovery)
@@ -148,7 +150,11 @@ class SessionLog:
                 recovery = run(salvage(error, session_id), storage)
             if not recovery.segments and not recovery.snapshot:
                 check_no_other(storage)
-        return cls(storage, recovery, session_id, read_only=read_only, clock=clock), recovery.recovered
+        log = cls(storage, recovery, session_id, read_only=read_only, clock=clock)
+        if recovery.purged and not (read_only or storage.appends):
+            needed = {*recovery.texts, *(name for each in recovery.archives or () for name in each.blobs)}
+            log._late = older_files(log.files(), recovery.purged, needed)
+        return log, recovery.recovered
 
     @property
     def seq(self) -> int:
@@ -373,6 +379,18 @@ class SessionLog:
             self._extent.begin_anew(head, snapshot_bytes=sum(sizes))
             self._purged, self._has_leftovers, self._keyed = head.seq, False, {}
 
+    @property
+    def has_late_files(self) -> bool:
+        """Return whether a server has stored files after their erasure: it carried out requests that were given up."""
+        return bool(self._late)
+
+    def delete_late_files(self) -> None:
+        """Delete the files that a server stored after their erasure. Raises ReadOnlyError, DurabilityError."""
+        self._check_writable()
+        with as_durability_error("forgetting"):
+            run(erase(self._late), self._storage)
+        self._late = []
+
     def archived(self, item_id: str, check: Callable[[Entry], object] = bool) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
 
@@ -436,7 +454,7 @@ class SessionLog:
     def unerased(self, erasure: Erasure) -> list[str]:
         """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError, DurabilityError."""
         with as_durability_error("verifying an erasure"):
-            return run(unerased(erasure), self._storage)
+            return run(unerased(erasure, self.files()), self._storage)
 
     def line_up(self) -> Future[Leave] | None:
         """Wait in line with other writers, as `Storage.line_up` says."""

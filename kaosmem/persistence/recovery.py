@@ -10,13 +10,11 @@ from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.items import ItemFile, Stored, decode_items
 from kaosmem.persistence.layout import (
     ARCHIVE,
-    INDEX,
     LOG,
     PURGE,
     SESSION,
     SNAP,
     archive_files,
-    index_numbers,
     log_file,
     numbers,
     segments,
@@ -187,7 +185,7 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     purged = base.purged if base else 0
     commits = {**base.commits, base.seq: base.txns[-1]} if base and base.txns else {}
     commits |= {record.seq: record.txn for record in walk.records if record.k == 0}
-    has_leftovers = bool(purged) and ((yield from is_purge_unfinished()) or (yield from _are_older_there(purged)))
+    has_leftovers = bool(purged) and (yield from is_purge_unfinished())
     return Recovery(
         recovered,
         walk.head,
@@ -219,13 +217,6 @@ def archives_after_purge(purged: int, known: Sequence[Listed]) -> Steps[Sequence
         kept = [[each.path for each in archives if each.seq <= purged] for archives in (known, found.archives)]
         return found.archives if found.purged > purged or (found.purged == purged > 0 and kept[0] != kept[1]) else None
     return None
-
-
-def _are_older_there(record: int) -> Steps[bool]:
-    """Return whether there are files from before a purge: a slow server stored them after it."""
-    found = [*numbers((yield List(SNAP))), *index_numbers((yield List(INDEX)))]
-    found += (seq for seq, _ in archive_files((yield List(ARCHIVE))))
-    return any(seq < record for seq in found)
 
 
 def is_purge_unfinished() -> Steps[bool]:

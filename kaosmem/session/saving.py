@@ -152,6 +152,8 @@ class Saver:
             while self._is_purge_due:
                 self._count_try()
                 await self._purge()
+            if self._log.has_late_files:
+                await asyncio.to_thread(self._log.delete_late_files)
             if self._is_index_purge_due:
                 self._is_index_purge_due = False
                 await asyncio.to_thread(_purge_indexes, list(self._sections.values()))

@@ -327,22 +327,6 @@ def test_one_from_before_is_not_used_even_if_it_came_back(place: Any) -> None:
     assert holding(place, WORDS) == []
 
 
-def test_who_opens_a_session_sees_an_index_that_came_after_forgetting(place: Any) -> None:
-    """A server may store it late, once its writer waits no longer. The next save forgets again, and deletes it."""
-    log = started(place, "a", "b")
-    keep(log)
-    before = {path: data for path, data in files(place).items() if INDEX in path}
-    purge(log)
-    assert not opened(place).has_leftovers
-    for path, data in before.items():
-        put(place, path, data)
-    again = opened(place)
-    assert again.has_leftovers
-    again.purge({}, [("messages", {"id": "b"})], archived=[])
-    assert holding(place, WORDS) == []
-    assert not opened(place).has_leftovers
-
-
 def put(place: Any, path: str, data: bytes) -> None:
     if isinstance(place, str):
         (Path(place) / path).parent.mkdir(parents=True, exist_ok=True)

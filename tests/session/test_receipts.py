@@ -10,7 +10,9 @@ import pytest
 
 from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.errors import SourceError
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
+from kaosmem.testing import paths_holding
 from tests.session.erasing import CANARY, Failing, filled, opened
 from tests.session.notes import ErasableNotes, Notes
 
@@ -91,6 +93,28 @@ async def test_each_file_that_comes_back_is_named(place: Any) -> None:
     for path, data in before.items():
         put(place, path, data)
     assert any("older copy" in reason for reason in await verified(place, receipt))
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_erasure() -> None:
+    """A server may carry out a request long after its client gave up. `verify` names the file, the next save erases."""
+    place = IsolatedMemoryFileSystem()
+    await filled(place)
+    before = files(place)
+    async with opened(place) as memory:
+        receipt = await memory.forget("secret", "rule")
+    cut = f"quarantine/{1:020d}-0-0000abcd"
+    assert {path.split("/")[0] for path in receipt.files} == {"log", "snap", "archive", "blob", "index"}
+    for path in (*receipt.files, cut):
+        put(place, path, before.get(path, CANARY.encode()))
+        assert any(path in reason for reason in await verified(place, receipt)), path
+        async with opened(place):
+            pass
+        assert not files(place).get(path), path
+        assert await verified(place, receipt) == ()
+    put(place, "quarantine/probe-0123456789abcdef", b"1")  # its writer was killed
+    assert await verified(place, receipt) == ()
+    assert paths_holding(place, f"{CANARY}, version") == []
 
 
 async def test_an_item_that_is_still_there_is_named(place: Any) -> None:

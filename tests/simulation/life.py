@@ -21,6 +21,7 @@ from kaosmem.errors import (
 from tests.simulation.account import Attempt, Held, ViolationError
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loss import befall
+from tests.simulation.objects import arrive
 from tests.simulation.schedule import Process, Schedule
 from tests.simulation.world import Faults, World, simulated
 
@@ -225,8 +226,12 @@ class Writer:
         return True
 
     def note_clean(self) -> None:
-        """After a save that nobody was beside, no file holds what was forgotten."""
-        if self.alone and len(self.process.schedule.living) == 1 and not self.world.store.late:
+        """After a save that nobody was beside, no file holds what was forgotten.
+
+        A request that takes effect late may bring back a file. The next writer to open the session deletes it.
+        """
+        store, is_alone = self.world.store, self.alone and len(self.process.schedule.living) == 1
+        if is_alone and not store.late and store.came_late < self.opened:
             for held in self.account.items.values():
                 held.is_clean |= held.erasing == "done"
             self.process.schedule.apart(self.process, self.world.look)
@@ -339,9 +344,7 @@ def episode(world: World) -> None:
         world.say("the power is back")
         world.disk = SimulatedDisk(world.sampled())
     while world.store.late:
-        from tests.simulation.objects import arrive
-
-        arrive(world.store, rng)
+        arrive(world.store, rng, world.account.tick())
     seen = world.check()
     if world.is_durable:  # else what a killed process left may yet be lost
         world.account.settle(seen)

@@ -35,7 +35,9 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     rng = world.rng
     paths = sorted(path for path in files if f"/{world.session}/" in path and not path.endswith("/lock"))
     end = max((each for each in paths if "/log/" in each), default="")
-    if not world.is_local:  # a log that ends with an earlier commit cannot be told from one that never went on
+    # A log that ends with an earlier commit cannot be told from one that never went on: on a disk, if a power loss
+    # interrupted its first commit, and elsewhere always.
+    if not (world.is_local and any(path.endswith("/session.json") for path in paths)):
         paths = [path for path in paths if path != end]
     if not paths:
         return "", files
@@ -152,6 +154,8 @@ def _repaired(world: World) -> bool:
     for held in [*world.account.items.values()]:
         if held.is_clean and seen[held.id] is None:
             continue
+        if seen[held.id] not in held.possible():  # an older text, which is no version of the key if it was corrected
+            held.key = None
         held.attempts, held.erasing, held.is_clean = [], "", False
     world.account.settle({held.id: seen[held.id] for held in world.account.items.values() if not held.is_clean})
     world.copies.clear()

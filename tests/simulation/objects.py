@@ -19,11 +19,13 @@ from tests.simulation.schedule import KilledError, Process
 class Store:
     """The objects of all clients, by path, each with the time when it was stored.
 
-    late: requests whose clients wait no longer; each may still take effect.
+    late: requests whose clients wait no longer; each may still take effect. came_late: when the last of them did, in
+    moments of the account.
     """
 
     objects: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     late: list[Callable[[], Any]] = field(default_factory=list)
+    came_late: int = 0
 
 
 class Client(AbstractFileSystem):  # type: ignore[misc]
@@ -114,10 +116,11 @@ class Client(AbstractFileSystem):  # type: ignore[misc]
         return answer
 
 
-def arrive(store: Store, rng: random.Random) -> None:
+def arrive(store: Store, rng: random.Random, now: int) -> None:
     """Let one of the late requests take effect, or get lost."""
     request = store.late.pop(rng.randrange(len(store.late)))
     if rng.random() < 0.7:
+        store.came_late = now
         _done(request)
 
 
