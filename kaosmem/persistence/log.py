@@ -293,7 +293,8 @@ class SessionLog:
         if self._session_id and not self._is_named:  # the next commit names it
             return False
         with self._measures:
-            if (end := self._extent.end(seq)) is None or self._is_outdated:
+            # Another may finish an unfinished purge at any time, and delete archive files that are named here.
+            if (end := self._extent.end(seq)) is None or self._is_outdated or self._has_leftovers:
                 return False
             sound, purged = {*self._extent.sound}, self._purged
         if (self._may_lose_texts or purged) and not self._storage.appends and self._is_purged_by_another():

@@ -237,6 +237,7 @@ class Saver:
         self.windows.go_back(stored.windows)
         self._take_in(theirs, stored)
         self._log.adopt(news)
+        self._is_purge_due |= self._log.has_leftovers
         return True
 
     async def _rebase(self) -> bool:
@@ -279,6 +280,7 @@ class Saver:
         )
         self._take_in(theirs, stored)
         self._log.adopt(news)
+        self._is_purge_due |= self._log.has_leftovers
         return True
 
     def _is_foreign(self, theirs: Iterable[Operation]) -> bool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidArgumentError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, filesystem_of
+from kaosmem.persistence.layout import PURGE, SNAP
 from kaosmem.persistence.log import MIN_LOG_BYTES
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.records import TXNS_KEPT
+from kaosmem.persistence.steps import List, Lock, Publish, Step, Write
+from kaosmem.persistence.storage import Storage, open_storage
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
 
 
@@ -108,6 +113,63 @@ def test_a_snapshot_by_another_writer_keeps_the_head(place: Any) -> None:
     with pytest.raises(ConflictError):
         first.commit([add("c")])
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
+
+
+class Interrupted:
+    """A storage to which something happens once, before a certain step."""
+
+    def __init__(self, storage: Storage, before: Callable[[Step], bool], happening: Callable[[], None]) -> None:
+        self._storage, self._before, self._happening = storage, before, [happening]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def perform(self, step: Step) -> Any:
+        if self._happening and self._before(step):
+            self._happening.pop()()
+        return self._storage.perform(step)
+
+
+def test_files_stored_while_a_reader_lists_are_not_missed(place: Any) -> None:
+    """A snapshot that names a segment begun after the reader listed the log: that segment is not taken for missing."""
+    log = started(place, "a")
+    snapshot(log, ["a"])
+
+    def go_on() -> None:
+        for item_id in "bcd":
+            log.commit([add(item_id)])
+        snapshot(log, ["a", "b", "c", "d"])
+
+    storage = Interrupted(open_storage(place, "default", "s"), lambda step: step == List(SNAP), go_on)
+    _, recovered = SessionLog.over(storage, "s")  # type: ignore[arg-type]
+    assert recovered.damage == []
+    assert ids(recovered) == ["a", "b", "c", "d"]
+
+
+def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
+    """A writer that knows of an unfinished purge stores no snapshot, as another may finish the purge meanwhile."""
+    forgetter = started(place, "a", "b", "c")
+    slow, _ = SessionLog.open(place, "s")
+    forgetter.commit([Change("messages", "forget", {"ids": ["a"]})])
+    forgetter.purge({}, [("messages", {"id": "c"})], archived=[("messages", {"id": "b"})])
+    storage = open_storage(place, "default", "s")
+    storage.perform(Write(PURGE, [b"unfinished"]))  # the forgetter was killed before it deleted this
+    slow.adopt(slow.catch_up())
+    slow.commit([add("d")])
+
+    def finish() -> None:
+        other, _ = SessionLog.open(place, "s")
+        if other.has_leftovers:
+            other.purge({}, [("messages", {"id": "d"})], archived=[("messages", {"id": each}) for each in "bc"])
+
+    before = Publish if isinstance(place, AbstractFileSystem) else Lock
+    slow._storage = Interrupted(slow._storage, lambda step: isinstance(step, before), finish)  # type: ignore[assignment]
+    snapshot(slow, ["d"], archived=["c"])
+    finish()
+    opened, recovered = SessionLog.open(place, "s")
+    assert ids(recovered) == ["d"]
+    assert opened.archived("b")
+    assert opened.archived("c")
 
 
 def test_racing_writers_lose_nothing(place: Any) -> None:

@@ -285,6 +285,21 @@ async def test_a_forgetting_that_fails_is_finished_later(
         assert "h0" in {(await memory.fetch("h0")).id}
 
 
+async def test_a_writer_that_was_open_finishes_what_another_left(tmp_path: Path, failing: type[Failing]) -> None:
+    """An erasure fails at its last step. The next save of a session that was open before finishes it."""
+    await filled(tmp_path)
+    async with opened(tmp_path) as memory:
+        failing.refused = staticmethod(lambda step: step == Delete(PURGE, at_once=True))
+        with pytest.raises(DurabilityError):
+            async with opened(tmp_path) as other:
+                await other.forget("secret")
+        failing.refused = staticmethod(lambda step: False)
+        memory.add("documents", "another", id="another")
+        await memory.save()
+        assert not [*tmp_path.rglob(PURGE)]
+        assert not paths_holding(tmp_path, f"{CANARY}, version")
+
+
 def _is_tombstone(step: Step) -> bool:
     return isinstance(step, Append) and b'"op":"forget"' in step.data
 
