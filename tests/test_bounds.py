@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -14,6 +15,15 @@ from benchmarks.corpus import seeded_texts
 from kaosmem import SectionSpec, SessionMemory
 
 TEXT = " ".join(seeded_texts(300)) + " "
+
+
+@pytest.fixture(autouse=True)
+def few_objects() -> Iterator[None]:
+    """Keep the collector from the objects that this process has already: each measurement begins with a collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def peak_of(act: Callable[[], object]) -> int:

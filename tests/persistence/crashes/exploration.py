@@ -148,9 +148,12 @@ class Explorer:
         for number, (image, promise) in enumerate(witness.found):
             self.go_on(SimulatedDisk(image), promise, then, watched=number % every == 0)
 
-    def kill(self, acts: Sequence[Act], *, then: Sequence[Act] = ()) -> None:
-        """Check what a power loss leaves where a writer was killed at any call and another went on at once."""
-        for at in count():
+    def kill(self, acts: Sequence[Act], *, every: int = 1, then: Sequence[Act] = ()) -> None:
+        """Check what a power loss leaves where a writer was killed at a call and another went on at once.
+
+        every: of the calls at which it is killed.
+        """
+        for at in count(step=every):
             killed = live(acts, killed_at=at)
             self.counted.points += 1
             self.go_on(killed.disk, killed.promise, then)

@@ -48,7 +48,7 @@ def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
 def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name: str, table: Table) -> None:
     """What a killed writer left in the page cache alone is no trap for the next, wherever power fails then."""
     explorer = Explorer()
-    explorer.kill(LIVES[name])
+    explorer.kill(LIVES[name], every=2)  # the soak test kills at each
     table[f"kill, then power: {name}"] = explorer.counted
     assert explorer.counted.points > 10
 
@@ -57,7 +57,7 @@ def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name: str, table
 def test_who_forgets_after_a_kill_forgets_for_good(name: str, table: Table) -> None:
     """What a killed writer left half-written, deleted in the cache alone, or began to forget is gone as well."""
     explorer = Explorer()
-    explorer.kill(FORGOTTEN[name], then=[FORGET])
+    explorer.kill(FORGOTTEN[name], every=2, then=[FORGET])
     table[f"kill, then forget and power: {name}"] = explorer.counted
 
 
@@ -71,12 +71,21 @@ def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(name:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_who_forgets_after_a_kill_at_any_call_forgets_for_good(name: str, table: Table) -> None:
+    """As above, at each call."""
+    explorer = Explorer()
+    explorer.kill(FORGOTTEN[name], then=[FORGET])
+    table[f"soak: kill, then forget and power: {name}"] = explorer.counted
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", LIVES)
 def test_no_second_power_loss_in_a_longer_life_loses_anything(name: str, table: Table) -> None:
     """All states after all states, where a snapshot and another commit follow the one after recovery."""
     explorer = Explorer()
-    explorer.kill(SCENARIOS[name])
-    longer = (*SCENARIOS[name], *(act for n in range(4) for act in (adding(f"m{n}", f"n{n}"), SNAPSHOT)))
+    explorer.kill(LIVES[name])
+    longer = (*LIVES[name], *(act for n in range(4) for act in (adding(f"m{n}", f"n{n}"), SNAPSHOT)))
     explorer.crash(longer, then=(SNAPSHOT, adding("last"), SNAPSHOT))
     explorer.kill(longer, then=(SNAPSHOT, adding("last"), SNAPSHOT))
     table[f"soak: {name}"] = explorer.counted
