@@ -72,6 +72,7 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
     start = len(units) - len(tail.units)
     assert list(tail.units) == units[start:]
     assert list(tail.before) == [unit for unit in units[:start] if unit.must]
+    assert start in {0 if is_whole else len(units), len(units), *(at for at, unit in enumerate(units) if unit.cut)}
 
     def used(place: int) -> tuple[int, int | None]:
         kept = [unit for unit in units[:place] if unit.must]

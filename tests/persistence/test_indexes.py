@@ -15,8 +15,9 @@ import pytest
 from kaosmem.errors import ConflictError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, delete_session, list_sessions
 from kaosmem.persistence.checkpoint import decode_index, encode_index
-from kaosmem.persistence.layout import INDEX, index_file, index_numbers
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
+from kaosmem.persistence.steps import Step, Write
 from kaosmem.persistence.storage import Storage
 from tests.persistence.worlds import add, snapshot, started
 
@@ -74,6 +75,26 @@ def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: An
     log.commit([add("b")])
     snapshot(log, ["a", "b"])
     assert kept(opened(place)) == WORDS
+
+
+def test_an_index_that_is_stored_while_another_forgets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing locks, the log may still be there when the indexes of what was forgotten are gone already."""
+    place = IsolatedMemoryFileSystem()
+    log = started(place, "a")
+    other, told = opened(place), []
+    other.commit([add("b")])
+    perform = ObjectStorage.perform
+
+    def acting(self: ObjectStorage, step: Step) -> Any:
+        if not told and isinstance(step, Write) and step.path == log_file(1):  # emptied, as the last of all files
+            told.append(False)
+            told.append(keep(log))
+        return perform(self, step)
+
+    monkeypatch.setattr(ObjectStorage, "perform", acting)
+    other.purge({}, [], archived=[])
+    assert told == [False, False]
+    assert holding(place, WORDS) == []
 
 
 def test_one_index_of_a_section_stays(place: Any) -> None:

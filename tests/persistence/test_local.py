@@ -164,6 +164,25 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
 
 
+class ShortDisk(Disk):
+    """A disk that takes a few bytes at a time."""
+
+    def write(self, fd: int, data: memoryview, start: int | None = None) -> int:
+        return super().write(fd, data[:100], start)
+
+
+def test_a_disk_that_takes_few_bytes_at_a_time_is_given_the_rest(tmp_path: Path) -> None:
+    """Commits and snapshots are whole before they are acknowledged."""
+    storage = LocalStorage(tmp_path, "default", "s", disk=ShortDisk())
+    log, _ = SessionLog.over(storage, "s")
+    log.commit([OPENING, add("a", "x" * 1000)])
+    log.commit([add("b")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+    snapshot(log, [f"i{number}" for number in range(50)])
+    _, found = SessionLog.open(tmp_path, "s")
+    assert (len(ids(found)), found.damage) == (50, [])
+
+
 def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
     """Two snapshots and the log since the older one stay, and every archive."""
     log = started(tmp_path)

@@ -11,12 +11,13 @@ import pytest
 from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidArgumentError, ReadOnlyError
-from kaosmem.persistence import Change, SessionLog, filesystem_of
-from kaosmem.persistence.layout import PURGE, SNAP
+from kaosmem.persistence import Change, SessionLog, checkpoint, filesystem_of
+from kaosmem.persistence.layout import PURGE, SNAP, log_file
+from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.log import MIN_LOG_BYTES
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.records import TXNS_KEPT
-from kaosmem.persistence.steps import List, Lock, Publish, Step, Write
+from kaosmem.persistence.steps import Draft, List, Lock, Publish, Step, Write
 from kaosmem.persistence.storage import Storage, open_storage
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
 
@@ -334,6 +335,44 @@ def test_one_message_costs_one_append_of_its_size(held: int, tmp_path: Path) -> 
             assert (memory.reads - before[2], memory.fetched - before[3] < 300) == (1, True)  # the record before
         elif before[1]:
             assert 500 < written() - before[1] < 700
+
+
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, storage: type[Storage], is_at: Callable[[Step], bool], act: Callable[[], object]
+) -> None:
+    """Let another act once, right before a step."""
+    perform, left = storage.perform, [act]
+
+    def acting(self: Any, step: Step) -> Any:
+        if left and is_at(step):
+            left.pop()()
+        return perform(self, step)
+
+    monkeypatch.setattr(storage, "perform", acting)
+
+
+def test_a_snapshot_that_is_overtaken_is_not_stored(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer one that another stores while it is being written stays the newest."""
+    log = started(place, "a")
+    other, _ = SessionLog.open(place, "s")
+    other.commit([add("b")])
+    kind: Any = ObjectStorage if isinstance(place, IsolatedMemoryFileSystem) else LocalStorage
+    meanwhile(monkeypatch, kind, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"]))
+    assert not log.snapshot({}, [("messages", {"id": "a"})], seq=log.seq)
+    assert [path[-10:] for path in contents(place) if "/snap/" in path] == ["0003.jsonl"]
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
+
+
+def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were read before, and are written after, the texts were deleted."""
+    place = IsolatedMemoryFileSystem()
+    log = started(place)
+    log.commit([add("a", "secret")])
+    monkeypatch.setattr(checkpoint, "ROLL_UP", 2)
+    joins = lambda step: isinstance(step, Write) and step.path == log_file(2)  # noqa: E731
+    meanwhile(monkeypatch, ObjectStorage, joins, lambda: SessionLog.open(place, "s")[0].purge({}, [], archived=[]))
+    log.commit([add("b")])
+    assert not [path for path, data in contents(place).items() if b"secret" in data]
 
 
 def test_many_small_objects_are_rolled_up() -> None:

@@ -143,6 +143,15 @@ def test_an_incomplete_commit_is_invisible() -> None:
     assert found.torn == b"".join(lines[:2])
 
 
+def test_a_commit_inside_another_is_corruption() -> None:
+    """A commit that begins before the one before it is complete was not written by a writer of ours."""
+    whole = encode_commit([OPENING, add("a")], "t0", seq=0, crc=0)
+    begun = encode_commit([add("b"), add("c")], "t1", seq=2, crc=whole.crc).lines[0]
+    other = encode_commit([add("d")], "t2", seq=3, crc=int(begun[8:16], 16))
+    with pytest.raises(CorruptionError, match="another commit begins"):
+        opened((1, whole.data + begun + other.data))
+
+
 LONG = [*COMMITS[:2], [add("c", "long " * 300), add("d"), add("e", "long " * 300)]]
 
 
@@ -259,6 +268,15 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
     assert (found.recovered.header, len(found.recovered.records)) == ({"n": 3}, 4)
     assert found.recovered.damage[0].file == snapshot_file(6)
     assert found.head.crc == sound.head.crc
+
+
+def test_a_log_that_ends_before_its_snapshot_is_corruption() -> None:
+    """The commits between them would be missing, if the snapshot is damaged."""
+    parts = stored()
+    snap = b"".join(encode_items(ItemFile(6, crc=opened((1, b"".join(parts[:3]))).head.crc), []))
+    assert opened((1, parts[0]), snapshots={6: snap}).head.seq == 6
+    with pytest.raises(CorruptionError, match="records 3 to 6 are in no sound file"):
+        opened((1, parts[0]), snapshots={6: flipped(snap, 99)})
 
 
 def test_a_newer_version_is_refused() -> None:

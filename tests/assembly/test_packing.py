@@ -1,0 +1,128 @@
+"""What a packing shows of each section: within its cap and floor, each message once, and no half of a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import (
+    Item,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    ToolResultBlock,
+    WindowTooSmallError,
+)
+from kaosmem.assembly.fitting import Run, Share
+from kaosmem.sections import Candidate
+
+FORMATS = ["text", "openai", "anthropic"]
+QUESTION = "When does licence QX-7741 expire?"
+FACT = "Licence QX-7741 expires in March."
+
+
+def unit(position: int, *, source: str = "", successor: int | None = None, place: int = 0) -> Candidate:
+    item = Item(str(position), "notes", "note", source, 7, datetime(2024, 1, 1, tzinfo=UTC))
+    return Candidate((item,), position, True, False, False, position + 1, None, 7, successor=successor, place=place)
+
+
+def size_of(items: Sequence[Item], before: Item | None, newer: bool) -> int:
+    """Return tokens of items whose source is named unless the item before them has the same."""
+    size = 0
+    for item in items:
+        size += item.tokens + (0 if before is not None and before.content == item.content else 5)
+        before = item
+    return size
+
+
+def header_of(items: int) -> int:
+    return 3 + len(str(items))
+
+
+@given(st.permutations(range(6)), st.lists(st.sampled_from("abc"), min_size=6, max_size=6))
+def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> None:
+    """Its tokens are those of its items in their final order, in whichever order they were taken."""
+    run = Run(size_of, header_of, 10_000)
+    for number, position in enumerate(order, 1):
+        taken = unit(position, source=sources[position])
+        run.take(taken, run.cost(taken))
+        assert run.used == header_of(number) + size_of(run.items, None, False)
+    assert [item.id for item in run.items] == list("012345")
+
+
+def test_a_replaced_version_brings_its_successor() -> None:
+    """The current version stands after the replaced one, and is taken once."""
+    replaced, current = unit(0, successor=1), unit(1)
+    share = Share(SectionSpec("notes"), (replaced, current), {False: Run(size_of, header_of, 100)}, 100)
+    share.take(replaced)
+    assert share.kept == [replaced, current]
+    assert share.used == header_of(2) + size_of(share.items, None, False)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_a_long_history_leaves_a_section_its_floor(format_: str) -> None:
+    """Even if it would fill the window by itself."""
+    specs = SectionSpec("messages", placement="history", priority=9), SectionSpec("notes", floor=0.5, eviction="none")
+    memory = SessionMemory.test_mode(sections=specs, counter="estimate")
+    for number, text in enumerate(seeded_texts(80, words=20)):
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+        memory.add("notes", text[::-1])
+    context = await memory.assemble_context(QUESTION, budget=1_000, format=format_)
+    assert context.by_section["notes"].used > 400
+
+
+@pytest.mark.parametrize("recall", [0.1, 0.5])
+@pytest.mark.parametrize("placement", ["query", "history"])
+async def test_recalled_items_stay_within_their_share(placement: str, recall: float) -> None:
+    """Evicted items that answer the question take no more than their share of the section's budget."""
+    spec = SectionSpec("notes", 300, recall=recall, placement=placement)  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
+    for number in range(60):
+        text = FACT if number < 30 else "The rent of a crane is due in May."
+        memory.add("notes", f"{number}. {text}", role="user")
+    context = await memory.assemble_context(QUESTION, budget=5_000)
+    tokens = sum(each.tokens for each in context.decisions if each.reason is Reason.RECALLED)
+    assert 0 < tokens <= recall * 300
+    assert context.by_section["notes"].used <= 300
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_a_result_without_its_call_is_not_shown(format_: str) -> None:
+    """Neither in the tail of a history, nor as a recalled message; its decision says so."""
+    spec = SectionSpec("messages", placement="history", recall=0.5)
+    memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
+    early = memory.add("messages", [ToolResultBlock("gone", FACT)], role="tool")
+    for number, text in enumerate(seeded_texts(60, words=20)):
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    late = memory.add("messages", [ToolResultBlock("gone too", FACT)], role="tool")
+    memory.add("messages", QUESTION, role="user")
+    context = await memory.assemble_context(budget=600, format=format_)
+    assert not {early.id, late.id} & {item.id for item in context.items}
+    assert context.decision(late.id).reason is Reason.ORPHAN
+
+
+@pytest.mark.parametrize("placement", ["static", "query", "history"])
+async def test_what_is_shown_of_a_section_stays_within_its_budget(placement: str) -> None:
+    """Header and labels included, though its items alone would fill the budget."""
+    spec = SectionSpec("notes", 200, placement=placement)  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
+    for text in seeded_texts(40, words=8):
+        memory.add("notes", text, metadata={"source": "rates.md"}, role="user")
+    assert sum(item.tokens for item in memory["notes"]) > 180
+    context = await memory.assemble_context(budget=5_000)
+    assert 150 < context.by_section["notes"].used <= 200
+
+
+async def test_required_items_that_do_not_fit_a_sections_budget_are_an_error() -> None:
+    """The error names the section, its budget and the need; the window is large enough."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60),), counter="estimate")
+    while memory["notes"].used < 55:
+        memory.add("notes", "Due.", pinned=True, metadata={"source": "rates.md"})
+    with pytest.raises(WindowTooSmallError, match="section 'notes' must show") as caught:
+        await memory.assemble_context(budget=5_000)
+    assert caught.value.need["notes"] > 60
