@@ -59,6 +59,8 @@ BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source":
 quoted: share of the query's quoted phrases that the entry has in full.
 definition: defines a name that the query asks for. test_source: from a test, where the query does not ask for tests.
 """
+_BELOW = 0.01
+"""The difference between the best test of a thing and the thing, in the logarithm of a score."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
 """The terms before the name that is defined."""
 _TELLING_PAIRS = 3
@@ -117,6 +119,9 @@ class LinearIndex(BM25Index):
             numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
             added["passage"] = _PASSAGE * self._source_weight * passage_scores(found.ordinals, numbers, sums)
             sums = sums + added["passage"]
+            surplus = _surplus_of_tests(found.signals, sums)
+            added["test_source"] = added.get("test_source", 0.0) - surplus
+            sums = sums - surplus
         ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
             least, most = ranked[-1][1], rest[0][1]
@@ -410,6 +415,18 @@ class LinearIndex(BM25Index):
 
     def _is_named(self, role: str, terms: Collection[str]) -> bool:
         return any(term in terms for term in self._analyze(role))
+
+
+def _surplus_of_tests(signals: Mapping[str, NDArray[np.float64]], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how much the tests among the candidates lose, so that the best of them ranks below a definition.
+
+    It is 0 if no candidate outside of tests defines a name of the query. Tests keep their order.
+    """
+    tests = signals["test_source"] > 0
+    defining = (signals.get("definition", np.zeros(len(sums))) > 0) & ~tests
+    if not (tests.any() and defining.any()):
+        return np.zeros(len(sums))
+    return tests * max(0.0, sums[tests].max() - sums[defining].max() + _BELOW)
 
 
 def _of(scores: EntryScores, slots: NDArray[np.int64]) -> NDArray[np.float64]:

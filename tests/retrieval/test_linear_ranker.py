@@ -206,6 +206,22 @@ def test_what_somebody_said_is_found_under_their_name() -> None:
     assert [ordinal for ordinal, _ in index.rank("What does Tim play?", 2)] == [0, 1]
 
 
+@pytest.mark.parametrize("words", ["", " in the tests"])
+def test_the_tests_of_a_function_rank_below_its_definition(words: str) -> None:
+    """A file of tests that all repeat the question's words comes after the definition, unless it is asked for."""
+    texts = [("def wait_for(fut, limit):\n    return fut", "asyncio/tasks.py")]
+    texts += [(f"async def helper_{n}(fut):\n    return {n}", f"lib/part_{n % 9}.py") for n in range(150)]
+    checks = "await asyncio.wait_for(foo, timeout)\n    assert the timeout of asyncio.wait_for is"
+    texts += [(f"def test_wait_for_timeout_{n}():\n    {checks} {n}", "test/test_wait_for.py") for n in range(20)]
+    index = index_of({number: document(*each) for number, each in enumerate(texts)})
+    ranked = index.ranking(f"What does asyncio.wait_for do on a timeout{words}?", 50)
+    best = texts[ranked.matches[0][0]][1]
+    assert best == ("test/test_wait_for.py" if words else "asyncio/tasks.py")
+    assert sum(ranked.signals(0).values()) - sum(ranked.signals(ranked.matches[1][0]).values()) == pytest.approx(
+        math.log(dict(ranked.matches)[0] / ranked.matches[1][1]), abs=1e-6
+    )
+
+
 def test_a_word_counts_more_than_the_source_in_a_small_collection() -> None:
     """Of thirty lines, the line with the asked word, though another source matches better."""
     texts = ["React hooks in depth.", *(f"A line about {letter * 3}." for letter in ascii_lowercase), "x", "y"]
