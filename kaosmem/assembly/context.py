@@ -247,8 +247,8 @@ class Context:
     def system(self) -> str:
         """Return the system prompt that goes beside the messages, "" where nothing is static; only for "anthropic"."""
         if self.rendered.system is None:
-            where = "in its text" if self.rendered.messages is None else "the first of its messages"
-            raise AttributeError(f"a context in format {self.format!r} has its static parts {where}, not beside it")
+            where = "at the beginning of its text" if self.rendered.messages is None else "in its first message"
+            raise AttributeError(f"a context in format {self.format!r} has no system prompt of its own: it is {where}")
         return self.rendered.system
 
     @property

@@ -98,7 +98,12 @@ def _filesystem(
         raise MissingFileError("the path to ingest is empty; '.' is the current folder")
     if "://" not in path:
         # Not through fsspec, which takes `::` in a file's name for a chain of filesystems.
-        return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
+        try:
+            return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
+        except FileNotFoundError:
+            raise MissingFileError(
+                f"{shown_location(path)} is relative to a folder that was deleted; give an absolute path"
+            ) from None
     try:
         fs, root = url_to_fs(path)
     except ImportError as error:

@@ -164,8 +164,8 @@ class Disk:
 def irregular(path: str) -> CorruptionError:
     """Return the error for a path that is no plain file or folder."""
     return CorruptionError(
-        f"{path!r} is a link, FIFO or device, or a file in place of a folder or the other way round, none of which "
-        "kaosmem follows; put what belongs there there",
+        f"{path!r} is neither a plain file nor a plain folder, or one stands in place of the other; "
+        "remove the link, FIFO, device or file, and put the session's own file back",
         file=path,
     )
 

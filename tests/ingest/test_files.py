@@ -211,6 +211,17 @@ def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:
         find_files("dropbox://x")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a working directory can't be deleted there")
+def test_a_path_relative_to_a_deleted_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path cannot be read once the working directory is gone."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(MissingFileError, match="relative to a folder that was deleted; give an absolute path"):
+        find_files("contracts")
+
+
 def test_a_strange_name_makes_a_valid_source(tmp_path: Path) -> None:
     """Names with `::`, brackets, control characters, other bytes than UTF-8, or too long for an id are read."""
     names = [
