@@ -156,8 +156,9 @@ class Packing:
     def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[Tail, int]:
         """Return a history's tail, and the tokens that are reserved for recall.
 
-        If messages are cut off or were evicted, the share for recall is reserved. If a summary stands for messages
-        that a compaction has evicted, recall takes the tokens that the tail leaves.
+        If messages are cut off or were evicted, the share for recall is reserved. The tail takes the part of it that
+        the earlier messages do not need. If a summary stands for messages that a compaction has evicted, recall takes
+        the tokens that the tail leaves.
         """
         if self._limits is not None:
             tail = cutter.cut(max(cutter.must, min(cap, self._limits.history)))
@@ -166,18 +167,39 @@ class Packing:
         if tail.left_out or self._proposals[spec.name].evicted:
             recall = min(cap - cutter.must, int(spec.recall * cap))
             if tail.left_out or spec.compaction is None:
-                tail = cutter.cut(cap - recall)
+                tail = self._cut_beside(spec, cutter, cap, recall)
             recall = min(recall, cap - tail.used)
         return tail, recall
+
+    def _cut_beside(self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int) -> Tail:
+        """Return the longest tail that leaves room for all earlier messages that may be recalled, up to `recall`.
+
+        As the cap grows, the tail takes in earlier messages and they need less. So the tail never becomes shorter.
+        """
+        reserved, tail = recall, cutter.cut(cap - recall)
+        while (needed := self._recall_want(spec, tail, recall)) < reserved:
+            reserved, tail = needed, cutter.cut(cap - needed)
+        return tail
+
+    def _recall_want(self, spec: SectionSpec, tail: Tail, cap: int) -> int:
+        """Return the tokens of the earlier messages beside a tail, measured no further than past the cap.
+
+        Messages that are left out for low confidence count too: without them, the tail stays as it is.
+        """
+        recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
+        return recalled.want(self._earlier(spec, tail))
+
+    def _earlier(self, spec: SectionSpec, tail: Tail) -> tuple[Candidate, ...]:
+        """Return the units of a history that may be recalled beside a tail."""
+        shown = {unit.position for unit in tail.shown}
+        earlier = self._proposals[spec.name].earlier
+        return tuple(unit for unit in earlier if not unit.orphan and unit.position not in shown)
 
     def _recall_share(self, spec: SectionSpec) -> Share | None:
         """Return the share of the messages of a history that its tail does not show, if there are any to recall."""
         if (tail := self._tails.get(spec.name)) is None:
             return None
-        shown = {unit.position for unit in tail.shown}
-        candidates = tuple(
-            unit for unit in self._proposals[spec.name].earlier if not unit.orphan and unit.position not in shown
-        )
+        shown, candidates = {unit.position for unit in tail.shown}, self._earlier(spec, tail)
         cap = self._needs[spec.name].must - tail.used
         recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
         barred = self._barred_of(spec)

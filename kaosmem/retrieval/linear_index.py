@@ -426,7 +426,8 @@ def _surplus_of_tests(signals: Mapping[str, NDArray[np.float64]], sums: NDArray[
     defining = (signals.get("definition", np.zeros(len(sums))) > 0) & ~tests
     if not (tests.any() and defining.any()):
         return np.zeros(len(sums))
-    return tests * max(0.0, sums[tests].max() - sums[defining].max() + _BELOW)
+    surplus = max(0.0, float(sums[tests].max() - sums[defining].max()) + _BELOW)
+    return np.where(tests, surplus, 0.0)
 
 
 def _of(scores: EntryScores, slots: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -41,7 +41,7 @@ class SectionSpec:
         sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
     recall: share of its cap for earlier messages and evicted items that match the query. In a history that is cut, this
-        share is reserved.
+        share is reserved; the newest messages take the part of it that no earlier message needs.
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts

@@ -1,4 +1,4 @@
-"""A history that is cut keeps its share for recall: old facts are found just before a cut as well as after it."""
+"""A history that is cut keeps a share for recall, and fills its room: old facts are found before and after a cut."""
 
 from __future__ import annotations
 
@@ -89,17 +89,28 @@ async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one
         assert any(each.included for each in bests) or min(each.tokens for each in bests) > room
 
 
-@pytest.mark.parametrize("budget", [800, 1_600, 3_200])
-async def test_the_prefix_does_not_depend_on_the_question(budget: int) -> None:
-    """Where a history is cut, the same messages stand before the block, whatever is asked and found."""
-    memory = session()
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 900),
+    budget=st.integers(1_200, 3_000),
+    question=st.sampled_from([QUESTION, "zzyzx", "", None]),
+    format=st.sampled_from(["text", "openai", "anthropic"]),
+    cap=st.sampled_from([None, 1_100]),
+    ranker=st.sampled_from([None, BM25Ranker()]),
+)
+async def test_a_history_with_more_turns_than_fit_fills_its_room(
+    seed: int, budget: int, question: str | None, format: str, cap: int | None, ranker: Ranker | None
+) -> None:
+    """The tail takes the part of the share for recall that no earlier message needs, whatever is asked."""
+    rng = random.Random(seed)
+    memory = session(ranker=ranker, budget=cap, eviction="fifo" if cap else "none")
     fact = memory.add("messages", FACT)
-    for number, text in enumerate(seeded_texts(300, words=12)):
-        memory.add("messages", text, role=("user", "assistant")[number % 2])
-        if number % 13 == 0:
-            asked = [await memory.assemble_context(each, budget=budget) for each in (QUESTION, "zzyzx", text, "")]
-            assert len({tail_of(context) for context in asked}) == 1
-            assert asked[0].decision(fact.id).included
+    for number, text in enumerate(seeded_texts(400, seed=seed, words=12)):
+        memory.add("messages", " ".join(text.split()[: rng.randrange(6, 13)]), role=("user", "assistant")[number % 2])
+    memory.add("messages", "Xylophones of quartz?")
+    context = await memory.assemble_context(question, budget=budget, format=format)
+    assert context.by_section["messages"].used >= 0.95 * min(cap or budget, budget - 40)
+    assert question != QUESTION or context.decision(fact.id).included
 
 
 @pytest.mark.parametrize("seed", range(3))
