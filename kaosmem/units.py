@@ -269,11 +269,6 @@ class Units:
         units = self._units
         return [units[ordinal].first if ordinal in units else ordinal for ordinal in ordinals]
 
-    def lasts(self, ordinals: Iterable[int]) -> list[int]:
-        """Return the last ordinal of the unit of each entry."""
-        units = self._units
-        return [units[ordinal].last if ordinal in units else ordinal for ordinal in ordinals]
-
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""
         unit = self._units.get(ordinal)

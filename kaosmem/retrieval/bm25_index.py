@@ -52,7 +52,6 @@ class Slots:
 
     @property
     def used(self) -> int:
-        """Return the number of entries."""
         return len(self._ordinals) - self._empty
 
     @property
@@ -163,16 +162,13 @@ class BM25Index:
         self._postings = Postings()
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return self._slots.used
 
     @property
     def ordinals(self) -> NDArray[np.int64]:
-        """Return the ordinals of the entries, ascending: shape (n,)."""
         return self._slots.ordinals[self._slots.in_order()]
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
         new = check_new(entries, self._slots)
         if len(new) < _MIN_BATCH:
             for ordinal, item in new:
@@ -185,7 +181,6 @@ class BM25Index:
         self._settle(share=2 if len(new) < _MIN_BATCH else 8)  # of a large batch that costs little
 
     def update(self, ordinal: int, item: Item) -> None:
-        """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
         slot = self._slots.find(ordinal)
         terms = self._analyze(item.text)
         self._detach(slot)
@@ -194,7 +189,6 @@ class BM25Index:
         self._settle()
 
     def remove(self, ordinal: int) -> None:
-        """Remove an entry. Raises KeyError for an unknown ordinal."""
         self._detach(self._slots.find(ordinal))
         self._settle()
 
@@ -211,7 +205,6 @@ class BM25Index:
         self._restore(StoredColumns(data, self._kind))
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
         weights = self._weights(query)
         if not weights or limit < 1:
             return []
@@ -347,30 +340,25 @@ class RankBM25Index:
         self._model: Any = None
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return len(self._terms)
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
         self._terms |= {ordinal: self._analyze(item.text) for ordinal, item in check_new(entries, self._terms)}
         self._model = None
 
     def update(self, ordinal: int, item: Item) -> None:
-        """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
         if ordinal not in self._terms:
             raise unknown(ordinal)
         self._terms[ordinal] = self._analyze(item.text)
         self._model = None
 
     def remove(self, ordinal: int) -> None:
-        """Remove an entry. Raises KeyError for an unknown ordinal."""
         if ordinal not in self._terms:
             raise unknown(ordinal)
         del self._terms[ordinal]
         self._model = None
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
         scores = self.scores(query)
         if among is not None:
             scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}

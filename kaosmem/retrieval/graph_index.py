@@ -161,29 +161,24 @@ class GraphIndex:
         return MultiGraph()
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return len(self._items)
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        """Add entries of (ordinal, item); all are refused if one ordinal is negative or taken."""
         new = check_new(entries, self._items)
         self._words.add(new)
         for ordinal, item in new:
             self._attach(ordinal, item)
 
     def update(self, ordinal: int, item: Item) -> None:
-        """Put another item in an entry's place. Raises KeyError for an unknown ordinal."""
         self._detach(ordinal)
         self._words.update(ordinal, item)
         self._attach(ordinal, item)
 
     def remove(self, ordinal: int) -> None:
-        """Remove an entry. Raises KeyError for an unknown ordinal."""
         self._detach(ordinal)
         self._words.remove(ordinal)
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first, of all entries or of those `among` these ordinals."""
         wanted = max(limit, self._max_relationships)
         found = self._words.rank(query, wanted)
         near = self._near(query, dict(found[: self._max_relationships]))

@@ -98,7 +98,6 @@ class LinearIndex(BM25Index):
         self._rules = bytearray()  # 1 for an entry that states a standing rule
 
     def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score) as every index does."""
         return [*self.ranking(query, limit, among=among).matches]
 
     def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:

@@ -125,11 +125,9 @@ class BM25Ranker:
 
     @property
     def name(self) -> str:
-        """Return the name of the method and its parameters."""
         return f"bm25-{self.idf}"
 
     def index(self, *, tokens_of: TokensOf | None = None) -> BM25Index:
-        """Return a new, empty index."""
         from kaosmem.retrieval.bm25_index import BM25Index
 
         return BM25Index(
@@ -137,7 +135,6 @@ class BM25Ranker:
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> BM25Index:
-        """Return the index that was dumped. Raises CorruptionError."""
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index
@@ -150,6 +147,7 @@ class RankBM25Ranker:
     Parameters as there.
     """
 
+    name = "rank-bm25"
     _: KW_ONLY
     k1: float = 1.5
     b: float = 0.75
@@ -159,13 +157,7 @@ class RankBM25Ranker:
     def __post_init__(self) -> None:
         _check_parameters(self.k1, self.b, self.epsilon)
 
-    @property
-    def name(self) -> str:
-        """Return the name of the method and its parameters."""
-        return "rank-bm25"
-
     def index(self) -> RankBM25Index:
-        """Return a new, empty index."""
         from kaosmem.retrieval.bm25_index import RankBM25Index
 
         return RankBM25Index(k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
@@ -204,6 +196,7 @@ class LinearRanker:
     100.0
     """
 
+    name = "linear"
     _: KW_ONLY
     weights: Weights | None = None
     analyze: Callable[[str], list[str]] = analyze
@@ -212,19 +205,12 @@ class LinearRanker:
         if self.weights is not None:
             check_instance(self.weights, Weights, "weights")
 
-    @property
-    def name(self) -> str:
-        """Return the name of the method and its parameters."""
-        return "linear"
-
     def index(self, *, tokens_of: TokensOf | None = None) -> LinearIndex:
-        """Return a new, empty index."""
         from kaosmem.retrieval.linear_index import LinearIndex
 
         return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of)
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
-        """Return the index that was dumped. Raises CorruptionError."""
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index
@@ -261,12 +247,10 @@ class DenseRanker:
 
     @property
     def name(self) -> str:
-        """Return the name of the method and its parameters."""
         assert self.embedder is not None
         return f"dense-{self.embedder.name}"
 
     def index(self, *, tokens_of: TokensOf | None = None) -> DenseIndex:
-        """Return a new, empty index."""
         from kaosmem.retrieval.dense_index import DenseIndex
 
         assert self.embedder is not None
@@ -318,11 +302,9 @@ class GraphRanker:
 
     @property
     def name(self) -> str:
-        """Return the name of the method and its parameters."""
         return f"graph-{self.depth}-{self.words.name}"
 
     def index(self) -> GraphIndex:
-        """Return a new, empty index."""
         from kaosmem.retrieval.graph_index import GraphIndex
 
         return GraphIndex(

@@ -221,9 +221,8 @@ class Holdings:
             self._push(self.units.first(asked))  # nobody waits for its results any more
         return ordinal
 
-    def replace(self, item: Item, ordinal: int | None = None) -> int:
-        """Put an item in the place of the held one with its id, or at an ordinal, and return its ordinal."""
-        ordinal = self.ordinal(item.id) if ordinal is None else ordinal
+    def replace(self, ordinal: int, item: Item) -> None:
+        """Put an item in the place of a live one."""
         link = Link.of(item)
         for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
             self._shared.pop(first, None)
@@ -232,14 +231,14 @@ class Holdings:
         self.updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
-        self._drop_key(before, ordinal)
+        if self.keyed.get(before.key) == ordinal:
+            del self.keyed[before.key]
         self._register(ordinal, item)
         del self.ordinals[before.id]
         self.ordinals[item.id] = ordinal
         self._held[ordinal] = item
         self.units.replace(ordinal, link)
         self._reckon(self.units.first(ordinal))
-        return ordinal
 
     def bring_back(self, items: Mapping[int, tuple[int, Item]]) -> None:
         """Take items in at ordinals that they had, each with the first ordinal of its unit."""
@@ -270,7 +269,8 @@ class Holdings:
             self._last_uses.pop(ordinal, None)
             del self.ordinals[item.id]
             self.ends.pop(ordinal, None)
-            self._drop_key(item, ordinal)
+            if self.keyed.get(item.key) == ordinal:
+                del self.keyed[item.key]
             self.needed.discard(ordinal)
             self._questions.pop(ordinal, None)
             for grouping in self._groupings.values():
@@ -311,10 +311,6 @@ class Holdings:
             self._questions[ordinal] = None
             if not is_newest:
                 self._questions = OrderedDict.fromkeys(sorted(self._questions))
-
-    def _drop_key(self, item: Item | StoredItem, ordinal: int) -> None:
-        if item.key is not None and self.keyed.get(item.key) == ordinal:
-            del self.keyed[item.key]
 
     def evict(self, ordinals: Iterable[int]) -> list[Item]:
         """Take whole units out for room and return their items; they are kept in `past`.

@@ -133,7 +133,8 @@ class Ledger:
         self.evict(evicted, successor=item)
         ordinal = self.held.ordinal(item.id)
         self.archive.put(Archived(self.held[ordinal], ordinal=ordinal, corrected=at))
-        self.index.changed(self.held.replace(item))
+        self.held.replace(ordinal, item)
+        self.index.changed(ordinal)
 
     @_under_lock
     def evict(self, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
@@ -209,7 +210,8 @@ class Ledger:
         held.take(rest)
         self.index.removed(rest)
         for ordinal, item in taken_over.items():
-            self.index.changed(held.replace(item, ordinal))
+            held.replace(ordinal, item)
+            self.index.changed(ordinal)
 
     def has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
         """Return whether versions can come back to their places once these items have left."""

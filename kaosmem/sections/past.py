@@ -89,7 +89,6 @@ class Past:
         self._items: dict[int, Item | EvictedItem] = {}
         self._members: dict[int, tuple[int, ...]] = {}  # first -> ordinals, of units with several
         self._firsts: dict[int, int] = {}  # ordinal -> first, of items that are not alone
-        self._keys: dict[int, str] = {}
         self._by_key: dict[str, list[int]] = {}
         self.ended: dict[int, datetime] = {}
         self._results: set[int] = set()
@@ -118,7 +117,7 @@ class Past:
     @property
     def has_keys(self) -> bool:
         """Return whether any item has a key."""
-        return bool(self._keys)
+        return bool(self._by_key)
 
     def expect(self, evicted: int) -> None:
         """Note how many items were evicted and may be recalled; archive files hold the ones that are not here."""
@@ -153,7 +152,6 @@ class Past:
         self._items.update(items)
         for ordinal, item in items.items():
             if item.key is not None:
-                self._keys[ordinal] = item.key
                 self._by_key.setdefault(item.key, []).append(ordinal)
             if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
                 self._results.add(ordinal)
@@ -185,10 +183,11 @@ class Past:
         for first, unit in gone.items():
             self._members.pop(first, None)
             for ordinal in unit:
-                self.used -= self._items.pop(ordinal).tokens
+                item = self._items.pop(ordinal)
+                self.used -= item.tokens
                 self._firsts.pop(ordinal, None)
-                if (key := self._keys.pop(ordinal, None)) is not None:
-                    self._by_key[key].remove(ordinal)
+                if item.key is not None:
+                    self._by_key[item.key].remove(ordinal)
                 self._results.discard(ordinal)
                 if ordinal in ordinals:
                     self.ended.pop(ordinal, None)
@@ -222,9 +221,7 @@ class Past:
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit."""
-        if first not in self._members:
-            return self._items[first].tokens
-        return sum(self._items[ordinal].tokens for ordinal in self._members[first])
+        return sum(self._items[ordinal].tokens for ordinal in self._members.get(first, (first,)))
 
     def unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
         """Return the items of those of these units that were evicted whose texts are not at hand."""
@@ -240,10 +237,6 @@ class Past:
         """Return the tokens of an item, 0 for an unknown one."""
         item = self._items.get(ordinal)
         return 0 if item is None else item.tokens
-
-    def keys(self, first: int) -> list[str]:
-        """Return the keys of a unit's items."""
-        return [self._keys[at] for at in self.members(first) if at in self._keys]
 
     def keyed(self, key: str) -> list[int]:
         """Return the ordinals of the items with a key, in order."""
