@@ -264,7 +264,7 @@ async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str)
             cursor.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
             (number,) = cursor.execute("SELECT value FROM states").fetchone()
             if next(tries) < 4:
-                all_read.wait(10)
+                all_read.wait(60)
             cursor.execute("UPDATE states SET value = %s", (str(int(number) + 1),))
 
         await asyncio.gather(*(shared.run(increase) for _ in range(4)))
@@ -288,13 +288,13 @@ async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> N
 
 async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str) -> None:
     """After `timeout_s`, with the remedy, for a lock that another holds and for a server that is away; no password."""
-    async with database(postgres, timeout_s=2) as impatient:
-        history = PostgresHistoryProvider(impatient)
+    async with database(postgres) as patient, database(postgres, patient.schema, timeout_s=1) as impatient:
+        history = PostgresHistoryProvider(patient)
         await history.append("a", ChatMessage("user", "1"), session_id="s")
         with psycopg.connect(postgres) as connection:
-            connection.execute(f"LOCK TABLE {impatient.schema}.messages")
+            connection.execute(f"LOCK TABLE {patient.schema}.messages")
             with pytest.raises(DurabilityError, match="timeout_s"):
-                await history.append("a", ChatMessage("user", "2"), session_id="s")
+                await PostgresHistoryProvider(impatient).append("a", ChatMessage("user", "2"), session_id="s")
         await history.append("a", ChatMessage("user", "3"), session_id="s")
         assert await history.count_messages("a", "s") == 2
     away = database("postgresql://app:hidden@127.0.0.1:9/agents", timeout_s=1)

@@ -103,19 +103,37 @@ async def test_two_thousand_calls_at_once_wait_for_their_turn(url: str) -> None:
 async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> None:
     """The time to live begins anew with each change, and stays when a run is cleared."""
     async with RedisDatabase(url, tenant="brief") as database:
-        history, states = RedisHistoryProvider(database, ttl_s=0.4), RedisSessionStore(database, ttl_s=0.4)
-        await history.append_many("a", said("1", "2"), session_id="s")
-        await history.append("a", *said("3"), session_id="s", run_id="r")
-        await history.clear_run("a", session_id="s", run_id="r")
-        await states.update_state("s", {"a": 1})
-        assert await history.count_messages("a", session_id="s") == 2
-        await asyncio.sleep(0.2)
-        await states.update_state("s", {"b": 1})
-        await asyncio.sleep(0.3)
-        assert await history.count_messages("a", session_id="s") == 0
+        history, states = RedisHistoryProvider(database, ttl_s=600), RedisSessionStore(database, ttl_s=600)
+        with redis.Redis.from_url(url) as server:
+
+            def left_s() -> dict[bytes, int]:
+                """Return the seconds that the thread and the state have left, the thread first."""
+                keys = sorted(server.scan_iter("*brief*"), key=server.type, reverse=True)
+                return {key: server.ttl(key) for key in keys if server.type(key) in (b"list", b"hash")}
+
+            def let_pass(seconds: int) -> None:
+                for key, left in left_s().items():
+                    server.expire(key, left - seconds)
+
+            await history.append_many("a", said("1", "2"), session_id="s")
+            await history.append("a", *said("3"), session_id="s", run_id="r")
+            await states.update_state("s", {"a": 1})
+            let_pass(300)
+            await history.clear_run("a", session_id="s", run_id="r")
+            assert await history.count_messages("a", session_id="s") == 2
+            assert [left <= 300 for left in left_s().values()] == [True, True]
+            await states.update_state("s", {"b": 1})
+            assert [left <= 300 for left in left_s().values()] == [True, False]
+            await history.append("a", *said("4"), session_id="s")
+            assert [left <= 300 for left in left_s().values()] == [False, False]
         assert await states.get_state("s") == {"a": 1, "b": 1}
-        await asyncio.sleep(0.2)
-        assert await states.get_state("s") == {}
+        history, states = RedisHistoryProvider(database, ttl_s=0.05), RedisSessionStore(database, ttl_s=0.05)
+        await history.append("a", *said("5"), session_id="s")
+        await states.update_state("s", {"c": 1})
+        until = time.monotonic() + 60
+        while await history.count_messages("a", session_id="s") or await states.get_state("s"):
+            assert time.monotonic() < until
+            await asyncio.sleep(0.01)
 
 
 async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +254,7 @@ def test_stores_serve_several_event_loops(url: str) -> None:
 async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
     """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
     with own_redis_server() as local:
-        async with RedisDatabase(local.server.url, timeout_s=1) as database:
+        async with RedisDatabase(local.server.url, timeout_s=2) as database:
             states = RedisSessionStore(database)
             await states.set_state("s", {"a": 1})
             local.stop()

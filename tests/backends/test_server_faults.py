@@ -205,7 +205,7 @@ async def test_two_thousand_calls_to_a_server_that_stands_still_all_end(service:
 
 async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(service: Service) -> None:
     """Whichever answer on the way it is."""
-    async with service.opened(timeout_s=2) as (store, way):
+    async with service.opened(timeout_s=10) as (store, way):
         names, acknowledged = named("lost", 8), []
         for answers, name in enumerate(names):
             way.answers_until_cut = answers % 6
@@ -217,7 +217,7 @@ async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(servi
 
 async def test_connections_that_break_under_calls_lose_nothing(service: Service) -> None:
     """Each call is done once, or raises a typed error; the number of connections stays in its limit."""
-    async with service.opened(timeout_s=2) as (store, way):
+    async with service.opened(timeout_s=10) as (store, way):
         names, acknowledged = named("cut", 60), []
         for start in range(0, len(names), 12):
             calls = asyncio.create_task(store.adds(names[start : start + 12]))

@@ -71,7 +71,7 @@ async def test_ctrl_c_stops_the_servers_and_nothing_is_left(tmp_path: Path) -> N
     with up(tmp_path) as (process, url):
         assert (await used(url))[0] == {"step": 2}
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors == "kaosmem: all servers have stopped\n"
     assert is_free(url)
@@ -83,7 +83,7 @@ async def test_the_end_of_one_server_stops_the_command(tmp_path: Path) -> None:
     with up(tmp_path) as (process, url):
         _, server = await used(url)
         os.kill(server, signal.SIGKILL)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert errors.startswith("kaosmem: the server 'redis' has ended, so the others are stopped; the end of its log: ")
     assert not [*tmp_path.iterdir()]
@@ -95,7 +95,7 @@ async def test_servers_end_with_a_command_that_is_killed(tmp_path: Path) -> None
         await used(url)
         process.kill()
         process.wait()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not is_free(url):
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -107,7 +107,7 @@ async def test_a_folder_keeps_data_and_password(tmp_path: Path) -> None:
     with up(tmp_path, "--data", str(folder)) as (process, url):
         await used(url)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert (folder / "password").stat().st_mode & 0o077 == 0
     password = (folder / "password").read_text().strip()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
 from kaosmem.language.analysis import MAX_WORD_CHARS, STOP_WORDS
+from kaosmem.memos import clear_memos
 from kaosmem.retrieval import BM25Ranker, analyze
 
 
@@ -268,13 +269,15 @@ def test_time_is_linear_in_the_text_whatever_it_holds(unit: str) -> None:
     """Five times the text, of one line without spaces, takes about five times as long, up to 5 MB."""
     if unit in ("a", "\u0301\u0316"):
         assert len(analyze("x" + unit * (5_000_000 // len(unit)))) <= 2
-    durations = []
-    for size in (40_000, 200_000):
-        text = unit * (size // len(unit))
+
+    def seconds(size: int) -> float:
+        clear_memos()
         started = time.process_time()
-        analyze(text)
-        durations.append(time.process_time() - started)
-    assert durations[1] < 15 * max(durations[0], 0.005)
+        analyze(unit * (size // len(unit)))
+        return time.process_time() - started
+
+    # Another process that empties the caches may spoil one measurement.
+    assert any(seconds(200_000) < 15 * max(seconds(40_000), 0.005) for _ in range(5))
 
 
 @given(st.text())

@@ -298,12 +298,12 @@ def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
     while waiting:
         assert not any(each.done() for each in waiting)
         leave()
-        admitted, _ = wait(waiting, 5, return_when=FIRST_COMPLETED)
+        admitted, _ = wait(waiting, 60, return_when=FIRST_COMPLETED)
         assert len(admitted) == 1
         leave = admitted.pop().result()
         waiting = [each for each in waiting if not each.done()]
     leave()
-    disk.line_up(folder).result(5)()
+    disk.line_up(folder).result(60)()
 
 
 def test_a_lock_that_another_never_lets_go_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(
     async with SessionMemory.open(tmp_path, "s") as memory:
         memory.add("documents", "a contract", id="contract")
         await memory.save()
-        leave = Disk().line_up(str(tmp_path / "default" / "s")).result(5)
+        leave = Disk().line_up(str(tmp_path / "default" / "s")).result(60)
         memory.update("contract", "another contract")
         await memory.save()
         leave()

@@ -82,11 +82,11 @@ def test_deep_data_is_neither_written_nor_read() -> None:
         deep = [deep]
     with pytest.raises(InvalidArgumentError):
         encode_commit([Change("m", "add", {"v": deep})], "t", seq=0, crc=0)
-    began = time.perf_counter()
+    began = time.process_time()
     for bomb in (b"[" * 100_000, b'{"a":' * 100_000, b'"\\"' + b"[" * 100_000, b'["[",' * 100_000):
         with pytest.raises(CorruptionError):
             decode_record(seal(b'"seq":1,"d":' + bomb), seq=1, crc=0)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 3
 
 
 def test_brackets_inside_text_are_no_depth() -> None:

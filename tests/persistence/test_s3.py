@@ -145,7 +145,7 @@ async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
 
 def _through(s3: S3, url: str) -> DirFileSystem:
     """Return an empty place behind a proxy. The proxy's requests are not signed, and failures are told early."""
-    impatient = {"retries": {"max_attempts": 0}, "connect_timeout": 1, "read_timeout": 10}
+    impatient = {"retries": {"max_attempts": 0}, "connect_timeout": 20, "read_timeout": 20}
     filesystem = s3.filesystem(endpoint_url=url, key=None, secret=None, anon=True, config_kwargs=impatient)
     filesystem.retries = 1
     return DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
@@ -200,8 +200,7 @@ def _proxy(url: str, port: int = 0) -> Iterator[str]:
 
 async def test_saving_over_a_network_that_stands_still_ends(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a typed error; once the network works again, the same session stores the same items."""
-    monkeypatch.setattr(objects, "_PUT_LIMIT_S", 0.5)
-    impatient = {"retries": {"total_max_attempts": 1}, "connect_timeout": 1, "read_timeout": 1}
+    impatient = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2, "read_timeout": 2}
     with network(urlsplit(s3.url).netloc) as way:
         filesystem = s3.filesystem(endpoint_url=f"http://127.0.0.1:{way.port}", config_kwargs=impatient)
         filesystem.retries = 1
@@ -211,7 +210,8 @@ async def test_saving_over_a_network_that_stands_still_ends(s3: S3, monkeypatch:
             await memory.save()
             memory.add("findings", "after")
             way.hold()
-            with pytest.raises(DurabilityError, match="try again"):
+            with monkeypatch.context() as patch, pytest.raises(DurabilityError, match="try again"):
+                patch.setattr(objects, "_PUT_LIMIT_S", 0.5)
                 await memory.save()
             way.release()
             await memory.save()

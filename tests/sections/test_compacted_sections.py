@@ -297,7 +297,7 @@ async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
     talk(memory, range(30))
     turn = asyncio.create_task(shown(memory))
     await waiting.asked.wait()
-    beside = await asyncio.wait_for(shown(memory, budget=500), 10)
+    beside = await asyncio.wait_for(shown(memory, budget=500), 60)
     assert not summaries(memory)
     assert beside.used <= 500
     waiting.gate.set()
@@ -595,13 +595,13 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkey
 
     def slow(*given: Any) -> Any:
         asked.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return found(*given)
 
     monkeypatch.setattr(past, "find_versions", slow)
     async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000)) as again:
         turn_taken = asyncio.create_task(shown(again))
-        assert await asyncio.to_thread(asked.wait, 30)
+        assert await asyncio.to_thread(asked.wait, 60)
         (summary,) = summaries(again)
         again.remove(summary.id)
         held = ids(again)

@@ -384,15 +384,20 @@ async def test_what_changes_while_it_is_indexed_is_indexed(seed: int, monkeypatc
 async def test_all_who_ask_at_once_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each entry is indexed once, and all are told the same; one that gives up costs the others nothing."""
     entries: list[int] = []
-    add = LinearIndex.add
-    monkeypatch.setattr(
-        LinearIndex, "add", lambda self, new: add(self, [(entries.append(at), (at, each))[1] for at, each in new])
-    )
+    begun, go_on, add = threading.Event(), threading.Event(), LinearIndex.add
+
+    def slow(self: LinearIndex, new: Any) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        add(self, [(entries.append(at), (at, each))[1] for at, each in new])
+
+    monkeypatch.setattr(LinearIndex, "add", slow)
     memory = SessionMemory.test_mode(sections=(SectionSpec("documents", eviction="none"),))
     memory.add_many("documents", seeded_texts(700, words=20))
     tasks = [asyncio.create_task(memory.assemble_context("of the", budget=500)) for _ in range(5)]
-    await asyncio.sleep(0.005)
+    assert await asyncio.to_thread(begun.wait, 60)
     tasks[0].cancel()
+    go_on.set()
     done = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(done[0], asyncio.CancelledError)
     assert len({context.text for context in done[1:]}) == 1
