@@ -23,7 +23,7 @@ from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
 from kaosmem.names import shown_name
-from kaosmem.types import ChatMessage, JSONValue, content_json, json_text
+from kaosmem.types import JSONValue, content_json, json_text
 
 _TYPES: dict[str, type[ConversationEvent]] = {
     each.type: each for each in (ActionEvent, ObservationEvent, Condensation, CondensationRequest)
@@ -171,12 +171,9 @@ class EventLog(Sequence[ConversationEvent]):
         >>> log.append_reply({"role": "assistant", "content": [call]}, format="anthropic")
         [<Action 0 tool_call, agent, 0 characters>]
         """
-        if not isinstance(reply, ChatMessage):
-            if format is None:
-                raise InvalidArgumentError("a reply needs its format; give format='anthropic' or format='openai'")
-            reply = parse_message(reply, format)
+        message = parse_message(reply, format)
         # Providers' ids of replies may be missing or repeat; those of a log do not.
-        return [self.append(action) for action in actions_of(reply, response=f"reply-{self.next_id}")]
+        return [self.append(action) for action in actions_of(message, response=f"reply-{self.next_id}")]
 
     def get(self, event_id: int) -> ConversationEvent:
         """Return an event. Raises NotFoundError."""

@@ -51,11 +51,15 @@ def get_format(given: str | Format) -> Format:
     return FORMATS[given]
 
 
-def parse_message(message: object, format: str | Format) -> ChatMessage:  # noqa: A002
-    """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
+def parse_message(message: object, format: str | Format | None = None) -> ChatMessage:  # noqa: A002
+    """Return a provider's message, a dict or an object of its SDK, as a ChatMessage. A ChatMessage needs no format.
 
     Raises InvalidArgumentError.
     """
+    if isinstance(message, ChatMessage):
+        return message
+    if format is None:
+        raise InvalidArgumentError("a provider's message needs its format; give format='anthropic' or format='openai'")
     return get_format(format).parse(message)
 
 

@@ -565,9 +565,16 @@ class SessionMemory:
         """Add items in order, as `add` does. If an item is refused, the items before it stay."""
         return [self.add(section, content) for content in check_several(contents, "contents")]
 
-    def add_message(self, message: object, *, format: str | Format, section: str = "messages") -> Item:  # noqa: A002
-        """Add a provider's message, a dict or an object of its SDK, tool calls included.
+    def add_message(
+        self,
+        message: object,
+        *,
+        format: str | Format | None = None,  # noqa: A002
+        section: str = "messages",
+    ) -> Item:
+        """Add a provider's message, a dict or an object of its SDK, tool calls included; or a ChatMessage.
 
+        format: the provider's format, "anthropic" or "openai". A ChatMessage needs none, and keeps its trust and pin.
         Raises as `add`, and InvalidArgumentError.
 
         >>> memory = SessionMemory.test_mode()
@@ -576,7 +583,7 @@ class SessionMemory:
         'assistant'
         """
         parsed = parse_message(message, format)
-        return self.add(section, parsed.content, role=parsed.role)
+        return self.add(section, parsed.content, role=parsed.role, pinned=parsed.pinned, trust=parsed.trust)
 
     def update(self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Item:
         """Replace the content of a live item. The item keeps its place, and the old content moves to the archive.

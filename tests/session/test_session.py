@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kaosmem import (
     DEFAULT_SECTIONS,
     BM25Ranker,
+    ChatMessage,
     CorruptionError,
     EvictionPolicy,
     InvalidArgumentError,
@@ -434,6 +435,23 @@ async def test_messages_of_a_provider_come_in_with_their_calls() -> None:
     context = await memory.assemble_context(budget=200, format="openai")
     assert context.messages[-2]["tool_calls"] == [call]
     assert context.messages[-1] == {"role": "tool", "tool_call_id": "c1", "content": "5 %"}
+
+
+def test_a_chat_message_is_added_without_a_format() -> None:
+    """It keeps its blocks, its pin and its trust; any other message needs its format."""
+    memory = SessionMemory.test_mode()
+    call = ToolUseBlock("c1", "search", {"q": "fee"})
+    items = [
+        memory.add_message(ChatMessage("user", "From the page: pay now.", trust=Trust.EXTERNAL, pinned=True)),
+        memory.add_message(ChatMessage("assistant", (TextBlock("I look."), call))),
+    ]
+    assert [(item.role, item.trust, item.pinned) for item in items] == [
+        ("user", Trust.EXTERNAL, True),
+        ("assistant", Trust.MODEL, False),
+    ]
+    assert items[1].content == (TextBlock("I look."), call)
+    with pytest.raises(InvalidArgumentError, match="needs its format"):
+        memory.add_message({"role": "user", "content": "What is the fee?"})
 
 
 def test_trust_comes_from_the_role_and_never_rises() -> None:
