@@ -804,7 +804,7 @@ class SessionMemory:
         """
         self._check_loop()
         tokens = check_budget(budget, reserve)
-        call = None if window is None else self._window_call(window, tokens, block, rebase, model, as_of or known_at)
+        call = self._window_call(window, tokens, block, rebase, model, as_of or known_at)
         wanted = None if filter is None else parse_filter(filter)
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")
@@ -852,8 +852,13 @@ class SessionMemory:
         return self._roster
 
     def _window_call(
-        self, window: str, budget: int, block: int | None, rebase: bool, model: str | None, past: object
-    ) -> WindowCall:
+        self, window: str | None, budget: int, block: int | None, rebase: bool, model: str | None, past: object
+    ) -> WindowCall | None:
+        if window is None:
+            for name, value in {"block": block, "rebase": rebase, "model": model}.items():
+                if value:
+                    raise InvalidArgumentError(f"{name} is for a window; name one, such as window='main'")
+            return None
         self._check_writable()
         call = WindowCall(window, budget, block, rebase, model)
         if past:
