@@ -30,10 +30,12 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_mutants_are_many_and_named() -> None:
-    """Each has a name and a test of its own, and changes lines that are there."""
+    """Each has a name and tests that are there, and changes lines that are there."""
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
     for mutant in MUTANTS:
-        assert mutant.tests
+        files = [each.partition("::")[0] for each in mutant.tests if each.startswith("tests/")]
+        assert files
+        assert all((PACKAGE.parent / file).is_file() for file in files), f"{mutant.name}: a test has moved"
         for file, old, new in mutant.changes:
             assert (PACKAGE / file).read_text().count(old) == 1, f"{mutant.name}: {file} has changed"
             assert old != new

@@ -19,6 +19,7 @@ from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.records import TXNS_KEPT
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Step, Write
 from kaosmem.persistence.storage import Storage, open_storage
+from kaosmem.sections.operations import Forget
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
 
 
@@ -361,6 +362,33 @@ def test_a_snapshot_that_is_overtaken_is_not_stored(place: Any, monkeypatch: pyt
     assert not log.snapshot({}, [("messages", {"id": "a"})], seq=log.seq)
     assert [path[-10:] for path in contents(place) if "/snap/" in path] == ["0003.jsonl"]
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
+
+
+def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing locks, it would bring back the texts that were deleted."""
+    place = IsolatedMemoryFileSystem()
+    log = started(place, "a")
+    other, _ = SessionLog.open(place, "s")
+    other.commit([add("b")])
+    stores = lambda step: isinstance(step, Publish)  # noqa: E731
+    meanwhile(monkeypatch, ObjectStorage, stores, lambda: other.purge({}, [], archived=[]))
+    assert not log.snapshot({}, [("messages", {"id": "a", "content": "secret"})], seq=log.seq)
+    assert not [path for path, data in contents(place).items() if b"secret" in data]
+
+
+def test_a_snapshot_names_no_archive_file_that_another_deletes() -> None:
+    """Where nothing locks, a writer that knows of a forgetting looks first whether its archive files are there."""
+    place = IsolatedMemoryFileSystem()
+    log = started(place, "a")
+    snapshot(log, ["a"], archived=["old"])
+    other, _ = SessionLog.open(place, "s")
+    log.commit([Change("messages", Forget.op, {"ids": ["old"]})])
+    other.adopt(other.catch_up())
+    log.purge({}, [("messages", {"id": "a"})], archived=[])
+    other.commit([add("b")])
+    assert not other.snapshot({}, [("messages", {"id": name}) for name in "ab"], seq=other.seq)
+    _, found = SessionLog.open(place, "s")
+    assert (ids(found), found.damage) == (["a", "b"], [])
 
 
 def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:

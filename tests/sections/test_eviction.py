@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import Reason, SectionFullError, SectionSpec, SessionMemory
+from kaosmem import (
+    InvalidArgumentError,
+    Reason,
+    SectionFullError,
+    SectionSpec,
+    SessionMemory,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing, combined
 
 UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
@@ -54,6 +62,18 @@ def test_each_policy_evicts_in_its_own_order(policy: str, held: list[Standing], 
     newcomer = replace(UNIT, first=99, priority=99)
     victims = Queue(policy, known).choose_victims(newcomer, own=(), tokens=0, items=len(held))
     assert victims == order
+
+
+def test_calls_that_wait_for_their_results_stay() -> None:
+    """Until another message speaks: then they are abandoned, and leave in their turn."""
+    spec = SectionSpec("messages", placement="history", eviction="fifo", max_items=2)
+    memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
+    call = memory.add("messages", [ToolUseBlock("c1", "look_up")], role="assistant")
+    for number in range(3):
+        memory.add("messages", f"note {number}", role="system")
+        assert call.id in memory["messages"]
+    memory.add("messages", "Go on.", role="user")
+    assert call.id not in memory["messages"]
 
 
 @pytest.mark.parametrize("policy", ["none", "refuse"])
@@ -178,3 +198,14 @@ def test_an_update_that_outgrows_its_rank_is_archived() -> None:
     memory.update(low.id, "c" * 7)
     assert list(memory["findings"]) == [high]
     assert [version.item.text for version in memory["findings"].archive.in_memory()] == ["bbb", "c" * 7]
+
+
+def test_a_part_of_a_unit_is_never_evicted() -> None:
+    """A record that would part a call from its result is refused, and nothing changes."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("messages", placement="history"),))
+    memory.add("messages", [ToolUseBlock("c1", "look_up")], role="assistant")
+    memory.add("messages", [ToolResultBlock("c1", "4711")], role="tool")
+    held = memory["messages"].held
+    with pytest.raises(InvalidArgumentError, match="whole units"):
+        held.evict([*held][:1])
+    assert len(held) == 2

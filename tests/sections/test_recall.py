@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
 from kaosmem.persistence import log as session_log
+from kaosmem.retrieval import Query
 
 SPECS = (SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5, eviction="fifo"),)
 FACT = "The vault code of the Zurich office is 4711."
@@ -89,6 +90,17 @@ async def test_a_superseded_finding_is_not_recalled() -> None:
     assert not three.decision(new.id).included
 
 
+def test_few_evicted_items_are_proposed() -> None:
+    """No more than a quarter above the share for recall, as the texts of all that are proposed must be read."""
+    spec = SectionSpec("findings", 200, recall=0.25, retrieval_threshold=0)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number in range(100):
+        memory.add("findings", f"{number}. {FACT}")
+    proposal = memory["findings"].proposer.propose(Query(QUESTION), cap=200)
+    sizes = [unit.tokens for unit in proposal.candidates if unit.recalled]
+    assert 0.25 * 200 < sum(sizes) <= 1.25 * 0.25 * 200 + max(sizes)
+
+
 async def test_what_is_recalled_passes_the_filter() -> None:
     """A filter narrows what was evicted as it narrows what the section has."""
     spec = SectionSpec("findings", 100, recall=1.0, retrieval_threshold=0)
@@ -118,8 +130,8 @@ async def test_an_evicted_call_comes_back_with_its_result() -> None:
 async def test_an_id_that_was_given_again_is_shown_once() -> None:
     """What is live hides what was evicted under its id, and of two evicted ones one comes back."""
     memory = SessionMemory.test_mode(sections=SPECS)
-    for _ in range(2):
-        memory.add("messages", FACT, id="fact")
+    for number in range(2):
+        memory.add("messages", f"{FACT} ({number})", id="fact")
         told(memory, 40)
     context = await memory.assemble_context(QUESTION, budget=1_000)
     assert [item.id for item in context.items].count("fact") == 1
