@@ -41,8 +41,8 @@ RANK_TOOL: Mapping[str, JSONValue] = {
 class LLMAttentionCondenser(RollingCondenser):
     """Forgets the half of the view that a model ranks lowest. Of the events that it does not rank, the newest stay.
 
-    If the model fails, a view that is too large by its tokens, or has a condensation request, loses its oldest
-    entries, and the record's metadata says so under "fallback". Any other view waits for the model.
+    If the model fails, a view loses its oldest entries, and the record's metadata says so under "fallback". A view
+    within its tokens waits for the model until it has twice `max_size` entries, or a condensation request.
     llm: a model, or ModelRequests with limits of their own.
     template: instructions to the model.
     max_event_chars: characters of each event that the model is given, from its beginning and its end.
@@ -70,7 +70,12 @@ class LLMAttentionCondenser(RollingCondenser):
         agents = self.old(outline)
         if not set(agents).issuperset(chosen):
             return self.record(outline, chosen)  # nothing of the agent's is left to choose from
-        ranked = await self._ranked(outline, agents)
+        try:
+            ranked = await self._ranked(outline, agents)
+        except NoCondensationError as error:
+            if not self.is_overdue(outline):
+                raise
+            return await self.hard_reset(view, error, limit=limit)
         return self.record(outline, outline.fewest(ranked[::-1], *self.surplus(outline)))
 
     async def hard_reset(

@@ -288,6 +288,10 @@ class RollingCondenser(Condenser):
         """Return whether a view may stay as it is: its tokens are within the limits, and it has no request."""
         return {*outline.reasons} <= {CondensationReason.SIZE}
 
+    def is_overdue(self, outline: ViewOutline) -> bool:
+        """Return whether a view does not wait for a model any longer: it has over twice the entries of its limit."""
+        return self.max_size is not None and len(outline.events) > 2 * self.max_size
+
     def choice(self, outline: ViewOutline, *, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of the view's limit is left, oldest first.
 

@@ -24,9 +24,9 @@ class LLMSummarizingCondenser(RollingCondenser):
     """Puts one summary in the place of the entries that it forgets, earlier summaries among them.
 
     Entries of agents and of users are never in one summary, so that users' words keep their authority. If the model
-    fails, a view that is too large by its tokens, or has a condensation request, gets an outline of the entries as
-    their summary. The record's metadata says so under "fallback", and the next summary takes the outline in. Any other
-    view waits for the model.
+    fails, the summary is an outline of the entries. The record's metadata says so under "fallback", and the next
+    summary takes the outline in. A view within its tokens waits for the model until it has twice `max_size` entries, or
+    a condensation request.
     llm: a model, a Summarizer with limits of its own, or None for outlines alone.
     result_chars: size of the newest results that are quoted if the newest entries have to be summarised.
     limits: as of a RollingCondenser.
@@ -71,10 +71,9 @@ class LLMSummarizingCondenser(RollingCondenser):
         messages = [event.message for event in events]
         earlier = messages.pop(0) if messages[0].role == "summary" else None
         most = max(_MIN_SUMMARY_TOKENS, sum(map(outline.tokens_of, units)) // 2)
+        waits = self.can_wait(outline) and not self.is_overdue(outline)
         try:
-            made = await self._summarizer.summarize(
-                messages, earlier=earlier, most=most, fallback=not self.can_wait(outline)
-            )
+            made = await self._summarizer.summarize(messages, earlier=earlier, most=most, fallback=not waits)
         except SummaryError as error:
             raise NoCondensationError(
                 f"{len(messages)} entries are to be summarised, and no summary was made: {error}"

@@ -218,6 +218,22 @@ async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
     assert all(f"src/part_{step}.py" in "".join(shown(log.view)) for step in range(45, 60))
 
 
+@pytest.mark.parametrize("kind", [LLMSummarizingCondenser, LLMAttentionCondenser])
+async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down(
+    kind: type[LLMSummarizingCondenser] | type[LLMAttentionCondenser],
+) -> None:
+    """It grows up to twice its limit, and is then shortened without the model."""
+    model, log = ScriptedLLM(lambda _: ConnectionError("down")), logged(system())
+    condenser = kind(model, max_size=20)
+    sizes = []
+    for step in range(100):
+        log.append(agent(f"Step {step} in src/part_{step}.py. " * 8))
+        sizes.append(len(await condenser.condensed_view(log)))
+    assert max(sizes) == 40
+    records = [event for event in log if isinstance(event, Condensation)]
+    assert {record.metadata["fallback"] for record in records} == {"ConnectionError"}
+
+
 @pytest.mark.parametrize(
     "given",
     [
