@@ -71,7 +71,7 @@ class Request:
     def _digests(self, name: str) -> Iterator[list[JSONValue]]:
         units = self.proposals[name].candidates if name in self.proposals else ()
         for unit in sorted(units, key=lambda unit: unit.position):
-            yield [[item.id, digest(item), item.role, int(item.trust), dict(item.metadata)] for item in unit.items]
+            yield [[item.id, digest(item), int(item.trust), dict(item.metadata)] for item in unit.items]
 
 
 def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSONValue], Context]:

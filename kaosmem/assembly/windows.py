@@ -175,8 +175,8 @@ def thrashes(block: int, budget: int) -> bool:
 
 
 def digest(item: Item) -> str:
-    """Return a digest of an item's content, made once in its life."""
-    return item.memo("digest of its content", lambda item: text_digest(json_text(content_json(item.content))))
+    """Return a digest of an item's role and content, made once in its life. A task's role is its status."""
+    return item.memo("digest", lambda item: text_digest(json_text([item.role, content_json(item.content)])))
 
 
 def stored_items(shown: Mapping[str, Visible]) -> dict[str, JSONValue]:

@@ -11,8 +11,8 @@ from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory
 from kaosmem.conversation import ActionEvent, EventLog
 from kaosmem.errors import ReadOnlyError
 from kaosmem.formats import count_messages, parse_message
-from kaosmem.sources import ConversationSource, FactSource, HistorySource
-from kaosmem.stores import InMemoryHistoryProvider, InMemoryLongTermMemory
+from kaosmem.sources import ConversationSource, FactSource, HistorySource, TaskSource
+from kaosmem.stores import InMemoryHistoryProvider, InMemoryLongTermMemory, InMemoryTaskStore, Task, agent_scope
 from kaosmem.testing import PrefixBinding
 from kaosmem.tokens import preserves_thinking
 from tests.assembly.windows import SECTIONS, World
@@ -190,6 +190,24 @@ async def test_a_changed_item_of_a_source_is_shown_again() -> None:
     second = await memory.assemble_context(budget=4_000, format="openai", window="main")
     assert second.messages[: len(first.messages)] == first.messages
     assert "The customer prefers letters." in str(second.messages[-1])
+
+
+async def test_a_task_whose_status_changed_is_shown_again() -> None:
+    """Its text is the same; its new status is appended, and a task without a change is not repeated."""
+    board = InMemoryTaskStore()
+    await board.create_task_list("deal", "analyst", [Task("call", "Call the customer"), Task("mail", "Write a mail")])
+    memory = SessionMemory.test_mode()
+    with agent_scope("analyst", thread_id="deal"):
+        await memory.attach(TaskSource(board))
+        memory.add("messages", "What is open?")
+        first = await memory.assemble_context(budget=4_000, format="openai", window="main")
+        await board.update_status("deal", "analyst", "call", "in_progress")
+        memory.add("messages", "And now?")
+        second = await memory.assemble_context(budget=4_000, format="openai", window="main")
+    assert second.messages[: len(first.messages)] == first.messages
+    appended = str(second.messages[len(first.messages) :])
+    assert "[in_progress" in appended and "call: Call the customer" in appended
+    assert "Write a mail" not in appended
 
 
 async def test_forget_erases_the_bytes_of_a_window() -> None:
