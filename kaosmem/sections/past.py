@@ -231,7 +231,7 @@ class Past:
     def keep_texts(self, firsts: Iterable[int]) -> None:
         """Let go of all texts that were read but those of these units."""
         items = (self._items[ordinal] for first in firsts for ordinal in self.members(first))
-        self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem)}
+        self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem) and item in self.texts}
 
     def item_tokens(self, ordinal: int) -> int:
         """Return the tokens of an item, 0 for an unknown one."""

@@ -188,12 +188,17 @@ class Proposer:
             if past and is_ranked and (unread := self._unindexed_evicted()):
                 return Proposal((), unread=tuple(unread))
             if is_history:
-                proposal = self._propose_history(query, cap, is_ranked)
-            else:
-                proposal = self._propose(query, cap, wanted, is_ranked)
-            if past and not proposal.unread:
-                past.keep_texts(unit.position for unit in (*proposal.candidates, *proposal.earlier) if unit.recalled)
-            return proposal
+                return self._propose_history(query, cap, is_ranked)
+            return self._propose(query, cap, wanted, is_ranked)
+
+    def keep_texts(self, proposal: Proposal) -> None:
+        """Let go of the texts that were read for a proposal and are not in it.
+
+        Call it once nothing is left to be read: a text that a filter refuses would be read again for each proposal.
+        """
+        with self._index.asking:
+            units = (*proposal.candidates, *proposal.earlier)
+            self._held.past.keep_texts(unit.position for unit in units if unit.recalled)
 
     def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
         must = self._required()

@@ -114,9 +114,13 @@ class AttachedSection:
             self.section.ledger.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
 
     async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
-        if self.section.frozen:
-            return await asyncio.to_thread(self.section.proposer.propose, query, cap=cap, wanted=wanted)
-        return self.section.proposer.propose(query, cap=cap, wanted=wanted)
+        def asked() -> Proposal:
+            proposal = self.section.proposer.propose(query, cap=cap, wanted=wanted)
+            if not proposal.unread:
+                self.section.proposer.keep_texts(proposal)
+            return proposal
+
+        return await asyncio.to_thread(asked) if self.section.frozen else asked()
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""

@@ -132,6 +132,8 @@ class Roster:
             await _caught_up(sections, caps, unread, is_crowded=is_crowded)
             for name, section in sections.items():  # all at one moment
                 own[name] = section.proposer.propose(query, cap=caps[name], wanted=wanted, is_crowded=is_crowded)
+        for name, section in sections.items():
+            section.proposer.keep_texts(own[name])
         known = _KnownItems(sections.values())
         proposals: dict[str, Proposal] = {}
         for name, proposal in own.items():

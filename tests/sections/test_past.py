@@ -357,3 +357,22 @@ async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -
                 memory = await opening.__aenter__()
     assert memory.notices == ()
     await opening.__aexit__(None, None, None)
+
+
+def test_a_filter_refuses_evicted_items_of_two_sections(tmp_path: Path) -> None:
+    """The call ends, although one section has read the evicted item before and the other has not."""
+    specs = [SectionSpec(name, retrieval_threshold=0) for name in ("addresses", "phones")]
+    question = "What did Ann have before?"
+
+    async def ask() -> Context:
+        async with SessionMemory.open(tmp_path, "s", sections=specs) as memory:
+            for spec in specs:
+                for source in ("old.md", "new.md"):
+                    memory.add(spec.name, f"Ann has {spec.name} of {source}.", key="ann", metadata={"source": source})
+        async with SessionMemory.open(tmp_path, "s", sections=specs) as memory:
+            both = await memory.assemble_context(question, budget=1_000, sections=["addresses"])
+            assert len(both.items) == 2
+            call = memory.assemble_context(question, budget=1_000, filter={"source": "new.md"})
+            return await asyncio.wait_for(call, timeout=30)
+
+    assert [item.metadata["source"] for item in asyncio.run(ask()).items] == ["new.md", "new.md"]
