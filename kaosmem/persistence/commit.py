@@ -71,7 +71,9 @@ def append(head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity |
             yield Sync(snapshot_file(commit.snapshot))
     sight = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, sight, commit)
-    if unnamed is not None:
+    if unnamed is not None:  # it names the segment: whoever wrote that may have been killed before it was durable
+        with suppress(FileNotFoundError):
+            yield Sync(log_file(head.segment), head.began)
         yield from write_identity(unnamed)
     yield from _store_blobs(commit)
     yield from steps

@@ -87,6 +87,8 @@ class SessionLog:
         self._late: list[str] = []
         self._measures = threading.Lock()
         self._damage = recovery.recovered.damage
+        # The writer of the only commit may have been killed before the name of what it stored next was durable.
+        self._is_named = recovery.is_named and (len(recovery.head.txns) > 1 or recovery.snapshot > 0)
         self._start_from(recovery)
 
     def _start_from(self, recovery: Recovery) -> None:
@@ -94,7 +96,7 @@ class SessionLog:
         self._is_outdated = False
         self._extent = Extent(recovery)
         self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
-        self._archives, self._stated, self._is_named = recovery.archives, recovery.stated, recovery.is_named
+        self._archives, self._stated = recovery.archives, recovery.stated
         self._counters: set[str | None] = {None}  # of what the archive files hold
         self._keyed: dict[str, KeyedLines] = {}  # by path; archive files do not change until the next purge
         self._texts = KnownTexts(recovery.texts)

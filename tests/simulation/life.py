@@ -343,15 +343,15 @@ def episode(world: World) -> None:
     if has_failed or (not world.is_durable and rng.random() < 0.5):
         world.say("the power is back")
         world.disk = SimulatedDisk(world.sampled())
-    while world.store.late:
+    while world.store.late and rng.random() < 0.7:  # others arrive in a later episode
         arrive(world.store, rng, world.account.tick())
     seen = world.check()
-    if world.is_durable:  # else what a killed process left may yet be lost
+    if world.is_durable and not world.store.late:  # else what a killed process left may yet be lost, or come
         world.account.settle(seen)
     world.check_erased()
     if world.is_durable and not world.store.late:
         world.copies = [*world.copies[-4:], world.files]
-        if rng.random() < 0.3:
+        if rng.random() < 0.6:
             befall(world)
     jump = rng.choice([0.0, 1.0, 100.0, 100_000.0, -1_000.0])
     world.clock += jump
@@ -371,12 +371,12 @@ def process(world: World, number: int) -> Process:
     faults = Faults()
     match rng.randrange(7):
         case 0:
-            faults.rate = rng.choice([0.01, 0.05, 0.2])
-        case 1:
             faults.lasting = rng.randint(1, 100), rng.choice([5, 1_000_000])
-        case 2:
+        case 1:
             faults.kill = rng.randint(1, 40)
-        case 3:
+        case 2 if world.is_local:
             faults.sync = rng.randint(1, 6)
+        case 2 | 3:
+            faults.rate = rng.choice([0.01, 0.05, 0.2])
     made.state.update(faults=faults, skew=rng.choice([0.0, 0.0, 3_600.0, -100_000.0]), doing="", unsaved=[])
     return made

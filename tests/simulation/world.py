@@ -214,9 +214,9 @@ class World:
         """Return what becomes of a request."""
         faults: Faults = process.state["faults"]
         is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
-        if not is_lasting and self.rng.random() >= faults.rate * (3 if changes else 1):
+        if not is_lasting and self.rng.random() >= faults.rate * (3 if changes else 0.5):
             return ""
-        kinds = ["error", "late", "lost", "doubled"] if changes else ["error"]
+        kinds = ["error", "late", "late", "lost", "doubled"] if changes else ["error"]
         kind = self.rng.choice(kinds[: 1 if is_lasting else None])
         self.say(f"{name} {path}: {kind}")
         self.counts[kind] += 1

@@ -18,7 +18,7 @@ from kaosmem.testing import paths_holding
 from tests.simulation import power_loss
 from tests.simulation.disk import Image, SimulatedDisk
 
-ROOT, FOLDER = Path("/disk"), "/disk/default/s"
+ROOT, NAME, FOLDER = Path("/disk"), "s", "/disk/default/s"
 
 Commit = tuple[Change, ...]
 History = tuple[Commit, ...]
@@ -150,7 +150,7 @@ class Session:
         if self.log is not None:
             self.log, log = None, self.log
             log.close()
-        self.log, recovered = SessionLog.over(storage_on(self.disk))
+        self.log, recovered = SessionLog.over(storage_on(self.disk), NAME)
         self.damage = recovered.damage
         self.history = held(self.log, recovered, self.promise)
         self.evicted = Holding.read(self.log, recovered).evicted
@@ -274,7 +274,7 @@ def check(image: Image, promise: Promise) -> History:
     """Return the history of the session on a disk that was restarted. Raises BrokenPromiseError."""
     disk = SimulatedDisk(image)
     try:
-        log, recovered = SessionLog.over(storage_on(disk))
+        log, recovered = SessionLog.over(storage_on(disk), NAME)
         history = held(log, recovered, promise)
         check_index(log, history)
     except (KaosmemError, OSError) as error:
