@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -39,12 +40,12 @@ from kaosmem.persistence.commit import End, Extent, News, append, catch_up, conf
 from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.items import ItemFile, encode_items
-from kaosmem.persistence.layout import FOLDERS, older_files
+from kaosmem.persistence.layout import FOLDERS, SESSION, older_files
 from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.recovery import Recovered, Recovery, archives_after_purge, recover
 from kaosmem.persistence.salvage import salvage, salvage_archive
-from kaosmem.persistence.steps import Steps, run
+from kaosmem.persistence.steps import Steps, Sync, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
 from kaosmem.sections import EvictedItem
 from kaosmem.sections.operations import Forget
@@ -87,8 +88,9 @@ class SessionLog:
         self._late: list[str] = []
         self._measures = threading.Lock()
         self._damage = recovery.recovered.damage
-        # The writer of the only commit may have been killed before the name of what it stored next was durable.
-        self._is_named = recovery.is_named and (len(recovery.head.txns) > 1 or recovery.snapshot > 0)
+        self._named = recovery.named
+        # The writer of the only commit may have been killed before the identity, which it stores next, was durable.
+        self._is_name_unsure = storage.appends and len(recovery.head.txns) == 1 and not recovery.snapshot
         self._start_from(recovery)
 
     def _start_from(self, recovery: Recovery) -> None:
@@ -200,6 +202,7 @@ class SessionLog:
         commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
         self._unsettled = commit, list(changes)
         with as_durability_error("the commit"):
+            self._sync_name()
             try:
                 head = run(self.steps_of(commit), self._storage)
             except ConflictError:
@@ -209,7 +212,7 @@ class SessionLog:
                     self._unsettled = None  # elsewhere it may be there, its answer lost, under what others did since
                 raise
         self._unsettled = None
-        self._is_named = True
+        self._named = head.segment
         self._may_lose_texts |= any(change.op == Forget.op for change in changes)
         self._advance(head, commit)
         return self.seq
@@ -217,19 +220,21 @@ class SessionLog:
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
         head, unnamed = self._head, None
-        if self._session_id and head.seq and not self._is_named:
+        # The writer that began the segment may have been killed, or refused, before the identity named it.
+        is_behind = self._storage.appends and self._named < head.segment <= head.seq
+        if self._session_id and head.seq and (is_behind or not self._named):
             unnamed = Identity(self._session_id, head.log_id, head.segment)
         if self._storage.appends:
             steps = append(head, commit, snapshot=max(self._extent.sound, default=0), unnamed=unnamed)
         else:
             look_first = self._clock() - self._seen_at > _TRUSTED_S
             steps = create(head, self._torn, commit, look_first=look_first, unnamed=unnamed)
-        return self._naming(steps) if self._session_id else steps
+        return self._naming(steps, unnamed.segment if unnamed else self._named) if self._session_id else steps
 
-    def _naming(self, steps: Steps[Head]) -> Steps[Head]:
-        """Do the steps of a commit. Then store the identity of the session if it is the first or begins a segment."""
+    def _naming(self, steps: Steps[Head], named: int) -> Steps[Head]:
+        """Do the steps of a commit. Then store the identity of the session if it does not name the segment yet."""
         head = yield from steps
-        if not self._head.seq or (self._storage.appends and head.segment != self._head.segment):
+        if head.segment > named if self._storage.appends else not self._head.seq:
             yield from write_identity(Identity(self._session_id, head.log_id, head.segment))
         return head
 
@@ -292,7 +297,7 @@ class SessionLog:
         Raises InvalidArgumentError, ReadOnlyError, DurabilityError, and ConflictError where the session is gone.
         """
         self._check_writable()
-        if self._session_id and not self._is_named:  # the next commit names it
+        if self._session_id and not self._named:  # the next commit names it
             return False
         with self._measures:
             # Another may finish an unfinished purge at any time, and delete archive files that are named here.
@@ -302,6 +307,7 @@ class SessionLog:
         if (self._may_lose_texts or purged) and not self._storage.appends and self._is_purged_by_another():
             return False
         with as_durability_error("the snapshot"):
+            self._sync_name()
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
             commits = {last: txn for last, txn in self._extent.commits.items() if last < seq and last in indexed}
@@ -545,6 +551,12 @@ class SessionLog:
             return False
         self.adopt(news)
         return True
+
+    def _sync_name(self) -> None:
+        if self._is_name_unsure:
+            with suppress(FileNotFoundError):  # then the next commit stores it
+                self._storage.perform(Sync(SESSION))
+            self._is_name_unsure = False
 
     def _advance(self, head: Head, commit: Commit) -> None:
         with self._measures:

@@ -79,7 +79,7 @@ class Recovery:
     commits: ids of commits by their last records: of those since the snapshot, and of those that it names.
     archives: the archive files that belong to the session, oldest first; None where no snapshot tells.
     session: the id that the session was created under, as far as these files tell. stated: the newest snapshot that the
-    log after that one names. is_named: the identity of the session is stored.
+    log after that one names. named: the segment that the stored identity of the session names, 0 without one.
     """
 
     recovered: Recovered
@@ -96,7 +96,7 @@ class Recovery:
     archives: tuple[Listed, ...] | None = ()
     session: str = ""
     stated: int = 0
-    is_named: bool = False
+    named: int = 0
 
 
 def recover(session: str = "") -> Steps[Recovery]:
@@ -126,7 +126,7 @@ def recover(session: str = "") -> Steps[Recovery]:
         damage = recovery.recovered.damage
         # Another writer may have stored a missing file since; a torn tail alone is believed at once.
         if len(damage) <= bool(recovery.torn) or [*map(str, damage)] == told:
-            return replace(recovery, is_named=isinstance(identity, Identity))
+            return replace(recovery, named=identity.segment if isinstance(identity, Identity) else 0)
         told = [*map(str, damage)]
         del recovery, damage  # or two states would be in memory
     raise changed_meanwhile()

@@ -208,8 +208,9 @@ def _store(
         if recovered.header is not None or any(record.op != Describe.op for record in recovered.records):
             return False
         description = {name: value for name, value in header.items() if name not in STATE_FIELDS}
-        seq = log.seq or log.commit([Change("", Describe.op, description)])
-        log.snapshot(header, items, archived=archived, seq=seq)
+        if log.seq == 0:
+            log.commit([Change("", Describe.op, description)])
+        log.purge(header, items, archived=archived)  # without the snapshot, no log is to pass for an empty session
         return True
     finally:
         log.close()

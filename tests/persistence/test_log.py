@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from fsspec import AbstractFileSystem
 
-from kaosmem.errors import ConflictError, CorruptionError, InvalidArgumentError, ReadOnlyError
+from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, InvalidArgumentError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, checkpoint, filesystem_of
-from kaosmem.persistence.layout import PURGE, SNAP, log_file
+from kaosmem.persistence.layout import PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.log import MIN_LOG_BYTES
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
@@ -172,6 +172,28 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
     assert ids(recovered) == ["d"]
     assert opened.archived("b")
     assert opened.archived("c")
+
+
+def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Path) -> None:
+    """If the disk fails between a commit and the identity, the next writer names the segment: its loss is told."""
+    log = started(tmp_path, "a")
+    snapshot(log, ["a"])
+
+    def refuse() -> None:
+        raise OSError(28, "no space left on device")
+
+    is_identity = lambda step: isinstance(step, Write) and step.path == SESSION  # noqa: E731
+    log._storage = Interrupted(log._storage, is_identity, refuse)  # type: ignore[assignment]
+    with pytest.raises(DurabilityError):
+        log.commit([add("b")])
+    log.close()
+    other, recovered = SessionLog.open(tmp_path, "s")
+    assert ids(recovered) == ["a", "b"]
+    other.commit([add("c")])
+    other.close()
+    max(tmp_path.rglob("log/*")).unlink()
+    with pytest.raises(CorruptionError, match="is missing"):
+        SessionLog.open(tmp_path, "s")
 
 
 def test_racing_writers_lose_nothing(place: Any) -> None:

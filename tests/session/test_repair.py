@@ -161,6 +161,18 @@ async def test_nothing_is_overwritten(place: Any) -> None:
     assert (await repair_session(place, long)).into == "l" * 119 + "-repaired"
 
 
+async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty_one(place: Any) -> None:
+    """All that was rescued is in one snapshot. If that is lost before the next save, opening the session says so."""
+    await filled(place)
+    break_log(place)
+    report = await repair_session(place, "s")
+    snapshot = next(path for path in contents(place) if f"/{report.into}/snap/" in path)
+    place.rm_file(snapshot) if isinstance(place, IsolatedMemoryFileSystem) else Path(snapshot).unlink()
+    with pytest.raises(CorruptionError, match="is missing"):
+        async with opened(place, report.into or ""):
+            pass
+
+
 async def test_an_interrupted_repair_is_taken_up_by_the_next(place: Any) -> None:
     """Wherever it is cut short, a repair leaves a session that holds nothing, and the next puts all into that."""
     await filled(place)
@@ -172,7 +184,7 @@ async def test_an_interrupted_repair_is_taken_up_by_the_next(place: Any) -> None
     def killed(*_: object, **__: object) -> None:
         raise KilledError
 
-    with patch.object(SessionLog, "snapshot", killed), pytest.raises(KilledError):
+    with patch.object(SessionLog, "purge", killed), pytest.raises(KilledError):
         await repair_session(place, "s")
     async with opened(place, "s-repaired", read_only=True) as memory:
         assert held(memory) == {}

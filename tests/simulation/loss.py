@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, KaosmemError, NotFoundError
 from kaosmem.persistence import delete_session
+from kaosmem.persistence.layout import log_file
 from tests.simulation.account import Value, ViolationError
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.world import DiscardError, World
+from tests.simulation.world import ROOT, DiscardError, World
 
 Files = dict[str, bytes]
 LOSSES = "is deleted", "are swapped", "is an old copy", "is there again"
@@ -35,9 +37,9 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     rng = world.rng
     paths = sorted(path for path in files if f"/{world.session}/" in path and not path.endswith("/lock"))
     end = max((each for each in paths if "/log/" in each), default="")
-    # A log that ends with an earlier commit cannot be told from one that never went on: on a disk, if a power loss
-    # interrupted its first commit, and elsewhere always.
-    if not (world.is_local and any(path.endswith("/session.json") for path in paths)):
+    # A log that ends with an earlier commit cannot be told from one that never went on. On a disk, this is so for the
+    # only commit of a segment, if its writer was killed before the identity named the segment: nobody was told of it.
+    if not (world.is_local and _named(world, files) == end):
         paths = [path for path in paths if path != end]
     if not paths:
         return "", files
@@ -65,6 +67,13 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     return f"{path.partition(f'/{world.session}/')[2]} is there again", files | {
         path: next(copy[path] for copy in world.copies if path in copy)
     }
+
+
+def _named(world: World, files: Files) -> str:
+    """Return the path of the segment that the identity of the session names."""
+    folder = f"{ROOT}/default/{world.session}"
+    identity = files.get(f"{folder}/session.json")
+    return f"{folder}/{log_file(json.loads(identity)['segment'])}" if identity else ""
 
 
 def _put(world: World, files: Files) -> None:
