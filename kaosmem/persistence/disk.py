@@ -164,8 +164,8 @@ class Disk:
 def irregular(path: str) -> CorruptionError:
     """Return the error for a path that is no plain file or folder."""
     return CorruptionError(
-        f"{path!r} is neither a plain file nor a plain folder, or one stands in place of the other; "
-        "remove the link, FIFO, device or file, and put the session's own file back",
+        f"{path!r} is a link, a FIFO or a device, a file in place of a folder, or a folder in place of a file; "
+        "put the session's own file or folder back",
         file=path,
     )
 
