@@ -169,7 +169,7 @@ class Archive:
         self._newest = {version.item.id: version.item for version in self._versions}
 
     def release(self, written: Iterable[Archived]) -> None:
-        """Let go of the oldest versions in memory, as far as they are those that an archive file holds now."""
+        """Let go of the oldest versions in memory that an archive file holds now."""
         for version in written:
             if not self._versions or self._versions[0] is not version:
                 return

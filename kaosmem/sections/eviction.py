@@ -87,7 +87,7 @@ class EvictionPolicy:
         return self.competes and self._key_of(unit) > self._key_of(newcomer)
 
     def order(self, unit: Standing) -> tuple[int, ...]:
-        """Return a unit's place among those that make room, its first ordinal last.
+        """Return a unit's place in the order of eviction, its first ordinal last.
 
         Raises InvalidArgumentError if its key is no tuple of numbers.
         """

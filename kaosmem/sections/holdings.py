@@ -21,7 +21,7 @@ from kaosmem.units import Link, Units
 
 
 class Moment(NamedTuple):
-    """How far a section had come at some moment: how many items it had taken, and how many updates there were."""
+    """A moment of a section: the number of items taken and of updates made until then."""
 
     taken: int
     updates: int
@@ -95,7 +95,7 @@ class Holdings:
 
     @property
     def moment(self) -> Moment:
-        """Return how far the section has come."""
+        """Return the present moment."""
         return Moment(self.taken, self.updates)
 
     @property

@@ -252,7 +252,7 @@ class LazyIndex:
 
     @contextmanager
     def asked(self) -> Iterator[Index]:
-        """Give the ranker's index, which has all changes, to be asked while nobody else does."""
+        """Give the ranker's index with all changes, for one caller at a time."""
         with self.asking:
             yield self.synced()
 
@@ -299,7 +299,7 @@ class LazyIndex:
 
     @property
     def to_store(self) -> Moment | None:
-        """Return how far the section has come, if the index is to be kept as it is now; None where that is as good."""
+        """Return the present moment if the index is to be stored as it is now; None if the stored one is as good."""
         index = self._index
         if index is None or self._updates is None or len(index) < MIN_STORED:
             return None
@@ -368,7 +368,7 @@ class LazyIndex:
             return None
 
     def _takes(self, index: StorableIndex, updates: int) -> bool:
-        """Have an index that was kept after so many updates, if that is faster than to make another.
+        """Take over an index that was stored after `updates` updates, if that is faster than to make another.
 
         An ordinal is given once, so that items in both are the same but for updates. Other entries of the index are
         gone.

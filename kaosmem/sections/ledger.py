@@ -45,7 +45,7 @@ class Ledger:
 
     A change was decided before, just now or when it was entered in a journal.
     removed: ids of the items that were removed, not evicted, since the section was read.
-    lost: the reasons why evicted items cannot be recalled any more.
+    lost: the reasons why evicted items can no longer be recalled.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class Ledger:
 
     @_under_lock
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
-        """Take in the texts that a proposal needs; a unit whose text could not be read can't be recalled any more."""
+        """Take in the texts that a proposal needs; a unit whose text could not be read can no longer be recalled."""
         past = self.held.past
         past.texts.update((evicted, item) for evicted, item in read.items() if isinstance(item, Item))
         self.index.read(evicted.position for evicted in read)

@@ -27,7 +27,7 @@ class EvictedItem:
     """An evicted item whose text is in a file.
 
     position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item with a key.
-    is_results: it holds tool results and nothing else. line: its number in the file, from 0.
+    is_results: it holds tool results only. line: its number in the file, from 0.
     """
 
     id: str
@@ -75,11 +75,11 @@ def _item_of(evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionE
 class Past:
     """Evicted units, each under the ordinal of its first item.
 
-    texts: of items that only files hold, those that were read for a proposal.
+    texts: of items that only files hold, read for a proposal.
     used: tokens of all items.
     unloaded: how many more archive files hold, of which nothing is known to recall them by.
     returned: ordinals of items that came back, though files may list them as evicted.
-    ended: when items stopped to hold, by ordinal: those that another superseded.
+    ended: by ordinal, the time from which a superseded item no longer holds.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Past:
         insort(self._lasts, max(items))
 
     def put_all(self, items: Mapping[int, Item | EvictedItem], firsts: Mapping[int, int]) -> None:
-        """Keep items by ordinal, none of which is there; firsts: of those that are not the first of their unit, it."""
+        """Keep new items by ordinal. firsts: the first ordinal of the unit, for items that are not the first."""
         units: dict[int, list[int]] = {}
         for at, first in firsts.items():  # which may be forgotten
             units.setdefault(first, [first] if first in items and first not in firsts else []).append(at)
@@ -169,7 +169,7 @@ class Past:
         return {ordinal for ordinal, item in self._items.items() if item.id in item_ids}
 
     def give_back(self, ordinals: Collection[int], count: int) -> set[int]:
-        """Let items come back, and return the ordinals of those that were here; of `count`, files hold the others."""
+        """Let `count` items come back, and return the ordinals of items in memory; files hold the others."""
         here = {ordinal for ordinal in ordinals if ordinal in self}
         self.forget(here)
         self.unloaded = max(0, self.unloaded - (count - len(here)))

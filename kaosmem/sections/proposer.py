@@ -81,7 +81,7 @@ _UNRANKED = _Scores({}, (), lambda _: {})
 
 
 class Proposer:
-    """Orders the units of one section by want, and changes nothing.
+    """Orders the units of one section for a proposal, and changes nothing.
 
     Its public methods wait while another thread asks or changes the index.
     """
@@ -355,7 +355,7 @@ class Proposer:
         """Return a unit's part of the twice `cap` tokens that are proposed.
 
         One that is larger than the cap, or that the query's block will not show for saying what one before it says, is
-        proposed for the record alone: it keeps no room from those that fit.
+        proposed for the record alone: it takes no room from units that fit.
         """
         weight = self._weight(first)
         item = self._held.known(first)

@@ -29,7 +29,7 @@ _NEWEST = 10
 
 
 class Section:
-    """An ordered list of items under a spec. It decides who leaves, by its policy, and keeps a journal.
+    """An ordered list of items under a spec. Its policy decides which items leave. It keeps a journal of its changes.
 
     Each change is entered in `journal` as an operation, and `apply` repeats it. A section that is never persisted
     keeps no journal. Iterating over a section yields its live items in order.
@@ -126,7 +126,7 @@ class Section:
         self.frozen = why
 
     def take_over(self, other: Section, *, shared: int = 0) -> None:
-        """Go on as another section of the same spec was, which is not to be used any more.
+        """Take over the state of another section of the same spec, which must not be used afterwards.
 
         shared: number of leading items that both sections have in common; their loaded texts and index entries stay.
         """
@@ -231,9 +231,9 @@ class Section:
         return True
 
     def make_room(self, tokens: int, *, keep: Iterable[str] = ()) -> bool:
-        """Evict units of so many tokens by the policy, and units above `max_items`; return whether it could.
+        """Evict units of `tokens` tokens by the policy, and units above `max_items`; return whether that is possible.
 
-        The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
+        The newest unit stays, and so do the units of the items to keep.
         """
         self._check_writable()
         victims = _choose_surplus(self.spec, self.held, tokens=tokens, keep=keep)
@@ -265,7 +265,7 @@ class Section:
         return operation
 
     def use(self, item_ids: Iterable[str]) -> None:
-        """Mark one use of each of these items; those that have left the section are passed over."""
+        """Mark one use of each of these items; items that have left the section are passed over."""
         if self.spec.policy.counts_uses and not self.frozen:
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self]
             if live:

@@ -177,11 +177,11 @@ class Corrections:
     def find(
         self, firsts: Iterable[int], scores: Mapping[int, float], *, among: Collection[int] | None = None
     ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct some units, and those that correct these in turn, oldest first.
+        """Return the units that correct some units, and the corrections of these in turn, oldest first.
 
         They are under the first ordinal of the unit that they correct.
 
-        It is looked for among these units and those that the query ranks. If there is any, the index of a large
+        It is looked for among these units and the units that the query ranks. If there is any, the index of a large
         section is asked for the words of their subjects too, since the query may name none of them.
         scores: of the units that the query ranks. among: the ordinals to choose from, None for all.
         """
@@ -205,7 +205,7 @@ class Corrections:
         return found
 
     def _closed(self, corrections: language.Corrections, firsts: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct units, and those that correct these in turn.
+        """Return the units that correct units, and the corrections of these in turn.
 
         Evicted units are shown before live ones, so they correct evicted ones alone.
         """
@@ -237,7 +237,7 @@ class Corrections:
 
 
 def tied(candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]) -> tuple[Candidate, ...]:
-    """Return candidates tied to those that correct them, and standing before them.
+    """Return candidates tied to their corrections, which stand before them.
 
     corrected: the units that correct others, by first ordinal, as `Corrections.find` returns them.
     """
