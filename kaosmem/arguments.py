@@ -108,7 +108,7 @@ def check_several(given: Iterable[T], name: str) -> Iterable[T]:
     """Return several things, not one: a text or a mapping, though iterable, is one. Raises InvalidArgumentError."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         return given
-    raise InvalidArgumentError(f"{name} is a {type(given).__name__}; wrap a single value in a list: [value]")
+    raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a list, such as [value]")
 
 
 def check_listed(given: Iterable[T], kind: type[T], name: str) -> list[T]:
