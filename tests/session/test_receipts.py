@@ -10,6 +10,7 @@ import pytest
 
 from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.errors import SourceError
+from kaosmem.persistence.erasure import _items_in
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
 from kaosmem.testing import paths_holding
@@ -127,11 +128,23 @@ async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
         memory.add("documents", "another draft", id="draft")
         await memory.save()
         assert await memory.verify(receipt) == ()
-        of = {**receipt.to_dict(), "items": ["contract"]}
-        reasons = await memory.verify(ErasureReceipt.from_dict(of))
-        assert len(reasons) == 2
-        assert "holds item 'contract'" in reasons[0]
-        assert "holds item 'finding', derived from 'contract'" in reasons[1]
+        for named in ("items", "derived", "finished"):
+            of = ErasureReceipt.from_dict({**receipt.to_dict(), named: ["contract"]})
+            reasons = await memory.verify(of)
+            assert len(reasons) == 2
+            assert "holds item 'contract'" in reasons[0]
+            assert "holds item 'finding', derived from 'contract'" in reasons[1]
+        await memory.assemble_context(budget=1_000, window="main")
+        await memory.save()
+        assert any("holds a window that shows item 'contract'" in reason for reason in await memory.verify(of))
+
+
+def test_an_item_is_found_wherever_a_record_holds_it() -> None:
+    """By itself, in a list of versions, and in a part of a change; not in the contents that a caller gave."""
+    item = {"id": "a", "created_at": "2024-01-01T00:00:00+00:00"}
+    held = {**item, "content": [{**item, "id": "b"}], "metadata": {"of": {**item, "id": "c"}}}
+    for record in (held, {"item": held}, {"versions": [{"item": held, "ordinal": 1}]}, {"d": {"items": [[0, held]]}}):
+        assert [each["id"] for each in _items_in(record)] == ["a"]
 
 
 async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
