@@ -1,12 +1,15 @@
-"""What commits, prunings and roll-ups decide."""
+"""What commits, prunings, roll-ups and checks of files decide."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from kaosmem.persistence.checkpoint import plan_pruning, segments_to_roll_up
 from kaosmem.persistence.layout import log_file, snapshot_file
-from kaosmem.persistence.steps import Delete
+from kaosmem.persistence.manifest import Listed, check_archives, check_spare
+from kaosmem.persistence.steps import Delete, ReadParts, run
 
 
 def test_a_pruning_keeps_two_snapshots_and_the_log_since_the_older() -> None:
@@ -35,3 +38,45 @@ def test_segments_roll_up_like_digits_carry() -> None:
         assert len(segments) <= 60
     assert sum(commits for _, commits in segments) == 20_000
     assert rewritten <= 3 * 20_000
+
+
+class OneFile:
+    """Performs reads of parts of one file, whatever their path."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def perform(self, step: Any) -> list[bytes]:
+        assert isinstance(step, ReadParts)
+        return [self.data[start : start + size] for _, start, size in step.parts]
+
+    def unlock(self) -> None:
+        raise AssertionError("nothing was locked")
+
+
+LAST_LINE = b'{"crc":"0000abcd","d":1}\n'
+
+
+@pytest.mark.parametrize(
+    ("data", "is_own"),
+    [
+        (b"x" * 20 + LAST_LINE, True),
+        (b"x" * 20 + LAST_LINE[:-1], False),
+        (b"x" * 20 + LAST_LINE + b"\n", False),
+        (b"x" * 20 + LAST_LINE.replace(b"abcd", b"abce"), False),
+        (b"x" * 21 + LAST_LINE, False),
+    ],
+    ids=["own", "cut", "longer", "another", "shifted"],
+)
+def test_an_archive_file_is_known_by_its_size_and_its_last_line(data: bytes, is_own: bool) -> None:
+    """A cut, longer or other file under its name is named."""
+    listed = Listed(seq=3, crc=0xABCD, size=20 + len(LAST_LINE), start=20)
+    damage = run(check_archives([listed]), OneFile(data))  # type: ignore[arg-type]
+    assert [error.file for error in damage] == ([] if is_own else [listed.path])
+
+
+def test_each_missing_spare_file_is_named() -> None:
+    """The snapshot before the newest, and the segments between them; a first snapshot has none before it."""
+    assert check_spare([3, 1, 4], {3, 6}, {1, 4}) == []
+    assert [error.file for error in check_spare([3, 1, 4], {6}, {1})] == [snapshot_file(3), log_file(4)]
+    assert check_spare([0, 1], {6}, {1}) == []
