@@ -304,7 +304,11 @@ class SessionLog:
             if (end := self._extent.end(seq)) is None or self._is_outdated or self._has_leftovers:
                 return False
             sound, purged = {*self._extent.sound}, self._purged
-        if (self._may_lose_texts or purged) and not self._storage.appends and self._is_purged_by_another():
+        # A snapshot is no place for a tombstone: who opens the session later would not know that files hold the texts.
+        is_forgetting = self._may_lose_texts
+        if (is_forgetting or purged) and not self._storage.appends:
+            is_forgetting = self._is_purged_by_another()
+        if is_forgetting:
             return False
         with as_durability_error("the snapshot"):
             self._sync_name()

@@ -280,7 +280,7 @@ def spare_files(segments: Sequence[int], before: int, seq: int) -> list[int]:
 
 def check_spare(spare: Sequence[int], snapshots: Collection[int], segments: Collection[int]) -> list[CorruptionError]:
     """Return an error for each missing file of the spare ones, which would replace the newest snapshot."""
-    remedy = "nothing is lost, as long as the newest snapshot is whole"
+    remedy = "nothing up to the newest snapshot is lost, as long as that is whole"
     gone = [missing(snapshot_file(seq), remedy) for seq in spare[:1] if seq and seq not in snapshots]
     return gone + [missing(log_file(first), remedy) for first in spare[1:] if first not in segments]
 

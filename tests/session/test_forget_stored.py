@@ -285,6 +285,27 @@ async def test_a_forgetting_that_fails_is_finished_later(
         assert "h0" in {(await memory.fetch("h0")).id}
 
 
+@pytest.mark.usefixtures("small_snapshots")
+async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """A forgetter is killed after its tombstone. Another writer goes on and saves. The next to open erases all."""
+    await filled(tmp_path)
+    async with opened(tmp_path) as memory:
+        failing.refused = staticmethod(lambda step: isinstance(step, Write) and step.path == PURGE)
+        with pytest.raises(DurabilityError):
+            async with opened(tmp_path) as other:
+                await other.forget("secret")
+        failing.refused = staticmethod(lambda step: False)
+        for number in range(4):
+            memory.add("documents", f"another {number} " * 900, id=f"another-{number}")
+            await memory.save()
+    async with opened(tmp_path) as memory:
+        with pytest.raises(NotFoundError):
+            await memory.fetch("secret")
+    assert not paths_holding(tmp_path, f"{CANARY}, version")
+
+
 async def test_a_writer_that_was_open_finishes_what_another_left(tmp_path: Path, failing: type[Failing]) -> None:
     """An erasure fails at its last step. The next save of a session that was open before finishes it."""
     await filled(tmp_path)
