@@ -7,6 +7,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
+from time import process_time
 
 import pytest
 
@@ -65,3 +66,17 @@ def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(oper
     """A text of 64 times the size takes less than 64 ** 1.5 times as long: 64 if linear, 4,096 if quadratic."""
     small, large = (seconds(OPERATIONS[operation], TEXTS[text](size)) for size in (1 << 11, 1 << 17))
     assert large < 512 * max(small, 0.000_05)
+
+
+def test_the_first_context_of_many_tiny_items_takes_time_in_proportion() -> None:
+    """Ten times as many items take less than 10 ** 1.5 times as long to add, index and pack."""
+
+    def took(number: int) -> float:
+        memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")], counter="estimate")
+        began = process_time()
+        memory.add_many("documents", [f"a{at % 977} b{at % 13}" for at in range(number)])
+        asyncio.run(memory.assemble_context("a5 b7", budget=1_000))
+        return process_time() - began
+
+    took(100)  # imports
+    assert took(20_000) < 32 * max(took(2_000), 0.01)

@@ -77,6 +77,21 @@ def test_a_loop_of_tools_appends_no_block(world: World) -> None:
     assert world.bound == sum(range(8))
 
 
+def test_a_question_leaves_room_for_a_loop_like_the_last_one(world: World) -> None:
+    """A window is packed anew where the user speaks if another loop of tools as long would not fit."""
+    world.say()
+    for _ in range(4):
+        world.call(budget=1_000, reply="tool")
+        world.answer("found " * 100)
+    before = world.call(budget=1_000)
+    assert before is not None
+    loop = before.used - world.sent["main"][0].used
+    assert before.used + 100 < 1_000 < before.used + loop
+    world.say()
+    world.call(budget=1_000)
+    assert world.rebased == ["new", *[""] * 4, "full"]
+
+
 @pytest.mark.parametrize("section", ["documents", "findings", "messages"])
 @pytest.mark.parametrize("change", ["update", "remove", "forget"])
 @pytest.mark.parametrize("reopens", [False, True])

@@ -63,11 +63,11 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
         identity = path.parent / "session.json"
         before = identity.read_bytes()
         log.commit([add("b"), add("c")])
-        identity.write_bytes(before)  # it is written after the commit
         file = max(path.iterdir())
         whole = file.read_bytes()
         for size in {*range(start, len(whole), 7), *range(len(whole) - 2, len(whole) + 1)}:
             file.write_bytes(whole[:size])
+            identity.write_bytes(before)  # it is written after the commit
             log, found = SessionLog.open(tmp_path, session)
             survived = ["a", "b", "c"] if size >= len(whole) - 1 else ["a"]
             assert ids(found) == survived

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from enum import IntEnum, StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,7 +103,19 @@ fields = {
     "provenance": st.sampled_from([True, False, 0]),
 }
 specs = st.fixed_dictionaries({}, optional=fields)
-places = st.sampled_from(["folder", "objects", "folder of objects"])
+PLACES: dict[str, Callable[[str], Any]] = {
+    "folder": str,
+    "path": Path,
+    "URL of a folder": lambda folder: f"file://{folder}",
+    "URL of objects": lambda folder: f"memory:/{folder}",
+    "filesystem of a folder": lambda folder: DirFileSystem(path=folder, fs=LocalFileSystem()),
+    "objects": lambda folder: IsolatedMemoryFileSystem(),
+    "folder of objects": lambda folder: DirFileSystem(path="/sessions", fs=IsolatedMemoryFileSystem()),
+    "none": lambda folder: None,
+    "bytes": str.encode,
+    "class": lambda folder: LocalFileSystem,
+}
+places = st.sampled_from([*PLACES])
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,11 +123,7 @@ places = st.sampled_from(["folder", "objects", "folder of objects"])
 def test_whatever_is_saved_reopens(place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]) -> None:
     """Arguments are refused by a typed error, or what was saved with them is read back as it was."""
     with tempfile.TemporaryDirectory() as folder:
-        at: Any = folder
-        if place != "folder":
-            at = IsolatedMemoryFileSystem()
-            at = DirFileSystem(path="/sessions", fs=at) if place == "folder of objects" else at
-        asyncio.run(_saved_and_reopened(at, spec, clock=clock, counter=counter, ranker=ranker))
+        asyncio.run(_saved_and_reopened(PLACES[place](folder), spec, clock=clock, counter=counter, ranker=ranker))
 
 
 async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) -> None:
