@@ -221,7 +221,7 @@ async def test_a_task_whose_status_changed_is_shown_again() -> None:
         second = await memory.assemble_context(budget=4_000, format="openai", window="main")
     assert second.messages[: len(first.messages)] == first.messages
     appended = str(second.messages[len(first.messages) :])
-    assert "[in_progress" in appended and "call: Call the customer" in appended
+    assert "[in_progress, newer] call: Call the customer" in appended
     assert "Write a mail" not in appended
 
 
