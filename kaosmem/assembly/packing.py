@@ -182,7 +182,7 @@ class Packing:
         return tail
 
     def _recall_want(self, spec: SectionSpec, tail: Tail, cap: int) -> int:
-        """Return the tokens of the earlier messages beside a tail, measured no further than past the cap.
+        """Return the tokens of the earlier messages beside a tail; above the cap, any number above it.
 
         Messages that are left out for low confidence count too: without them, the tail stays as it is.
         """

@@ -71,7 +71,7 @@ def append(head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity |
             yield Sync(snapshot_file(commit.snapshot))
     sight = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, sight, commit)
-    if unnamed is not None:  # it names the segment: whoever wrote that may have been killed before it was durable
+    if unnamed is not None:  # the writer of the segment that it names may have been killed before that was durable
         with suppress(FileNotFoundError):
             yield Sync(log_file(head.segment), head.began)
         yield from write_identity(unnamed)

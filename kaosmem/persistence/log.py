@@ -300,11 +300,11 @@ class SessionLog:
         if self._session_id and not self._named:  # the next commit names it
             return False
         with self._measures:
-            # Another may finish an unfinished purge at any time, and delete archive files that are named here.
+            # Another writer may finish an unfinished purge at any time, and delete archive files that are named here.
             if (end := self._extent.end(seq)) is None or self._is_outdated or self._has_leftovers:
                 return False
             sound, purged = {*self._extent.sound}, self._purged
-        # A snapshot is no place for a tombstone: who opens the session later would not know that files hold the texts.
+        # A snapshot holds no tombstone: a later opening would not know that files still hold the forgotten texts.
         is_forgetting = self._may_lose_texts
         if (is_forgetting or purged) and not self._storage.appends:
             is_forgetting = self._is_purged_by_another()

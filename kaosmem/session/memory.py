@@ -856,7 +856,7 @@ class SessionMemory:
     ) -> WindowCall | None:
         if window is None:
             for name, value in {"block": block, "rebase": rebase, "model": model}.items():
-                if value:
+                if value is not None and value is not False:
                     raise InvalidArgumentError(f"{name} is for a window; name one, such as window='main'")
             return None
         self._check_writable()

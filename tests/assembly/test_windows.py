@@ -276,9 +276,9 @@ async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
 async def test_what_a_window_refuses() -> None:
     """A look into the past, wrong arguments and a session that cannot be written are refused."""
     memory = SessionMemory.test_mode()
-    for name, value in {"block": 90, "rebase": True, "model": "claude-opus-4-5"}.items():
+    for name, value in (("block", 90), ("block", 0), ("rebase", True), ("model", "claude-opus-4-5")):
         with pytest.raises(InvalidArgumentError, match=f"{name} is for a window; name one"):
-            await memory.assemble_context(budget=100, **{name: value})  # type: ignore[arg-type]
+            await memory.assemble_context(budget=100, **{name: value})
     with pytest.raises(InvalidArgumentError, match="cannot look into the past"):
         await memory.assemble_context(budget=100, window="main", as_of="2024-01-01")
     with pytest.raises(InvalidArgumentError, match="rebase"):
