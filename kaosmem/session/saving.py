@@ -261,12 +261,13 @@ class Saver:
         read = {} if stored is None else stored.sections
         ours = [*self._batch, *self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
         self._batch, self._unsaved = [], ours
+        forgotten = _forgotten(theirs) if stored is None else stored.forgotten
         self._unsaved = rebase(
             self._sections,
             [each for each in ours if isinstance(each, SectionOperation)],
             theirs,
             {name: section for name, section in read.items() if is_all_read or name in changed},
-            forgotten=_forgotten(theirs) if stored is None else stored.forgotten,
+            forgotten=forgotten,
             touched=touched,
         )
         histories = {name for name, section in self._sections.items() if section.spec.placement == "history"}
@@ -275,6 +276,7 @@ class Saver:
             [each.data for each in ours if isinstance(each, Turn)],
             [each.data for each in theirs if isinstance(each, Turn)],
             None if stored is None else stored.windows,
+            forgotten=forgotten,
             is_history_changed=news.is_whole or not histories.isdisjoint(changed_by_others),
             has_replies=any(each.section in histories and is_reply(each) for each in ours),
         )

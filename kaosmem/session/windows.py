@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -205,21 +205,26 @@ class Windows:
         theirs: Sequence[Mapping[str, Any]],
         stored: Windows | None,
         *,
+        forgotten: Container[str],
         is_history_changed: bool,
         has_replies: bool,
     ) -> None:
         """Take in the turns that others saved, and let the unsaved ones follow them.
 
-        A window that both continued ends: its next call packs it anew. So does one whose history others changed.
+        A window that both continued ends: its next call packs it anew. So does one whose history others changed, and
+        one that shows an item that they have forgotten: its unsaved turns hold the text, and must not reach the log.
         stored: the windows as the log has them now, if they were read. has_replies: whether the session has unsaved
         replies, which may belong to a request that others went on from.
         """
         mine = {turn["window"]: dict(turn) for turn in ours}
+        visible = [(name, self.held[name].shown) for name in mine if name in self.held]
+        visible += [(turn["window"], turn.get("items", ())) for turn in ours]  # it may be packed anew since
+        erased = {name for name, item_ids in visible if any(each in forgotten for each in item_ids)}
         removed = {name for name, turn in mine.items() if turn.get("ended") == _REMOVED}
         others = {turn["window"] for turn in theirs}
         if stored is not None:
             others |= {name for name, window in stored.held.items() if self.held.get(name) != window} - mine.keys()
-        ended = {name for name in mine if is_history_changed or name in others}
+        ended = erased | {name for name in mine if is_history_changed or name in others}
         ended = (ended | others if has_replies else ended) - removed
         if stored is not None:
             self.held = dict(stored.held)
@@ -233,7 +238,8 @@ class Windows:
             self.apply(turn)
         for name in sorted(ended):
             epoch = max(self.held.get(name, Window(name)).epoch, mine[name]["epoch"] if name in mine else 0)
-            self._take({"window": name, "epoch": epoch, "ended": Rebased.WRITERS.value})
+            reason = Rebased.FORGOTTEN if name in erased else Rebased.WRITERS
+            self._take({"window": name, "epoch": epoch, "ended": reason.value})
 
 
 def _reason(window: Window, request: Request, sections: Mapping[str, Section]) -> str:
