@@ -43,7 +43,7 @@ from kaosmem.persistence.items import ItemFile, encode_items
 from kaosmem.persistence.layout import FOLDERS, SESSION, older_files
 from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
 from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
-from kaosmem.persistence.recovery import Recovered, Recovery, archives_after_purge, recover
+from kaosmem.persistence.recovery import LOOKS, Recovered, Recovery, archives_after_purge, changed_meanwhile, recover
 from kaosmem.persistence.salvage import salvage, salvage_archive
 from kaosmem.persistence.steps import Steps, Sync, run
 from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
@@ -479,15 +479,19 @@ class SessionLog:
         self._storage.close()
 
     def _read(self, steps: Callable[[Sequence[Listed]], Steps[T]]) -> T:
-        """Read the archives, once more if another writer has forgotten something and replaced them."""
+        """Read the archives, anew if another writer has forgotten something and replaced them."""
         if self._archives is None:
             raise CorruptionError("no snapshot names the archive files")
-        try:
-            return self._perform(steps(self._archives))
-        except CorruptionError:
-            if (archives := self._perform(archives_after_purge(self._purged, self._archives))) is None:
-                raise
-            return self._perform(steps(archives))
+        archives: Sequence[Listed] = self._archives
+        for _ in range(LOOKS):
+            try:
+                return self._perform(steps(archives))
+            except CorruptionError:
+                replaced = self._perform(archives_after_purge(self._purged, self._archives))
+                if replaced is None or replaced == archives:
+                    raise
+                archives = replaced
+        raise changed_meanwhile()
 
     def _perform(self, steps: Steps[T]) -> T:
         with as_durability_error("reading the archive"):

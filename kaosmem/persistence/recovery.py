@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import ConflictError, CorruptionError
@@ -208,14 +209,27 @@ def archives_after_purge(purged: int, known: Sequence[Listed]) -> Steps[Sequence
     """Return the archives of the newest snapshot if others have deleted some of the known ones, else None.
 
     purged: up to which record files are known to be deleted. Two writers may have done that up to the same record.
+    Raises ConflictError if others move the snapshots each time that they are read.
     """
-    for seq in reversed(numbers((yield List(SNAP)))):
+    for _ in range(LOOKS):
         try:
-            found = decode_items((yield Read(snapshot_file(seq))), snapshot_file(seq), unread=True)
-        except (CorruptionError, FileNotFoundError):
+            newest = yield from _newest_readable()
+        except FileNotFoundError:  # another has deleted it since it was listed, and stored a newer one
             continue
-        kept = [[each.path for each in archives if each.seq <= purged] for archives in (known, found.archives)]
-        return found.archives if found.purged > purged or (found.purged == purged > 0 and kept[0] != kept[1]) else None
+        if newest is None:
+            return None
+        before, after = ([each.path for each in files if each.seq <= purged] for files in (known, newest.archives))
+        is_replaced = newest.purged > purged or (newest.purged == purged > 0 and before != after)
+        return newest.archives if is_replaced else None
+    raise changed_meanwhile()
+
+
+def _newest_readable() -> Steps[ItemFile | None]:
+    """Return the newest sound snapshot. Raises FileNotFoundError if one is gone that was just listed."""
+    for seq in reversed(numbers((yield List(SNAP)))):
+        path = snapshot_file(seq)
+        with suppress(CorruptionError):
+            return decode_items((yield Read(path)), path, unread=True)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, InvalidArgumentError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, checkpoint, filesystem_of
-from kaosmem.persistence.layout import PURGE, SESSION, SNAP, log_file
+from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.log import MIN_LOG_BYTES
 from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.records import TXNS_KEPT
-from kaosmem.persistence.steps import Draft, List, Lock, Publish, Step, Write
+from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
 from kaosmem.persistence.storage import Storage, open_storage
 from kaosmem.sections.operations import Forget
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
@@ -172,6 +173,38 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
     assert ids(recovered) == ["d"]
     assert opened.archived("b")
     assert opened.archived("c")
+
+
+def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: Any) -> None:
+    """Two writers forget one after the other: a third that reads the archive meanwhile finds the version all the same.
+
+    Each time that it looks for the newest snapshot or for an archive file, that has just been replaced.
+    """
+    forgetter = started(place, "a", "b", "c")
+    snapshot(forgetter, ["c"], archived=["a", "b"])
+    reader, _ = SessionLog.open(place, "s")
+
+    def forget(kept: str) -> None:
+        forgetter.commit([add(kept)])
+        forgetter.purge({}, [("messages", {"id": kept})], archived=[("messages", {"id": "b", "role": kept})])
+
+    def is_read_of(folder: str, step: Step) -> bool:
+        paths = [step.path] if isinstance(step, Read) else [each[0] for each in getattr(step, "parts", ())]
+        return any(path.startswith(f"{folder}/") for path in paths)
+
+    def interrupt(kept: str, folder: str, *later: str) -> None:
+        def happen() -> None:
+            forget(kept)
+            if later:
+                interrupt(*later)
+
+        reader._storage = Interrupted(reader._storage, partial(is_read_of, folder), happen)  # type: ignore[assignment]
+
+    forget("d")
+    interrupt("e", SNAP, "f", ARCHIVE, "g", SNAP)
+    found = reader.archived("b")
+    assert found is not None
+    assert found[1]["role"] == "g"
 
 
 def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Path) -> None:
