@@ -15,8 +15,8 @@ import pytest
 from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory
 from kaosmem.persistence import FORMAT_VERSION, Change, SessionLog
-from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Append, Draft, Step, Write
+from kaosmem.persistence.storage.local import LocalStorage
 
 ROUNDS = 300
 MESSAGE = seeded_texts(1, seed=1, words=100)[0][:500]

@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import DEFAULT_SECTIONS, SectionSpec, SessionMemory
-from kaosmem.persistence.items import ItemFile, encode_items
+from kaosmem.persistence.files.items import ItemFile, encode_items
 
 T = TypeVar("T")
 SIZES = 100, 1_000, 10_000

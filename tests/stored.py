@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.tokens import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
 

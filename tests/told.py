@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.compaction import SlidingWindowCompaction
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 WHOLE = (

@@ -19,7 +19,7 @@ from kaosmem.backends.sqlite import (
 )
 from kaosmem.backends.sqlite.database import local_path
 from kaosmem.clients import EmbeddingClient
-from kaosmem.persistence.storage import Location
+from kaosmem.persistence.storage.places import Location
 
 # No namespace of sessions begins so: sessions may be kept in the same folder.
 _DATABASE, _BLOBS = "_stores.sqlite", "_blobs"

@@ -15,7 +15,7 @@ from kaosmem.arguments import Clock, check_clock, check_ttl
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
 from kaosmem.persistence.steps import Delete, List, Read, Write
-from kaosmem.persistence.storage import Location, Storage, as_durability_error, filesystem_of, folder_storage
+from kaosmem.persistence.storage.places import Location, Storage, as_durability_error, filesystem_of, folder_storage
 from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
 from kaosmem.stores.expiry import expiry_of, utc_now
 from kaosmem.types import check_text

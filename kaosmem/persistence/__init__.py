@@ -1,14 +1,14 @@
 """The session log: durable on any fsspec filesystem, with synchronous calls."""
 
-from kaosmem.persistence.archive import Entry
 from kaosmem.persistence.commit import News
-from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure
-from kaosmem.persistence.items import decoded
+from kaosmem.persistence.files.archive import Entry
+from kaosmem.persistence.files.items import decoded
+from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.storage import (
+from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.places import (
     Location,
     StoredSession,
     delete_idle_sessions,

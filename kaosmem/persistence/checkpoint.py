@@ -8,9 +8,12 @@ from typing import Any
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.archive import NewArchive
 from kaosmem.persistence.commit import Sight, check_last, check_same_log, look
-from kaosmem.persistence.items import decode_items
+from kaosmem.persistence.files.archive import NewArchive
+from kaosmem.persistence.files.items import decode_items
+from kaosmem.persistence.files.lines import decode_line, encode_line
+from kaosmem.persistence.files.manifest import spare_files
+from kaosmem.persistence.files.records import Head
 from kaosmem.persistence.layout import (
     ARCHIVE,
     BLOB,
@@ -31,9 +34,6 @@ from kaosmem.persistence.layout import (
     snapshot_file,
     surplus_indexes,
 )
-from kaosmem.persistence.lines import decode_line, encode_line
-from kaosmem.persistence.manifest import spare_files
-from kaosmem.persistence.records import Head
 from kaosmem.persistence.steps import Delete, Discard, Draft, List, Lock, Publish, Read, Step, Steps, Sweep, Write
 from kaosmem.types import JSONValue
 

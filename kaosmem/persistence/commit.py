@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
+from kaosmem.persistence.files.manifest import Identity, write_identity
+from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, read_tail
 from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file, snapshot_file
 from kaosmem.persistence.layout import segments as segment_numbers
-from kaosmem.persistence.manifest import Identity, write_identity
-from kaosmem.persistence.records import TXNS_KEPT, Commit, Head, read_tail
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
 from kaosmem.persistence.steps import (
     Append,

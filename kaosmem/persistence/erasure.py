@@ -9,7 +9,9 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
-from kaosmem.persistence.items import decode_items
+from kaosmem.persistence.files.items import decode_items
+from kaosmem.persistence.files.lines import parse_object, split_lines
+from kaosmem.persistence.files.records import stated_blobs
 from kaosmem.persistence.layout import (
     ARCHIVE,
     LOG,
@@ -21,8 +23,6 @@ from kaosmem.persistence.layout import (
     older_files,
     snapshot_file,
 )
-from kaosmem.persistence.lines import parse_object, split_lines
-from kaosmem.persistence.records import stated_blobs
 from kaosmem.persistence.recovery import is_purge_unfinished
 from kaosmem.persistence.steps import List, Read, Steps
 

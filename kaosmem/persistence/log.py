@@ -14,17 +14,6 @@ from typing import TypeVar
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
 from kaosmem.names import check_item_id
-from kaosmem.persistence.archive import (
-    ArchiveFile,
-    Entry,
-    KeyedLines,
-    NewArchive,
-    evicted_items,
-    find_archived,
-    find_keyed,
-    new_archive,
-    read_archive,
-)
 from kaosmem.persistence.checkpoint import (
     encode_index,
     erase,
@@ -37,16 +26,27 @@ from kaosmem.persistence.checkpoint import (
     store_snapshot,
 )
 from kaosmem.persistence.commit import End, Extent, News, append, catch_up, conflict, create, settle, withdraw
-from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.erasure import Erasure, unerased
-from kaosmem.persistence.items import ItemFile, encode_items
+from kaosmem.persistence.files.archive import (
+    ArchiveFile,
+    Entry,
+    KeyedLines,
+    NewArchive,
+    evicted_items,
+    find_archived,
+    find_keyed,
+    new_archive,
+    read_archive,
+)
+from kaosmem.persistence.files.items import ItemFile, encode_items
+from kaosmem.persistence.files.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
+from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.layout import FOLDERS, SESSION, older_files
-from kaosmem.persistence.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
-from kaosmem.persistence.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.recovery import LOOKS, Recovered, Recovery, archives_after_purge, changed_meanwhile, recover
 from kaosmem.persistence.salvage import salvage, salvage_archive
 from kaosmem.persistence.steps import Steps, Sync, run
-from kaosmem.persistence.storage import Location, Storage, as_durability_error, check_no_other, open_storage
+from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.places import Location, Storage, as_durability_error, check_no_other, open_storage
 from kaosmem.sections import EvictedItem
 from kaosmem.sections.operations import Forget
 from kaosmem.types import JSONValue

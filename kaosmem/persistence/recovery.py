@@ -8,7 +8,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.items import ItemFile, Stored, decode_items
+from kaosmem.persistence.files.items import ItemFile, Stored, decode_items
+from kaosmem.persistence.files.manifest import (
+    Identity,
+    Listed,
+    check_archives,
+    check_spare,
+    fill,
+    missing,
+    other_id,
+    other_log,
+    read_identity,
+)
+from kaosmem.persistence.files.records import (
+    FORMAT_VERSION,
+    REMEDY,
+    Head,
+    Record,
+    Tail,
+    located,
+    read_tail,
+    torn_tail,
+    unknown_version,
+)
 from kaosmem.persistence.layout import (
     ARCHIVE,
     LOG,
@@ -20,28 +42,6 @@ from kaosmem.persistence.layout import (
     numbers,
     segments,
     snapshot_file,
-)
-from kaosmem.persistence.manifest import (
-    Identity,
-    Listed,
-    check_archives,
-    check_spare,
-    fill,
-    missing,
-    other_id,
-    other_log,
-    read_identity,
-)
-from kaosmem.persistence.records import (
-    FORMAT_VERSION,
-    REMEDY,
-    Head,
-    Record,
-    Tail,
-    located,
-    read_tail,
-    torn_tail,
-    unknown_version,
 )
 from kaosmem.persistence.steps import List, Read, Steps
 from kaosmem.types import JSONValue

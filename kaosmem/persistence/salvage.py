@@ -12,11 +12,10 @@ from itertools import groupby, islice, pairwise
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.archive import Entry
-from kaosmem.persistence.items import ItemFile, decode_items, decoded, header_of, item_of
-from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, archive_files, log_file, numbers, segments, snapshot_file
-from kaosmem.persistence.lines import chained_crc, parse_object, split_lines
-from kaosmem.persistence.manifest import (
+from kaosmem.persistence.files.archive import Entry
+from kaosmem.persistence.files.items import ItemFile, decode_items, decoded, header_of, item_of
+from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
+from kaosmem.persistence.files.manifest import (
     Blob,
     Listed,
     check_archives,
@@ -28,7 +27,8 @@ from kaosmem.persistence.manifest import (
     read_identity,
     txn_prefix,
 )
-from kaosmem.persistence.records import TXNS_KEPT, Head, Record, is_torn, record_of, stated_blobs, torn_tail
+from kaosmem.persistence.files.records import TXNS_KEPT, Head, Record, is_torn, record_of, stated_blobs, torn_tail
+from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, archive_files, log_file, numbers, segments, snapshot_file
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,

@@ -11,7 +11,7 @@ from kaosmem.session.opening import (
     stored_sessions,
 )
 from kaosmem.session.receipts import ErasureReceipt
-from kaosmem.session.repair import RepairReport, repair_session
+from kaosmem.session.saving.repair import RepairReport, repair_session
 
 __all__ = [
     "ErasureReceipt",

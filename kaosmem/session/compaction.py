@@ -19,7 +19,7 @@ from kaosmem.sections import (
     message_of,
     substitution,
 )
-from kaosmem.session.past import Originals
+from kaosmem.session.saving.past import Originals
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ChatMessage, Item
 

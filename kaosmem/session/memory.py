@@ -43,15 +43,15 @@ from kaosmem.sections import (
 from kaosmem.session.attachment import AttachedSection
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.graph import Graph
-from kaosmem.session.hydration import Hydrated
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions, unopened
-from kaosmem.session.past import Originals, Timeline, check_version, load_past
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.roster import Roster
-from kaosmem.session.saving import Saver
-from kaosmem.session.turns import Queues, Turns
+from kaosmem.session.saving.hydration import Hydrated
+from kaosmem.session.saving.past import Originals, Timeline, check_version, load_past
+from kaosmem.session.saving.saver import Saver
+from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.windows import WindowCall
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
@@ -239,7 +239,7 @@ class SessionMemory:
         >>> SessionMemory.test_mode().add("findings", "Ann owns the deal.").id
         '629f6fbed82c07cd'
         """
-        from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+        from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
         check_name(session_id, "session id")
         specs = tuple(check_specs(sections).values())
@@ -938,8 +938,9 @@ class SessionMemory:
 
     async def _read_back(self, sections: Sequence[Section]) -> None:
         """Read the parts of sections that a question needs. Opening skips this, as many callers never ask."""
-        is_unloaded = any(section.held.past.unloaded for section in sections)
-        if is_unloaded and (error := await load_past(sections, self._log, self.counter)):
+        if not any(section.held.past.unloaded for section in sections):
+            return
+        if error := await load_past(sections, self._log, self.counter, unpurged=self._saver.unpurged):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 
     # what is kept

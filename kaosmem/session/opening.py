@@ -19,8 +19,8 @@ from kaosmem.errors import CorruptionError, NotOpenedError
 from kaosmem.persistence import Location, Recovered, SessionLog, StoredSession, fingerprint, same_place
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import SectionSpec
-from kaosmem.session.hydration import Hydrated, hydrate, keep_indexes
-from kaosmem.session.salvaging import salvage
+from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes
+from kaosmem.session.saving.salvaging import salvage
 from kaosmem.tokens import TokenCounter, get_counter
 
 P = ParamSpec("P")

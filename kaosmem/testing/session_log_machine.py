@@ -20,7 +20,7 @@ from kaosmem.persistence import (
     SessionLog,
     list_sessions,
 )
-from kaosmem.persistence.records import TXNS_KEPT
+from kaosmem.persistence.files.records import TXNS_KEPT
 from kaosmem.testing.erasure import paths_holding
 from kaosmem.testing.storage_machine import PlaceMachine
 

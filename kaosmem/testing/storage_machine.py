@@ -27,7 +27,7 @@ from kaosmem.persistence.steps import (
     Write,
     run,
 )
-from kaosmem.persistence.storage import Storage, open_storage
+from kaosmem.persistence.storage.places import Storage, open_storage
 
 _NAMESPACE = "Team:a"
 # Some begin as another does or differ in case alone; on disk they have `%`, `=` and `~`.

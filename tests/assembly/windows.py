@@ -11,7 +11,7 @@ from itertools import count
 
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats import count_messages
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
 from kaosmem.types import json_text
 

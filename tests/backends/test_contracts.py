@@ -20,8 +20,8 @@ from kaosmem.backends import (
     SqliteVectorMemory,
     SqliteVectorStore,
 )
-from kaosmem.persistence.disk import Disk
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.disk import Disk
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import (
     BlobContract,
     GraphContract,

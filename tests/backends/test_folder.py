@@ -10,7 +10,7 @@ import pytest
 from kaosmem import DurabilityError, InvalidArgumentError
 from kaosmem.backends import FolderFileStore
 from kaosmem.errors import MissingFileError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import Clock
 
 

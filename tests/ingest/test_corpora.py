@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsspec.implementations.dirfs import DirFileSystem
 
 from kaosmem import SessionMemory
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
 COUNT = 1_000
 

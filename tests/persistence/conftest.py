@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
 
 @pytest.fixture(params=["local", "memory"])

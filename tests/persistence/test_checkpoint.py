@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kaosmem.persistence.checkpoint import plan_pruning, segments_to_roll_up
+from kaosmem.persistence.files.manifest import Listed, check_archives, check_spare
 from kaosmem.persistence.layout import log_file, snapshot_file
-from kaosmem.persistence.manifest import Listed, check_archives, check_spare
 from kaosmem.persistence.steps import Delete, ReadParts, run
 
 

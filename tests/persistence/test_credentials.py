@@ -10,8 +10,8 @@ import pytest
 
 from kaosmem import DurabilityError, SessionMemory, delete_session, list_sessions
 from kaosmem.persistence import SessionLog
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from kaosmem.persistence.storage import open_storage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.places import open_storage
 from tests.telling import CONTENT, SECRET, URLS, refusal, told
 
 

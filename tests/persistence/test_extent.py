@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kaosmem.persistence.commit import Extent
-from kaosmem.persistence.manifest import KnownTexts
-from kaosmem.persistence.records import Commit, Head
+from kaosmem.persistence.files.manifest import KnownTexts
+from kaosmem.persistence.files.records import Commit, Head
 from kaosmem.persistence.recovery import Recovered, Recovery
 
 

@@ -16,9 +16,9 @@ import pytest
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
 from kaosmem.persistence import Recovered, SessionLog, delete_session, list_sessions
-from kaosmem.persistence.disk import Disk
-from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Lock
+from kaosmem.persistence.storage.disk import Disk
+from kaosmem.persistence.storage.local import LocalStorage
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 from tests.simulation import power_loss
 from tests.simulation.disk import SimulatedDisk
@@ -269,6 +269,18 @@ def test_an_interrupted_deletion_is_completed(tmp_path: Path) -> None:
     assert list((tmp_path / "default").iterdir()) == []
 
 
+def test_no_power_loss_brings_a_deleted_session_back() -> None:
+    """Once a session is deleted, and once what an interrupted deletion left is deleted, no state of the disk has it."""
+    disk = SimulatedDisk()
+    storage = LocalStorage(Path("/disk"), "default", "s", disk=disk)  # type: ignore[arg-type]
+    for leftover in (False, True):
+        SessionLog.over(storage)[0].commit([OPENING, add("a")])
+        if leftover:
+            disk.replace("/disk/default/s", "/disk/default/.deleted-s")
+        storage.delete()
+        assert not any(image.get(path) for image in power_loss.states(disk) for path in image)
+
+
 def test_dot_files_of_others_are_passed_over(tmp_path: Path) -> None:
     """What a file browser or a sync tool drops into the folders does no harm."""
     log = started(tmp_path, "a")
@@ -308,7 +320,7 @@ def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
 
 def test_a_lock_that_another_never_lets_go_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit gives up after a while, and the next one works once the lock is free."""
-    monkeypatch.setattr("kaosmem.persistence.disk._LOCK_S", 0.05)
+    monkeypatch.setattr("kaosmem.persistence.storage.disk._LOCK_S", 0.05)
     log = started(str(tmp_path), "a")
     disk = Disk()
     held = disk.open(str(tmp_path / "default" / "s" / "lock"), os.O_RDWR)
@@ -327,7 +339,7 @@ async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line makes turns fair; nobody waits in it for ever."""
-    monkeypatch.setattr("kaosmem.session.turns._LINE_S", 0.05)
+    monkeypatch.setattr("kaosmem.session.saving.turns._LINE_S", 0.05)
     async with SessionMemory.open(tmp_path, "s") as memory:
         memory.add("documents", "a contract", id="contract")
         await memory.save()

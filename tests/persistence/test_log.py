@@ -13,13 +13,13 @@ from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, InvalidArgumentError, ReadOnlyError
 from kaosmem.persistence import Change, SessionLog, checkpoint, filesystem_of
+from kaosmem.persistence.files.records import TXNS_KEPT
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
-from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.log import MIN_LOG_BYTES
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
-from kaosmem.persistence.records import TXNS_KEPT
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
-from kaosmem.persistence.storage import Storage, open_storage
+from kaosmem.persistence.storage.local import LocalStorage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
+from kaosmem.persistence.storage.places import Storage, open_storage
 from kaosmem.sections.operations import Forget
 from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
 

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from kaosmem.names import path_of
 from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.files.records import encode_commit
 from kaosmem.persistence.layout import log_file
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from kaosmem.persistence.records import encode_commit
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import SessionLogMachine, StorageMachine
 from tests.persistence.faulty_filesystems import FAULTY, IgnoresCase
 from tests.persistence.worlds import Bucket

@@ -11,8 +11,8 @@ from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence import SessionLog, delete_session, list_sessions
-from kaosmem.persistence.objects import RETENTION_S, IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.steps import Delete
+from kaosmem.persistence.storage.objects import RETENTION_S, IsolatedMemoryFileSystem, ObjectStorage
 from tests.persistence.worlds import OPENING, Bucket, add, ids, snapshot, started
 
 

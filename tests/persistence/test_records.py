@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
-from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item
-from kaosmem.persistence.lines import parse_object
-from kaosmem.persistence.records import Change, decode_record, encode_commit
+from kaosmem.persistence.files.items import ItemFile, decode_items, decoded, encode_items, find_item
+from kaosmem.persistence.files.lines import parse_object
+from kaosmem.persistence.files.records import Change, decode_record, encode_commit
 from kaosmem.types import StoredItem
 from tests.persistence.worlds import changes, data, flipped
 
@@ -104,7 +104,7 @@ def test_a_million_objects_are_refused() -> None:
 
 def test_a_huge_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line over the limit is refused by its length, before it is parsed."""
-    monkeypatch.setattr("kaosmem.persistence.lines.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("kaosmem.persistence.files.lines.MAX_LINE_BYTES", 100)
     with pytest.raises(CorruptionError, match="over the limit"):
         parse_object(b"x" * 101)
 

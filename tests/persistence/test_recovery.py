@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
-from kaosmem.persistence.items import ItemFile, encode_items
+from kaosmem.persistence.files.items import ItemFile, encode_items
+from kaosmem.persistence.files.records import Change, Record, encode_commit
 from kaosmem.persistence.layout import log_file, snapshot_file
-from kaosmem.persistence.records import Change, Record, encode_commit
 from kaosmem.persistence.recovery import Recovery, recover
 from kaosmem.persistence.steps import List, Read, Step, run
 from tests.persistence.worlds import OPENING, add, flipped

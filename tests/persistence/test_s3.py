@@ -17,9 +17,10 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import ConflictError, DurabilityError, NotFoundError, SectionSpec, SessionMemory
-from kaosmem.persistence import delete_session, list_sessions, objects
-from kaosmem.persistence.objects import ObjectStorage
+from kaosmem.persistence import delete_session, list_sessions
 from kaosmem.persistence.steps import Write
+from kaosmem.persistence.storage import objects
+from kaosmem.persistence.storage.objects import ObjectStorage
 from kaosmem.testing import StorageMachine
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk

@@ -19,7 +19,7 @@ from kaosmem.persistence import (
     list_sessions,
     stored_sessions,
 )
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 
 BAD_NAMES = (

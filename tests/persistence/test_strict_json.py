@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence import lines as file_lines
-from kaosmem.persistence.lines import MAX_DEPTH, decode_lines, parse_object, split_lines
+from kaosmem.persistence.files import lines as file_lines
+from kaosmem.persistence.files.lines import MAX_DEPTH, decode_lines, parse_object, split_lines
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SPACE = re.compile(r"[ \t\n\r]*")

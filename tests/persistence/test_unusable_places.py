@@ -13,9 +13,9 @@ import pytest
 
 from kaosmem import ConflictError, DurabilityError, KaosmemError, delete_session, list_sessions
 from kaosmem.errors import InvalidNameError
-from kaosmem.persistence.disk import Disk
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from kaosmem.session import saving
+from kaosmem.persistence.storage.disk import Disk
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.session.saving import saver
 from tests.persistence.worlds import snapshot, started
 from tests.stored import folder_of, memory_at, session
 
@@ -124,7 +124,7 @@ async def test_a_save_that_always_loses_gives_up(tmp_path: Path, monkeypatch: py
 
         with monkeypatch.context() as patch:
             patch.setattr(memory._log, "commit", conflict)
-            patch.setattr(saving, "MAX_TRIES", 20)
+            patch.setattr(saver, "MAX_TRIES", 20)
             with pytest.raises(ConflictError, match="save again"):
                 await memory.save()
         assert len(tried) == 20

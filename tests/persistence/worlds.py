@@ -9,7 +9,7 @@ from fsspec import AbstractFileSystem
 from hypothesis import strategies as st
 
 from kaosmem.persistence import FORMAT_VERSION, Change, Recovered, SessionLog
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
 OPENING = Change("", "open", {"version": FORMAT_VERSION})
 

@@ -46,7 +46,7 @@ from kaosmem.formats import count_messages
 from kaosmem.persistence import log as session_log
 from kaosmem.retrieval import Query
 from kaosmem.sections import Ledger, Section, lazy_index
-from kaosmem.session import past
+from kaosmem.session.saving import past
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
 

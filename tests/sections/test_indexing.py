@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import BM25Ranker, DenseRanker, Item, LinearRanker, SectionSpec, SessionMemory
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import EvictedItem, lazy_index, read_evicted
 

@@ -18,9 +18,9 @@ from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.layout import ARCHIVE
-from kaosmem.persistence.local import LocalStorage
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.steps import Read, ReadParts
+from kaosmem.persistence.storage.local import LocalStorage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import EvictedItem, lazy_index
 from tests.places import fill_once
 
@@ -265,7 +265,7 @@ async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(
     await filled(usual)
     async with opened(usual) as memory:
         expected = await memory.assemble_context(QUESTION, budget=1_000)
-    monkeypatch.setattr("kaosmem.persistence.contents._MAX_BYTES", 0)
+    monkeypatch.setattr("kaosmem.persistence.files.contents._MAX_BYTES", 0)
     await fill(place)
     async with opened(place) as memory:
         context = await memory.assemble_context(QUESTION, budget=1_000)

@@ -18,6 +18,6 @@ def small_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
-    monkeypatch.setattr("kaosmem.persistence.local.LocalStorage", Failing)
+    monkeypatch.setattr("kaosmem.persistence.storage.local.LocalStorage", Failing)
     yield Failing
     Failing.refused = staticmethod(lambda step: False)

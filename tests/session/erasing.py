@@ -8,8 +8,8 @@ from kaosmem import (
     SectionSpec,
     SessionMemory,
 )
-from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Step
+from kaosmem.persistence.storage.local import LocalStorage
 from tests.places import fill_once
 
 CANARY = "quetzalcoatl"

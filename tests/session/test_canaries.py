@@ -28,10 +28,10 @@ from kaosmem import (
     list_sessions,
 )
 from kaosmem.persistence import Change, SessionLog
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived
-from kaosmem.session.hydration import hydrate
+from kaosmem.session.saving.hydration import hydrate
 from kaosmem.stores import Entity, Relationship
 from kaosmem.tokens import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kaosmem.persistence.log as log_module
 from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.compaction import SummarizationCompaction
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import DEFAULT_SECTIONS, compacted_in
 from kaosmem.testing import Clock, ScriptedLLM
 from kaosmem.tokens import EstimateCounter

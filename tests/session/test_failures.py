@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.stored import folder_of, ids_at, memory_at, session
 
 HOLDER = """

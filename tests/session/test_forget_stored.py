@@ -25,10 +25,10 @@ from kaosmem import (
     list_sessions,
     repair_session,
 )
-from kaosmem.persistence.disk import Disk
 from kaosmem.persistence.layout import PURGE
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
+from kaosmem.persistence.storage.disk import Disk
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
 from tests.places import files_in
@@ -199,7 +199,7 @@ def test_a_disk_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], act
     """Whichever calls failed before, a `forget` that returns leaves no file with the text, and its receipt holds."""
     disk = FaultyDisk(fails)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kaosmem.persistence.local.Disk", lambda: disk)
+        patch.setattr("kaosmem.persistence.storage.local.Disk", lambda: disk)
         asyncio.run(_forgotten_with_faults(disk, Path(folder), actions))
         assert paths_holding(folder, CANARY) == []
 
@@ -304,6 +304,35 @@ async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
         with pytest.raises(NotFoundError):
             await memory.fetch("secret")
     assert not paths_holding(tmp_path, f"{CANARY}, version")
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_an_evicted_item_is_not_recalled_while_its_erasure_is_unfinished(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """The archive files still have its text: it is shown to nobody, and no index that is stored again knows its words.
+
+    Another item in the same files is recalled.
+    """
+    specs = (SectionSpec("findings", budget=60, eviction="fifo", recall=0.5),)
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        for number, word in enumerate(["the wanted", CANARY, *["filler"] * 20]):
+            memory.add("findings", f"{word} number {number}", id=f"f{number}")
+        await memory.save()
+        memory.search("number")
+    failing.refused = staticmethod(lambda step: isinstance(step, Write) and step.path == PURGE)
+    texts = []
+    with pytest.raises(DurabilityError):
+        async with SessionMemory.open(tmp_path, sections=specs) as memory:
+            with pytest.raises(DurabilityError):
+                await memory.forget("f1")
+            texts.append((await memory.assemble_context(f"wanted {CANARY}", budget=4_000)).text)
+    failing.refused = staticmethod(lambda step: False)
+    for read_only in (True, False):
+        async with SessionMemory.open(tmp_path, sections=specs, read_only=read_only) as memory:
+            texts.append((await memory.assemble_context(f"wanted {CANARY}", budget=4_000)).text)
+    assert all("wanted" in text and CANARY not in text for text in texts)
+    assert not paths_holding(tmp_path, CANARY)
 
 
 async def test_a_writer_that_was_open_finishes_what_another_left(tmp_path: Path, failing: type[Failing]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory, delete_session, list_sessions
 from kaosmem.errors import InvalidNameError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.stored import everything_in, ids_at, memory_at
 
 

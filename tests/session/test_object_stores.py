@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kaosmem import ConflictError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.worlds import Bucket
 from tests.stored import ids_at, memory_at, session
 

@@ -16,7 +16,7 @@ import pytest
 
 from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.persistence.lines import encode_line
+from kaosmem.persistence.files.lines import encode_line
 from kaosmem.types import StoredItem, decoded
 
 STORED: Mapping[str, Any] = {

@@ -18,7 +18,7 @@ import kaosmem.persistence.log as log_module
 from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import ReadOnlyError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM
 

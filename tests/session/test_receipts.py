@@ -11,7 +11,7 @@ import pytest
 from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.errors import SourceError
 from kaosmem.persistence.erasure import _items_in
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
 from kaosmem.testing import paths_holding
 from tests.session.erasing import CANARY, Failing, filled, opened

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import BM25Ranker, InvalidArgumentError, KaosmemError, LinearRanker, SectionSpec, SessionMemory
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory
 from kaosmem.tokens import EstimateCounter

@@ -25,7 +25,7 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.persistence import Change, SessionLog
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.damage.damaged import LONG, SPECS, Case, Held, cases, held, opened, place_of, stored
 from tests.persistence.damage.turns import FIRST, added, forged, newer, turns, whole_log
 

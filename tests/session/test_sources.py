@@ -27,8 +27,8 @@ from kaosmem import (
 from kaosmem.errors import ReadOnlyError
 from kaosmem.filters import MetadataFilter
 from kaosmem.formats import count_messages
-from kaosmem.persistence.local import LocalStorage
 from kaosmem.persistence.steps import Read, Step
+from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.retrieval import Query
 from tests.contexts import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import kaosmem.persistence.log as log_module
 from kaosmem import BM25Ranker, KaosmemError, LinearRanker, SectionSpec, SessionMemory, repair_session
 from kaosmem.persistence.layout import INDEX
-from kaosmem.persistence.local import LocalStorage
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.steps import Draft, Read
+from kaosmem.persistence.storage.local import LocalStorage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import RankBM25Ranker, analyze
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index

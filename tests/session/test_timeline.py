@@ -15,7 +15,7 @@ from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, Reason
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections import Archived
-from kaosmem.session.past import told
+from kaosmem.session.saving.past import told
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
 from kaosmem.errors import ConcurrentUseError
-from kaosmem.session.turns import Queues
+from kaosmem.session.saving.turns import Queues
 from kaosmem.tokens import EstimateCounter
 
 

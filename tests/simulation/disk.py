@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kaosmem.persistence.disk import irregular
+from kaosmem.persistence.storage.disk import irregular
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.disk import Disk
+from kaosmem.persistence.storage.disk import Disk
 from tests.simulation import power_loss
 from tests.simulation.disk import SimulatedDisk
 

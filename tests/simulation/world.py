@@ -24,14 +24,16 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import KaosmemError, NotFoundError
-from kaosmem.persistence import checkpoint, local, log, manifest, objects, records, storage
-from kaosmem.persistence.disk import Leave
-from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence import checkpoint, log
+from kaosmem.persistence.files import manifest, records
+from kaosmem.persistence.storage import local, objects, places
+from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
-from kaosmem.session import turns
 from kaosmem.session.opening import SharedSessions
+from kaosmem.session.saving import turns
 from kaosmem.testing import ScriptedLLM, paths_holding
 from tests.simulation import power_loss
 from tests.simulation.account import Account, Value, ViolationError
@@ -416,8 +418,8 @@ def simulated(world: World) -> Iterator[None]:
     """Put the world in the place of the disk, the network, the clock, chance and threads."""
     numbers, own_rng = count(1), random.Random(world.seed + 1)
     time = SimpleNamespace(time=lambda: world.clock, sleep=lambda seconds: _sleep(world, seconds))
-    open_folder = storage.folder_storage
-    list_folders = storage.session_folders
+    open_folder = places.folder_storage
+    list_folders = places.session_folders
 
     def folder_storage(location: Any, parent: str, name: str, **options: Any) -> Any:
         if isinstance(location, str):
@@ -435,8 +437,8 @@ def simulated(world: World) -> Iterator[None]:
         return call(*given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "folder_storage", folder_storage)
-        patch.setattr(storage, "session_folders", session_folders)
+        patch.setattr(places, "folder_storage", folder_storage)
+        patch.setattr(places, "session_folders", session_folders)
         patch.setattr(asyncio, "to_thread", to_thread)
         patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))

@@ -25,7 +25,7 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.names import shown_location
-from kaosmem.persistence.disk import Disk
+from kaosmem.persistence.storage.disk import Disk
 
 APPLICATION_ID = 0x4B414F53
 """`KAOS` in ASCII: tells a database of kaosmem from those of other programs."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.persistence import Change, Recovered, SessionLog
-from kaosmem.persistence.local import LocalStorage
+from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.testing import paths_holding
 from tests.simulation import power_loss
 from tests.simulation.disk import Image, SimulatedDisk

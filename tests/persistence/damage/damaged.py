@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.errors import CorruptionError, SectionFullError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import Substitution
 from kaosmem.tokens import EstimateCounter
 

@@ -14,7 +14,7 @@ import pytest
 
 from kaosmem.errors import CorruptionError, KaosmemError
 from kaosmem.persistence import Change, Recovered, SessionLog
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, add
 
 State: TypeAlias = list[Any]

@@ -24,12 +24,12 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.persistence import SessionLog
-from kaosmem.persistence.lines import MAX_CONTAINERS, MAX_LINE_BYTES
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from kaosmem.persistence.records import decode_record
+from kaosmem.persistence.files.lines import MAX_CONTAINERS, MAX_LINE_BYTES
+from kaosmem.persistence.files.records import decode_record
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import Query
 from kaosmem.sections import MAX_SECTIONS, Archived, Section
-from kaosmem.session.hydration import Hydrated, freeze, hydrate
+from kaosmem.session.saving.hydration import Hydrated, freeze, hydrate
 from kaosmem.tokens import EstimateCounter
 from tests.persistence.damage.forgery import Files, Forger, encoded, seal
 

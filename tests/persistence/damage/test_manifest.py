@@ -20,8 +20,8 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.persistence import list_sessions
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
-from kaosmem.session.repair import repair_session
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.session.saving.repair import repair_session
 from tests.persistence.damage.damaged import COUNTER, FOLDER, Files
 from tests.persistence.damage.damaged import stored as stored_objects
 

@@ -17,8 +17,8 @@ from kaosmem.errors import (
     WindowTooSmallError,
 )
 from kaosmem.persistence import Change, SessionLog
-from kaosmem.persistence.lines import stated_crc
-from kaosmem.persistence.records import encode_commit
+from kaosmem.persistence.files.lines import stated_crc
+from kaosmem.persistence.files.records import encode_commit
 from kaosmem.sections import Substitution
 from kaosmem.types import Item
 from tests.persistence.damage.damaged import (

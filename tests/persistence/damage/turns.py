@@ -10,7 +10,7 @@ import pytest
 
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, ReadOnlyError
-from kaosmem.persistence.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.damage.damaged import COUNTER, Files, Held, held, opened, place_of
 from tests.persistence.damage.forgery import encoded, seal
 

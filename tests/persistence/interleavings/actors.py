@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence import Change, News, Recovered, SessionLog
 from kaosmem.persistence.commit import Extent
+from kaosmem.persistence.files.manifest import KnownTexts
 from kaosmem.persistence.layout import log_file
-from kaosmem.persistence.manifest import KnownTexts
-from kaosmem.persistence.storage import Storage
+from kaosmem.persistence.storage.places import Storage
 from tests.persistence.interleavings.clients import Calls
 from tests.persistence.interleavings.oracle import item_ids
 from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Rest, World

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kaosmem.errors import KaosmemError
 from kaosmem.persistence.steps import Lock
-from kaosmem.persistence.storage import Storage
+from kaosmem.persistence.storage.places import Storage
 from kaosmem.testing import paths_holding
 from tests.persistence.interleavings.actors import Actor, contents, reader, secret
 from tests.persistence.interleavings.clients import Calls, DiskClient, object_client

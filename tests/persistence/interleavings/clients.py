@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from kaosmem.persistence.layout import QUARANTINE
-from kaosmem.persistence.objects import ObjectStorage
 from kaosmem.persistence.steps import Create, Delete, List, Read, Write
-from kaosmem.persistence.storage import Storage
+from kaosmem.persistence.storage.objects import ObjectStorage
+from kaosmem.persistence.storage.places import Storage
 from tests.persistence.interleavings.runs import Answer
 from tests.persistence.interleavings.simulations import Age, Unlock
 

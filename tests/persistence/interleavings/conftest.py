@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem.persistence import objects
+from kaosmem.persistence.storage import objects
 
 
 @pytest.fixture(autouse=True)

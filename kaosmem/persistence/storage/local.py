@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.disk import Disk, Leave, irregular
 from kaosmem.persistence.layout import LOCK, LOG, OWN, SESSION, SNAP
 from kaosmem.persistence.steps import (
     Append,
@@ -37,6 +36,7 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
+from kaosmem.persistence.storage.disk import Disk, Leave, irregular
 
 _ABANDONED_S = 3600.0
 _LOCK_TRIES = 100
@@ -138,12 +138,15 @@ class LocalStorage:
         return next((name for name in names if name not in OWN and not name.startswith(".")), None)
 
     def delete(self) -> None:
-        """Delete the session: renamed out of sight first, so that no reader sees a part of it."""
+        """Delete the session: renamed out of sight first, so that no reader sees a part of it.
+
+        No power loss brings its files back.
+        """
         self._check_no_links(self._folder)
         trash = f"{self._namespace}/.deleted-{self._folder.rpartition('/')[2]}"
         if self._disk.is_folder(trash):  # an earlier deletion, which may have ended before it was durable
             self._disk.sync_folder(self._namespace)
-            self._remove(trash)
+            self._remove_durably(trash)
         if not self._disk.is_folder(self._folder):
             return
         self._lock(create=True)
@@ -156,7 +159,7 @@ class LocalStorage:
         if not _KEEPS_OPEN:  # the lock is an open file
             self._disk.replace(self._folder, trash)
         self._disk.sync_folder(self._namespace)
-        self._remove(trash)
+        self._remove_durably(trash)
 
     def close(self) -> None:
         """Let go of all open files."""
@@ -375,6 +378,10 @@ class LocalStorage:
         with suppress(FileExistsError):
             self._disk.make_folder(folder)
         self._disk.sync_folder(above or "/")
+
+    def _remove_durably(self, folder: str) -> None:
+        self._remove(folder)
+        self._disk.sync_folder(self._namespace)
 
     def _remove(self, folder: str) -> None:
         """Delete a folder and its content."""

@@ -34,7 +34,7 @@ from kaosmem.sections.operations import (
     Turn,
     parse_operation,
 )
-from kaosmem.session.past import find_past, let_go
+from kaosmem.session.saving.past import find_past, let_go
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import JSONValue, StoredItem, json_text

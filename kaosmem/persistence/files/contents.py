@@ -14,8 +14,8 @@ from operator import le
 from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.persistence.lines import checksum, parse_object, stated_crc
-from kaosmem.persistence.manifest import Listed
+from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
+from kaosmem.persistence.files.manifest import Listed
 from kaosmem.persistence.steps import Read, Steps
 from kaosmem.sections import EvictedItem, check_time
 from kaosmem.sections.past import EvictedFile

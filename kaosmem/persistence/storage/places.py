@@ -21,9 +21,9 @@ from kaosmem.errors import (
     NotFoundError,
 )
 from kaosmem.names import check_name, name_of, path_of, shown, shown_location
-from kaosmem.persistence.disk import Leave
 from kaosmem.persistence.layout import LOG, SNAP
 from kaosmem.persistence.steps import Performer
+from kaosmem.persistence.storage.disk import Leave
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -70,10 +70,10 @@ def folder_storage(location: Location, parent: str, name: str, *, single_writer:
     """Return the storage of a folder two levels below a location, given by the path segments."""
     root = _root(location)
     if isinstance(root, Path):
-        from kaosmem.persistence.local import LocalStorage
+        from kaosmem.persistence.storage.local import LocalStorage
 
         return LocalStorage(root, parent, name)
-    from kaosmem.persistence.objects import ObjectStorage
+    from kaosmem.persistence.storage.objects import ObjectStorage
 
     filesystem, path = root
     return ObjectStorage(filesystem, "/".join(filter(None, (path, parent, name))), single_writer=single_writer)
@@ -84,10 +84,10 @@ def session_folders(location: Location, namespace: str) -> list[str]:
     folder = path_of(check_name(namespace, "namespace"))
     root = _root(location)
     if isinstance(root, Path):
-        from kaosmem.persistence.local import list_folders
+        from kaosmem.persistence.storage.local import list_folders
 
         return list_folders(root, folder)
-    from kaosmem.persistence.objects import list_prefixes
+    from kaosmem.persistence.storage.objects import list_prefixes
 
     filesystem, path = root
     return list_prefixes(filesystem, "/".join(filter(None, (path, folder))))
@@ -101,7 +101,7 @@ def folders_at(location: Location) -> list[str]:
             return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())
         except FileNotFoundError:
             return []
-    from kaosmem.persistence.objects import list_prefixes
+    from kaosmem.persistence.storage.objects import list_prefixes
 
     return list_prefixes(*root)
 

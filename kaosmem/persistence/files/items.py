@@ -12,8 +12,8 @@ from sys import intern
 from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
-from kaosmem.persistence.contents import Contents
-from kaosmem.persistence.lines import (
+from kaosmem.persistence.files.contents import Contents
+from kaosmem.persistence.files.lines import (
     checksum,
     decode_line,
     decode_lines,
@@ -22,8 +22,8 @@ from kaosmem.persistence.lines import (
     split_lines,
     stated_crc,
 )
-from kaosmem.persistence.manifest import Blob, Listed, Place, in_line, spill
-from kaosmem.persistence.records import FORMAT_VERSION, stated_blobs, unknown_version
+from kaosmem.persistence.files.manifest import Blob, Listed, Place, in_line, spill
+from kaosmem.persistence.files.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, StoredItem, json_text
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d

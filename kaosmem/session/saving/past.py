@@ -21,8 +21,13 @@ from kaosmem.types import Interval, Item, JSONValue, Version, in_order
 _READ_AT_ONCE = 4_096
 
 
-async def load_past(sections: Iterable[Section], log: SessionLog, counter: TokenCounter) -> KaosmemError | None:
-    """Let sections recall items evicted in earlier processes. Return the reason if they cannot, else None."""
+async def load_past(
+    sections: Iterable[Section], log: SessionLog, counter: TokenCounter, *, unpurged: Container[str]
+) -> KaosmemError | None:
+    """Let sections recall items evicted in earlier processes. Return the reason if they cannot, else None.
+
+    unpurged: ids of items that were forgotten and that files may still hold.
+    """
     unloaded = [section for section in sections if section.held.past.unloaded]
     if not unloaded:
         return None
@@ -32,6 +37,7 @@ async def load_past(sections: Iterable[Section], log: SessionLog, counter: Token
             found = await asyncio.to_thread(find_past, log, counter)
         except CorruptionError:
             found = await asyncio.to_thread(salvage_past, log, counter)
+        found = [version for version in found if version.item.id not in unpurged]
         for section in unloaded:
             section.ledger.load(version for version in found if version.item.section == section.spec.name)
     except (CorruptionError, InvalidArgumentError) as error:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
+from kaosmem.persistence.files.lines import decode_line, encode_line
 from kaosmem.persistence.layout import SESSION, archive_file, blob_file, log_file, snapshot_file
-from kaosmem.persistence.lines import decode_line, encode_line
 from kaosmem.persistence.steps import Read, ReadParts, Steps, Write
 from kaosmem.types import JSONValue
 

@@ -11,7 +11,7 @@ from typing import Any
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
 from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded
-from kaosmem.persistence.items import Stored
+from kaosmem.persistence.files.items import Stored
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Archived, Section, SectionSpec, Substitution
 from kaosmem.sections.operations import (
@@ -27,7 +27,7 @@ from kaosmem.sections.operations import (
     Update,
     Use,
 )
-from kaosmem.session.hydration import DORMANT, Hydrated, hydrate, operation_of
+from kaosmem.session.saving.hydration import DORMANT, Hydrated, hydrate, operation_of
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Item, JSONValue
 

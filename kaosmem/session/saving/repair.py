@@ -21,8 +21,8 @@ from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, 
 from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.sections import Archived, Forgotten, Section
 from kaosmem.sections.operations import Describe
-from kaosmem.session.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
-from kaosmem.session.salvaging import salvage, stored_counter, stored_specs
+from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
+from kaosmem.session.saving.salvaging import salvage, stored_counter, stored_specs
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, json_text
 

@@ -8,11 +8,11 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.persistence.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
-from kaosmem.persistence.items import ItemFile, decode_items, decoded, encode_items, find_item, item_of
-from kaosmem.persistence.lines import checksum, parse_objects, stated_crc
-from kaosmem.persistence.manifest import Listed, Place, fill, in_line, last_line, missing
-from kaosmem.persistence.records import REMEDY, stated_blobs
+from kaosmem.persistence.files.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
+from kaosmem.persistence.files.items import ItemFile, decode_items, decoded, encode_items, find_item, item_of
+from kaosmem.persistence.files.lines import checksum, parse_objects, stated_crc
+from kaosmem.persistence.files.manifest import Listed, Place, fill, in_line, last_line, missing
+from kaosmem.persistence.files.records import REMEDY, stated_blobs
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections import EvictedItem
 from kaosmem.types import JSONValue

@@ -15,7 +15,7 @@ from kaosmem.persistence import Change, Recovered, SessionLog
 from kaosmem.persistence.commit import News
 from kaosmem.sections import Archived, Moment, Section, derived_from
 from kaosmem.sections.operations import Add, Describe, Forget, Operation, SectionOperation, Turn, Use
-from kaosmem.session.hydration import (
+from kaosmem.session.saving.hydration import (
     Checkpoints,
     Frozen,
     Hydrated,
@@ -26,9 +26,9 @@ from kaosmem.session.hydration import (
     operation_of,
     release,
 )
-from kaosmem.session.past import check_version, find_past, let_go
-from kaosmem.session.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
-from kaosmem.session.turns import OneLoop, in_line
+from kaosmem.session.saving.past import check_version, find_past, let_go
+from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
+from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import Item, JSONValue, StoredItem, decoded
 
@@ -83,7 +83,7 @@ class Saver:
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased = Erased()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
-        self._is_index_purge_due = False
+        self._is_index_purge_due = self._is_purge_due  # stored indexes may hold words of what is forgotten, too
         self._tries = 0  # of the save under way
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""

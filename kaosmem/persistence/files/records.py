@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown
+from kaosmem.persistence.files.lines import decode_lines, encode_line, parse_object, split_lines
+from kaosmem.persistence.files.manifest import MAX_TEXT_BYTES, Blob, Place, has_long_text, spill
 from kaosmem.persistence.layout import blob_name
-from kaosmem.persistence.lines import decode_lines, encode_line, parse_object, split_lines
-from kaosmem.persistence.manifest import MAX_TEXT_BYTES, Blob, Place, has_long_text, spill
 from kaosmem.types import JSONValue
 
 FORMAT_VERSION = 1

@@ -1,0 +1,1 @@
+"""Storages of sessions: a local disk, or objects on any fsspec filesystem."""
