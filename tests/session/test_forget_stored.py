@@ -306,6 +306,31 @@ async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
     assert not paths_holding(tmp_path, f"{CANARY}, version")
 
 
+@pytest.mark.parametrize("options", [{}, {"rebase": True, "sections": ["messages"]}], ids=["shown", "shown before"])
+async def test_no_unsaved_window_brings_back_what_another_forgets(
+    tmp_path: Path, failing: type[Failing], options: Mapping[str, Any]
+) -> None:
+    """A writer saves between the tombstone and the erasure: no turn with the text reaches the log."""
+    async with opened(tmp_path) as memory:
+        memory.add("documents", CANARY, id="secret")
+        await memory.save()
+        async with opened(tmp_path) as other:
+            other.add("messages", "What is the word?", role="user")
+            first = await other.assemble_context(budget=2_000, format="openai", window="main")
+            assert CANARY in str(first.messages)
+            await other.assemble_context(budget=2_000, format="openai", window="main", **options)
+            failing.refused = staticmethod(lambda step: isinstance(step, Write) and step.path == PURGE)
+            with pytest.raises(DurabilityError):
+                await memory.forget("secret")
+            failing.refused = staticmethod(lambda step: False)
+            await other.save()
+            again = await other.assemble_context(budget=2_000, format="openai", window="main")
+            assert again.rebased == "forgotten"
+            assert CANARY not in str(again.messages)
+        await memory.save()
+    assert paths_holding(tmp_path, CANARY) == []
+
+
 @pytest.mark.usefixtures("small_snapshots")
 async def test_an_evicted_item_is_not_recalled_while_its_erasure_is_unfinished(
     tmp_path: Path, failing: type[Failing]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -153,27 +152,6 @@ async def test_what_is_derived_from_what_another_forgets_is_refused(place: Any) 
                 await other.save()
     assert await ids_in(place, "documents") == []
     assert await ids_in(place, "messages") == []
-
-
-@pytest.mark.parametrize("options", [{}, {"rebase": True, "sections": ["messages"]}], ids=["shown", "shown before"])
-async def test_no_unsaved_window_brings_back_what_another_forgets(place: Any, options: Mapping[str, Any]) -> None:
-    """A window that showed the item is packed anew, and none of its turns reaches the log with the text."""
-    async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
-        memory.add("documents", "the number is 4711", id="secret")
-        await memory.save()
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as other:
-            other.add("messages", "What is the number?", role="user")
-            first = await other.assemble_context(budget=2_000, format="openai", window="main")
-            assert "4711" in str(first.messages)
-            await other.assemble_context(budget=2_000, format="openai", window="main", **options)
-            receipt = await memory.forget("secret")
-            await other.save()
-            again = await other.assemble_context(budget=2_000, format="openai", window="main")
-            assert again.rebased == "forgotten"
-            assert "4711" not in str(again.messages)
-    assert paths_holding(place, "4711") == []
-    async with SessionMemory.open(place, SESSION) as memory:
-        await memory.verify(receipt)
 
 
 async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(place: Any) -> None:
