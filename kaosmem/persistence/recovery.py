@@ -267,7 +267,9 @@ class _Walk:
             data = yield Read(path)
             self.met_blank |= not data and segment == self.head.seq + 1
             start, last = _skip_lines(data, self.head.seq + 1 - segment)
-            begin = replace(self.head, segment=segment, size=start, last=last, began=start, whole=True)
+            # Without a new commit, the last one begins where it did: it may have to be written again.
+            began = self.head.began if segment == self.head.segment else start
+            begin = replace(self.head, segment=segment, size=start, last=last, began=began, whole=True)
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
             self.head, self.torn = tail.head, tail.torn

@@ -206,27 +206,10 @@ class Proposer:
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
         scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
-        first_wanted = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
-        first_wanted |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
-        told, room = Told(), int(self._spec.recall * cap)
-        left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in first_wanted), _TO_READ * room
         versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
         ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
-        for first in _recallable(self._held, ordered, wanted=None if passing is None else wanted):
-            if left <= 0:
-                break
-            is_evicted = first in self._held.past
-            # Evicted units were looked at where they are recalled.
-            is_passed = passing is None or is_evicted or not passing.isdisjoint(self._held.units.members(first))
-            if first in first_wanted or not is_passed:
-                continue
-            if is_evicted:
-                if left_to_recall <= 0:
-                    continue
-                left_to_recall -= self._share(first, room, told)
-            else:
-                left -= self._share(first, cap, told)
-            first_wanted[first] = None
+        recallable = _recallable(self._held, ordered, wanted=None if passing is None else wanted)
+        first_wanted = self._most_valuable(must, recallable, cap, passing)
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
         corrected = self._corrections.find(first_wanted, scores.of, among=passing)
@@ -243,6 +226,35 @@ class Proposer:
             is_all=live == len(self._held) <= self._spec.retrieval_threshold,
             signals=scores.signals,
         )
+
+    def _most_valuable(
+        self, must: set[int], firsts: Iterable[int], cap: int, passing: set[int] | None
+    ) -> dict[int, None]:
+        """Return the units that a question wants: required and recent ones, then the first that twice the room holds.
+
+        firsts: the first ordinals of all units, in order of worth. passing: the live items that the filter lets
+        through. Evicted units have a room of their own.
+        """
+        chosen = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
+        chosen |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
+        told, room = Told(), int(self._spec.recall * cap)
+        left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in chosen), _TO_READ * room
+        for first in firsts:
+            if left <= 0:
+                break
+            is_evicted = first in self._held.past
+            # Evicted units were looked at where they are recalled.
+            is_passed = passing is None or is_evicted or not passing.isdisjoint(self._held.units.members(first))
+            if first in chosen or not is_passed:
+                continue
+            if is_evicted:
+                if left_to_recall <= 0:
+                    continue
+                left_to_recall -= self._share(first, room, told)
+            else:
+                left -= self._share(first, cap, told)
+            chosen[first] = None
+        return chosen
 
     def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
         """Return whether a filter lets a live item through."""

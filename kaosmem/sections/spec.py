@@ -92,14 +92,8 @@ class SectionSpec:
                 f"section {self.name!r} has the budget {shown(self.budget)}; use a whole number of tokens from 0 up, "
                 "or None for no bound"
             )
-        choices = (
-            ("placement", PLACEMENTS),
-            ("persistence", PERSISTENCE),
-            ("dates", DATES),
-        )
-        for field, known in choices:
+        for field, known in (("placement", PLACEMENTS), ("persistence", PERSISTENCE), ("dates", DATES)):
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
-        self._check_policy()
         for field in ("floor", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
@@ -122,27 +116,24 @@ class SectionSpec:
         if self.header == "":
             self._require("placement", self.placement == "static", "'static' with the header \"\"")
             self._require("provenance", not self.provenance, 'False with the header "", which leaves labels out')
-        if self.max_items is not None and not self.policy.bounded:
-            raise InvalidArgumentError(
-                f"section {self.name!r} has max_items, but eviction {self.policy.name!r} makes no room; choose a "
-                "policy that evicts, or 'refuse'"
-            )
+        self._check_policy()
         if self.compaction is not None:
-            is_strategy = not isinstance(self.compaction, type) and callable(getattr(self.compaction, "compact", None))
-            self._require("compaction", is_strategy, "a CompactionStrategy")
-            self._require("placement", self.placement != "static", "'history' or 'query' with a compaction")
-            self._require("budget", self.budget is not None, "a number of tokens with a compaction, which it calls for")
-            self._require(
-                "eviction", self.policy.name != "refuse", "a policy that evicts, or 'none', with a compaction"
-            )
+            self._check_compaction()
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:
             given = shown_name(getattr(self, field))
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
 
+    def _check_compaction(self) -> None:
+        is_strategy = not isinstance(self.compaction, type) and callable(getattr(self.compaction, "compact", None))
+        self._require("compaction", is_strategy, "a CompactionStrategy")
+        self._require("placement", self.placement != "static", "'history' or 'query' with a compaction")
+        self._require("budget", self.budget is not None, "a number of tokens with a compaction, which it calls for")
+        self._require("eviction", self.policy.name != "refuse", "a policy that evicts, or 'none', with a compaction")
+
     def _check_policy(self) -> None:
-        """Check that the policy is one of kaosmem, or another one of another name."""
+        """Check that the policy is one of kaosmem, or another one of another name, and keeps `max_items`."""
         if isinstance(self.eviction, EvictionPolicy):
             known = POLICIES.get(self.eviction.name, self.eviction)
             if known is not self.eviction:
@@ -153,6 +144,11 @@ class SectionSpec:
         else:
             names = (*POLICIES,)
             self._require("eviction", self.eviction in names, f"one of {', '.join(names)}, or an EvictionPolicy")
+        if self.max_items is not None and not self.policy.bounded:
+            raise InvalidArgumentError(
+                f"section {self.name!r} has max_items, but eviction {self.policy.name!r} makes no room; choose a "
+                "policy that evicts, or 'refuse'"
+            )
 
     @cached_property
     def policy(self) -> EvictionPolicy:

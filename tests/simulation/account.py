@@ -119,10 +119,10 @@ class Account:
         now = self.tick()
         for item_id, value in seen.items():
             held = self.items[item_id]
-            if value is None and held.erasing:
+            if value is None and held.erasing and held.settled:
                 held.erasing = "done"
             elif value is None:
-                del self.items[item_id]  # never acknowledged
+                del self.items[item_id]  # never acknowledged, so that no erasure of it may ever have begun
                 continue
             elif held.erasing == "tried":
                 held.erasing = ""

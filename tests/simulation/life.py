@@ -200,7 +200,8 @@ class Writer:
             return True
         target = self.rng.choice(known)
         doomed = {held: held.erasing for held in self.account.erased_with(target.id)}
-        surely = [held for held in doomed if held.settled]
+        own = {held for held, _ in self.unsaved}
+        surely = [held for held in doomed if held.settled or held in own]
         self.account.began(self.unsaved)
         for held in doomed:
             held.erasing = "tried"
@@ -238,7 +239,7 @@ class Writer:
 
     async def fetch(self) -> None:
         held = self.rng.choice([*self.account.items.values()] or [Held("none", "documents")])
-        is_gone = held.is_clean
+        is_gone = held.erasing == "done"
         if await self.did("fetch", self.memory.fetch(held.id)) and is_gone and self.alone:
             raise ViolationError(f"forgotten item {held.id} is fetched")
 
@@ -256,7 +257,7 @@ class Writer:
             raise ViolationError(f"a context of {context.used} tokens, budget 600")
         said = context.text if not is_window else str(context.messages)
         for held in self.account.items.values():
-            if held.is_clean and self.alone and any(word in said for word in held.marks):
+            if held.erasing == "done" and self.alone and any(word in said for word in held.marks):
                 raise ViolationError(f"a context shows forgotten {held.id}")
 
 

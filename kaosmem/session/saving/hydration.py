@@ -115,18 +115,7 @@ def _hydrate(
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT}) for name, stored in described.items() if name not in known
     }
-    entries: dict[str, list[dict[str, JSONValue] | StoredItem]] = {}
-    for name, entry in recovered.items:
-        entries.setdefault(name, []).append(entry)
-    states = header.get("states", {})
-    sections = {
-        name: Section(
-            spec,
-            ranker=ranker,
-            ledger=Ledger.restore(spec, states[name], entries.get(name, ()), ranker=ranker) if name in states else None,
-        )
-        for name, spec in (known | unknown).items()
-    }
+    sections = _restored(recovered, known | unknown, ranker)
     windows = Windows(header.get("windows", ()))
     unpurged: set[str] = set()
     for record in recovered.records:
@@ -148,6 +137,20 @@ def _hydrate(
     forgotten = Forgotten(header.get("forgotten", ()))
     forgotten.add(unpurged)
     return Hydrated(sections, description, notices, forgotten, unpurged, windows)
+
+
+def _restored(recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ranker | None) -> dict[str, Section]:
+    """Return the sections as the snapshot has them, empty without one."""
+    entries: dict[str, list[dict[str, JSONValue] | StoredItem]] = {}
+    for name, entry in recovered.items:
+        entries.setdefault(name, []).append(entry)
+    states = (recovered.header or {}).get("states", {})
+    ledgers = {
+        name: Ledger.restore(spec, states[name], entries.get(name, ()), ranker=ranker)
+        for name, spec in specs.items()
+        if name in states
+    }
+    return {name: Section(spec, ranker=ranker, ledger=ledgers.get(name)) for name, spec in specs.items()}
 
 
 def check_count(names: Collection[str]) -> None:
