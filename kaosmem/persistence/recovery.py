@@ -118,7 +118,7 @@ def recover(session: str = "") -> Steps[Recovery]:
             recovery = yield from _recovery(log, snapshots, identity)
             if not session:
                 return recovery
-            yield from _check_own(recovery, session, identity)
+            yield from _check_own(recovery, session, identity, max(numbers(log), default=0))
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
@@ -334,14 +334,18 @@ def _newest_snapshot(
     return None, 0
 
 
-def _check_own(recovery: Recovery, session: str, identity: Identity | CorruptionError | None) -> Steps[None]:
-    """Raise CorruptionError for the files of another session, and for the remains of one that is gone.
+def _check_own(
+    recovery: Recovery, session: str, identity: Identity | CorruptionError | None, newest: int
+) -> Steps[None]:
+    """Raise CorruptionError for the files of another session, for a lost end, and for the remains of a lost session.
 
-    Enter faults of the identity alone in the damage.
+    Enter faults of the identity alone in the damage. newest: the last segment of the log.
     """
     head, damage = recovery.head, recovery.recovered.damage
-    if isinstance(identity, Identity) and identity.session == session and head.seq < identity.segment:
-        raise missing(log_file(identity.segment), f"or its commits are; {_GONE}")
+    # Only an erasure deletes the last segment. A snapshot may hold its first commits, and not its newest.
+    segment = identity.segment if isinstance(identity, Identity) and identity.session == session else 0
+    if head.seq < segment or max(newest, recovery.purged) < segment:
+        raise missing(log_file(segment), f"or its commits are; {_GONE}")
     if head.seq == 0:
         for _, path in archive_files((yield List(ARCHIVE))):
             raise CorruptionError(f"{path!r} is here, but neither a log nor a snapshot; {_GONE}", file=path)

@@ -229,6 +229,22 @@ def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Pa
         SessionLog.open(tmp_path, "s")
 
 
+def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_commits(tmp_path: Path) -> None:
+    """The newest commits stood in it alone: nobody may write on without them, and a repair names it."""
+    log = started(tmp_path, "a", "b")
+    seq = log.seq
+    log.commit([add("c")])
+    log.snapshot({}, [("messages", {"id": "a"}), ("messages", {"id": "b"})], seq=seq)
+    log.close()
+    (segment,) = tmp_path.rglob("log/*")
+    segment.unlink()
+    with pytest.raises(CorruptionError, match="is missing"):
+        SessionLog.open(tmp_path, "s")
+    log, recovered = SessionLog.open(tmp_path, "s", read_only=True)
+    assert ids(recovered) == ["a", "b"]
+    assert any(segment.name in str(error) for error in log.damage)
+
+
 def test_racing_writers_lose_nothing(place: Any) -> None:
     """Whatever threads do at once, each acknowledged commit is there once and each refused one isn't."""
     started(place)
