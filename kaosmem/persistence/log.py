@@ -220,9 +220,10 @@ class SessionLog:
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
         head, unnamed = self._head, None
-        # The writer that began the segment may have been killed, or refused, before the identity named it.
-        is_behind = self._storage.appends and self._named < head.segment <= head.seq
-        if self._session_id and head.seq and (is_behind or not self._named):
+        # The writer that began the segment may have been killed, or refused, before the identity named it. A segment
+        # without a commit is named after its first.
+        is_named = not self._named < head.segment <= head.seq if self._storage.appends else bool(self._named)
+        if self._session_id and head.seq and not is_named:
             unnamed = Identity(self._session_id, head.log_id, head.segment)
         if self._storage.appends:
             steps = append(head, commit, snapshot=max(self._extent.sound, default=0), unnamed=unnamed)

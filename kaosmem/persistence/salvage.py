@@ -330,11 +330,13 @@ def _without_torn(
     """Return the lines of the last segment without the remains of a commit that a crash has cut short."""
     end = 1 + max((number for number, (_, record) in enumerate(lines) if record and record.k == 0), default=-1)
     tail = lines[end:]
-    unfinished = [record for _, record in tail if record]
+    rest = [b""] if tail and tail[-1][0].ends else []
     for number, (line, record) in enumerate(tail):
-        after = [other.raw for other, _ in tail[number + 1 :]]
-        is_bad = not record and line.ends
-        if is_bad and not is_torn(line.raw, after, unfinished, start=line.start, commit_start=tail[0][0].start):
+        if record or not line.ends:
+            continue
+        unfinished = [record for _, record in tail[:number] if record]
+        after = [other.raw for other, _ in tail[number + 1 :]] + rest
+        if not is_torn(line.raw, after, unfinished, start=line.start, commit_start=tail[0][0].start):
             return lines
     if tail:
         size = sum(len(line.raw) + line.ends for line, _ in tail)

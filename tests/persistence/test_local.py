@@ -150,6 +150,28 @@ def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again
         assert (ids(found), found.damage) == (["a", "b", "c"], [])
 
 
+def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
+    """A writer is killed when it has just begun a segment. Another goes on there: no power loss makes it seem lost."""
+    disk = SimulatedDisk()
+
+    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
+        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
+
+    early, _ = opened(disk)  # which has seen no identity of the session
+    log, _ = opened(disk)
+    log.commit([OPENING, add("a")])
+    snapshot(log, ["a"])
+    disk.close(disk.open("/root/default/s/log/00000000000000000003.jsonl", os.O_WRONLY | os.O_CREAT))
+
+    def check(_: str) -> None:
+        for image in power_loss.states(disk):
+            assert ids(opened(SimulatedDisk(image))[1]) in (["a"], ["a", "b"])
+
+    early.adopt(early.catch_up())
+    disk.watch = check
+    early.commit([add("b")])
+
+
 def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
     log = started(tmp_path, "a")

@@ -176,6 +176,23 @@ def test_sectors_missing_in_the_last_commit_are_torn() -> None:
             assert (found.head.seq, found.torn) == (3, data[start:])
 
 
+def test_a_cut_commit_is_torn_wherever_its_holes_are() -> None:
+    """It has fewer lines than it counts, so that it was not acknowledged: it may be written in pieces of any size.
+
+    The same hole in a commit that has all its lines is corruption, though another torn commit follows.
+    """
+    parts = stored([[OPENING], [add(str(number)) for number in range(6)], [add("last")]])
+    start, whole = len(parts[0]), parts[0] + parts[1]
+    line = whole.index(b"\n", start) + 1
+    holed = whole[: line + 9] + bytes(20) + whole[line + 29 :]
+    for end in range(whole.index(b"\n", line) + 2, len(whole) - 1):
+        if not holed[:end].endswith(b"\n") and holed[:end].count(b"\n") < holed.count(b"\n") - 1:
+            found = opened((1, holed[:end]))
+            assert (found.head.seq, found.torn) == (1, holed[start:end])
+    with pytest.raises(CorruptionError):
+        opened((1, holed + parts[2][:30]))
+
+
 def test_damage_to_the_last_commit_is_not_taken_for_torn() -> None:
     """NULs in the last commit that are not whole sectors are corruption: the commit may have been acknowledged."""
     parts = stored(LONG)

@@ -114,8 +114,11 @@ async def _looked(world: World, *, read_only: bool) -> tuple[str, bool]:
             raise DiscardError
     except DiscardError:
         return wrong, is_told
-    except (CorruptionError, NotFoundError) as error:
+    except CorruptionError as error:
         return f"it is not opened: {error}", True
+    except NotFoundError as error:  # nothing may ever have been saved
+        is_saved = any(None not in held.possible() for held in world.account.items.values())
+        return f"it is not opened: {error}" if is_saved else "", True
     except (KaosmemError, OSError) as error:
         raise ViolationError(f"opening raises {error!r}") from error
 

@@ -202,17 +202,24 @@ def sample(disk: SimulatedDisk, rng: random.Random) -> Image:
 
 
 def _sampled(file: File, rng: random.Random) -> bytes:
-    """Return what a file may hold: nothing unsynced, all of it, some of the changes, or one of these in part."""
-    changes = file.unsynced
-    match rng.randrange(4) if changes else 0:
-        case 0:
-            return file.durable
-        case 1:
-            return file.content
-        case kind:
-            kept = [change for change in changes if rng.random() < 0.5]
-            torn = [at for at, change in enumerate(kept) if isinstance(change, Written) and change.data]
-            if kind == 3 and torn:
-                at = rng.choice(torn)
-                kept[at] = rng.choice([*_parts(kept[at])])
-            return _apply(file.durable, kept)
+    """Return what a file may hold: each sector, and the size, as it was after some of the changes.
+
+    A sector is written whole, with all that was in it then: never a later change without an earlier one.
+    """
+    moments = [file.durable]
+    for change in file.unsynced:
+        moments.append(change.on(moments[-1]))
+    kind = rng.randrange(4) if file.unsynced else 0
+    if kind < 2:
+        return moments[0 if kind == 0 else -1]
+    at = rng.randrange(len(moments))
+    size = len(moments[at])
+    change = file.unsynced[at - 1] if at else None
+    if kind == 3 and isinstance(change, Written) and change.data:
+        size = max(len(moments[at - 1]), change.start + rng.choice(_cuts(change)))
+    some = [rng.randrange(len(moments)) for _ in range(2)]
+    starts = range(0, size, SECTOR)
+    return b"".join(
+        moments[rng.choice(some)][start : min(start + SECTOR, size)].ljust(min(SECTOR, size - start), b"\0")
+        for start in starts
+    )

@@ -314,17 +314,19 @@ def is_torn(
     """Return whether a crash while one commit was being written explains a bad line with a newline.
 
     A crash leaves whole sectors unwritten, which read as NULs. Any other NUL is a damaged byte of a commit that may
-    have been acknowledged.
+    have been acknowledged: not of one that has fewer lines than it counts, the last of them cut.
     start, commit_start: bytes of the segment at which the line and its commit begin.
     """
-    holes = [(start + hole.start(), start + hole.end()) for hole in _NULS.finditer(line)]
-    if not holes or any(
-        (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES for begin, end in holes
-    ):
-        return False
     txns = {record.txn for record in unfinished}
     txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)
-    return len(txns) <= 1
+    if len(txns) > 1:
+        return False
+    if unfinished and after[-1] and len(after) < unfinished[-1].k:
+        return True
+    holes = [(start + hole.start(), start + hole.end()) for hole in _NULS.finditer(line)]
+    return bool(holes) and not any(
+        (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES for begin, end in holes
+    )
 
 
 def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
