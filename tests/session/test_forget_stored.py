@@ -281,7 +281,7 @@ async def test_a_forgetting_that_fails_is_finished_later(
             with pytest.raises(NotFoundError):
                 await memory.fetch("secret")
             await memory.save()
-        assert not paths_holding(tmp_path, f"{CANARY}, version")
+        assert not paths_holding(tmp_path, f"{CANARY}, version", '"secret"')
         assert "h0" in {(await memory.fetch("h0")).id}
 
 
