@@ -139,7 +139,8 @@ def purge(
         if seq < head.seq:
             yield Delete(snapshot_file(seq), at_once=True)
     for seq, path in archive_files((yield List(ARCHIVE))):
-        if seq <= head.seq and path != own:
+        # Where nothing locks, another may purge at the same record, and its snapshot may come last.
+        if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
     for folder in (QUARANTINE, INDEX):  # after the snapshot: who stores an index looks for that afterwards
         for name in sorted((yield List(folder))):

@@ -71,6 +71,12 @@ def blob_name(seq: int, txn: str, number: int) -> str:
     return f"{seq}-{txn}-{number}"
 
 
+def blob_order(name: str) -> tuple[int, str]:
+    """Return what sorts the names of long texts by their commits."""
+    match = _BLOB.fullmatch(name)
+    return int(match[1]) if match else 0, name
+
+
 def is_blob_until(name: str, seq: int) -> bool:
     """Return whether a long text is of a commit whose first record has a number up to `seq`.
 

@@ -175,6 +175,26 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
     assert opened.archived("c")
 
 
+def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_names() -> None:
+    """Nothing locks on an object store: each may delete the files from before the record, and none of the other's."""
+    place = IsolatedMemoryFileSystem()
+    first = started(place, "a", "b", "c")
+    second, _ = SessionLog.open(place, "s")
+
+    def purge(log: SessionLog, role: str) -> None:
+        archived = [("messages", {"id": "b", "role": role})]
+        log.purge({}, [("messages", {"id": "c"})], archived=archived)
+
+    def is_next(step: Step) -> bool:
+        return step == List(ARCHIVE)
+
+    first._storage = Interrupted(first._storage, is_next, lambda: purge(second, "second"))  # type: ignore[assignment]
+    purge(first, "first")
+    opened, recovered = SessionLog.open(place, "s")
+    assert ids(recovered) == ["c"]
+    assert opened.archived("b") == ("messages", {"id": "b", "role": "second"})
+
+
 def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: Any) -> None:
     """Two writers forget one after the other: a third that reads the archive meanwhile finds the version all the same.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,15 +82,17 @@ class Bucket(AbstractFileSystem):  # type: ignore[misc]
         super().__init__()
         self.inner = IsolatedMemoryFileSystem()
         self.puts: list[str] = []
+        self._putting = threading.Lock()
 
     def __hash__(self) -> int:
         return id(self)
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
-        if mode == "create" and self.inner.isfile(path):
-            raise OSError(22, "PreconditionFailed")
-        self.puts.append(path)
-        self.inner.pipe_file(path, value)
+        with self._putting:  # a store looks and puts in one step
+            if mode == "create" and self.inner.isfile(path):
+                raise OSError(22, "PreconditionFailed")
+            self.puts.append(path)
+            self.inner.pipe_file(path, value)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
         return self.inner.cat_file(path)[start:end]

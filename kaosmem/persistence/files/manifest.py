@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import decode_line, encode_line
-from kaosmem.persistence.layout import SESSION, archive_file, blob_file, log_file, snapshot_file
+from kaosmem.persistence.layout import SESSION, archive_file, blob_file, blob_order, log_file, snapshot_file
 from kaosmem.persistence.steps import Read, ReadParts, Steps, Write
 from kaosmem.types import JSONValue
 
@@ -53,7 +53,7 @@ class Blob:
 class KnownTexts:
     """The long texts that a session's files hold, by the names of their files and by their SHA-256.
 
-    names: by SHA-256; of a text that is stored twice, one.
+    names: by SHA-256; of a text that is stored twice, the last, so that all writers name the same file.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
@@ -65,7 +65,8 @@ class KnownTexts:
     def add(self, texts: Mapping[str, str]) -> None:
         """Note texts, SHA-256 by name, which are stored too."""
         self._sha256s |= texts
-        self.names |= {sha256: name for name, sha256 in texts.items()}
+        for name, sha256 in texts.items():
+            self.names[sha256] = max(name, self.names.get(sha256, name), key=blob_order)
 
     def only(self, names: Iterable[str]) -> KnownTexts:
         """Return the texts of these names."""
