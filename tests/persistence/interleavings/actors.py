@@ -125,12 +125,13 @@ class Actor:
     def forget(self, item_id: str) -> Turn[None]:
         """Commit that an item is to be forgotten, and delete everything older."""
         change = Change("messages", "forget", {"id": item_id})
+        archived = [("messages", {"id": "archived", "by": self.name})]  # no other writes the same file
         for _ in range(TRIES):
             try:
                 if item_id in self.ids:
                     yield from self._do(lambda: self._log.commit([change]))
                     self.ids = tuple(known for known in self.ids if known != item_id)
-                yield from self._do(lambda: self._log.purge({}, self._items(), archived=[]))
+                yield from self._do(lambda: self._log.purge({}, self._items(), archived=archived))
             except DurabilityError:
                 continue
             except ConflictError:

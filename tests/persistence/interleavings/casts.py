@@ -242,6 +242,7 @@ PLANS = {
     ),
     "a writer, a forgetter": Plan(STARTED, {"a": (SAVES_A,), "f": (forgets("x2"),)}),
     "a snapshotter, a forgetter": Plan(STARTED, {"a": (SAVES_A, snapshots), "f": (forgets("x2"),)}),
+    "two forgetters": Plan((saves("x1"), saves("x2")), {"f": (forgets("x2"),), "g": (forgets("x2"),)}),
     "a forgetter, a reader": Plan((saves("x1"), saves("x2")), {"f": (forgets("x2"),)}, reader=True),
     "a forgetter in one segment, a reader": Plan((saves("x1", "x2"),), {"f": (forgets("x2"),)}, reader=True),
     "a forgetter after a snapshot, a reader": Plan(

@@ -18,6 +18,7 @@ from kaosmem.persistence.steps import (
     Lock,
     Publish,
     Read,
+    ReadParts,
     Sweep,
     Sync,
     Truncate,
@@ -154,6 +155,10 @@ def _whole(world: World, step: Any) -> tuple[World, Answer]:
             if path not in world.files:
                 return world, Answer(path, FileNotFoundError)
             return world, Answer(world.files[path][0][start:][:size])
+        case ReadParts(parts):
+            if gone := next((path for path, _, _ in parts if path not in world.files), None):
+                return world, Answer(gone, FileNotFoundError)
+            return world, Answer(tuple(world.files[path][0][start:][:size] for path, start, size in parts))
         case Write(path, chunks):
             return _stored(world, path, b"".join(chunks)), Answer()
         case Delete(path):

@@ -46,6 +46,7 @@ BRIEF = [
     (OBJECTS, "two writers", {"lost": 1}),
     (OBJECTS, "an indexer, a forgetter", {}),
     (OBJECTS, "a writer, a forgetter", {}),
+    (OBJECTS, "two forgetters", {}),
     (OBJECTS, "a forgetter in one segment, a reader", {}),
     (OBJECTS, "a forgetter after a snapshot, a reader", {}),
 ]
