@@ -61,12 +61,12 @@ class Entity:
     @property
     def label(self) -> str:
         """Return the one line of text that it is called by."""
-        return one_line(self.name) or one_line(self.id)
+        return safe_line(self.name) or safe_line(self.id)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return all that it is called, its label first."""
-        return (self.label, *filter(None, map(one_line, self.aliases)))
+        return (self.label, *filter(None, map(safe_line, self.aliases)))
 
     @property
     def item_id(self) -> str:
@@ -82,7 +82,7 @@ class Entity:
     def line(self) -> str:
         """Return it as one line: `Acme Corp (company), also Acme: supplier of bolts`."""
         label, *aliases = dict.fromkeys(self.names)
-        kind = one_line(self.type)
+        kind = safe_line(self.type)
         title = f"{label} ({kind})" if kind else label
         return _described(", also ".join([title, *aliases]), self.description)
 
@@ -155,7 +155,7 @@ class Relationship:
     def line(self, source: str, target: str) -> str:
         """Return it as one line between the labels of its ends: `Acme -[supplies]-> Beta Ltd: since 2019`."""
         interval = f" ({self.validity.text})" if self.validity.text else ""
-        return _described(f"{source} -[{one_line(self.type)}]-> {target}{interval}", self.description)
+        return _described(f"{source} -[{safe_line(self.type)}]-> {target}{interval}", self.description)
 
 
 class GraphPath(NamedTuple):
@@ -264,14 +264,14 @@ def part_of(metadata: Mapping[str, JSONValue]) -> Part | None:
     return None
 
 
-def one_line(text: str) -> str:
+def safe_line(text: str) -> str:
     """Return text on one line, in which nothing looks like the arrow of a relationship."""
     line = " ".join(_CONTROL.sub(" ", text).split())
     return _ARROW.sub(r"\g<0> ", line)
 
 
 def _described(title: str, description: str) -> str:
-    line = one_line(description)
+    line = safe_line(description)
     return f"{title}: {line}" if line else title
 
 

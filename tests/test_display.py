@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kaosmem import Context, Item, Section, SectionSpec, SessionMemory, TextBlock, ToolUseBlock
-from kaosmem.assembly import preview
-from kaosmem.display import fitted, listed, padded, scored, visible, width
-from kaosmem.display import preview as preview_text
+from kaosmem.assembly import item_preview
+from kaosmem.display import fitted, listed, padded, preview, scored, visible, width
 from tests.worlds import HOSTILE
 
 MARKUP = (
@@ -209,7 +208,7 @@ def test_a_context_shows_each_section_s_share_as_a_bar() -> None:
         assert f"width:{use.used / 300:.1%}" in row[: row.index("</tr>")]
         assert f"{use.used} of 300" in row[: row.index("</tr>")]
     assert "no_room" in html
-    assert preview_text(next(item.text for item in context.items if item.section == "documents")) in html
+    assert preview(next(item.text for item in context.items if item.section == "documents")) in html
 
 
 def test_the_bar_of_a_full_or_empty_section_stays_within_its_frame() -> None:
@@ -294,7 +293,7 @@ def test_fitted_text_is_no_wider_than_its_room(text: str, columns: int, data: st
 @given(texts, st.integers(10, 80))
 def test_a_preview_is_the_beginning_on_one_line(text: str, columns: int) -> None:
     """Its gaps are single blanks, its end is marked where there is more, and what is blank says so."""
-    shown = preview_text(text, columns)
+    shown = preview(text, columns)
     assert width(shown) <= columns
     assert "\n" not in shown
     if " ".join(text.split()).isascii() and visible(text) == text:
@@ -305,11 +304,11 @@ def test_a_preview_is_the_beginning_on_one_line(text: str, columns: int) -> None
 
 def test_a_preview_of_megabytes_of_blanks_is_short() -> None:
     """Blanks before the text end in a mark, not in an empty answer, and blocks are previewed as their text."""
-    assert preview_text(" " * 5_000_000 + "x") == "…"
-    assert preview_text("a" + " " * 5_000_000 + "x") == "a…"
+    assert preview(" " * 5_000_000 + "x") == "…"
+    assert preview("a" + " " * 5_000_000 + "x") == "a…"
     blocks = (TextBlock("see"), ToolUseBlock("c1", "search", "{}"))
     item = Item("i", "s", "assistant", blocks, 3, datetime(2024, 1, 1, tzinfo=UTC))
-    assert preview(item) == "see search({})"
+    assert item_preview(item) == "see search({})"
 
 
 @pytest.mark.parametrize(("char", "columns"), [("a", 1), ("日", 2), ("👍", 2), ("\u0301", 0), ("\u200d", 0), ("é", 1)])

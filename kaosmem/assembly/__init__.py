@@ -24,7 +24,7 @@ from kaosmem.assembly.allocation import (
     window_too_small,
 )
 from kaosmem.assembly.confidence import confidence_of
-from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, preview
+from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, item_preview
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
@@ -47,7 +47,7 @@ __all__ = [
     "assemble",
     "check_budget",
     "check_required",
-    "preview",
+    "item_preview",
     "shortened",
 ]
 

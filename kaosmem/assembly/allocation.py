@@ -107,7 +107,7 @@ def _most(spec: SectionSpec, need: TokenNeed) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class HistoryTail:
     """The shown part of a history: units kept before its mark, the mark if any is left out, units from the cut on.
 
     left_out: messages that the mark stands for, None where there is no mark.
@@ -181,14 +181,14 @@ class TailCutter:
         """Return the tokens of the longest tail."""
         return self._used(self._starts[0]) if self._units else 0
 
-    def cut(self, cap: int) -> Tail:
+    def cut(self, cap: int) -> HistoryTail:
         """Return the longest tail that a cap of at least `must` tokens allows."""
         if not self._units:
-            return Tail((), (), None, 0)
+            return HistoryTail((), (), None, 0)
         first = bisect_left(self._starts, -cap, key=lambda start: -self._unmarked[start])
         start = next((start for start in self._starts[first:] if self._used(start) <= cap), self._last)
         before = tuple(unit for unit in self._units[:start] if unit.must)
-        return Tail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
+        return HistoryTail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
 
     def _left_out(self, start: int) -> int:
         if start == 0 and self._is_bare:
@@ -239,7 +239,7 @@ class Costs:
         contents = hash(tuple(item.content for item in unit.items))
         return unit.items[-1].memo(
             f"{self._as_entry} {contents}",
-            lambda _: sum(self._format.entry_tokens(entry, self._counter) for entry in entries_of(unit)),
+            lambda _: sum(self._format.entry_tokens(entry, self._counter) for entry in entries_in(unit)),
         )
 
     def header(self, spec: SectionSpec) -> int:
@@ -275,7 +275,7 @@ class Costs:
         return sum(self._format.entry_tokens(entry, self._counter, known=known) for entry in repair((item.message,)))
 
 
-def entries_of(unit: Candidate) -> list[ChatMessage]:
+def entries_in(unit: Candidate) -> list[ChatMessage]:
     """Return a unit as the messages that a history shows of it."""
     return repair([item.message for item in unit.items])
 

@@ -42,7 +42,7 @@ def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposa
         return None
     if found["shown"] == -math.inf:
         return 0.0
-    weights = default_weights()
+    weights = confidence_weights()
     logit = weights[BIAS] + sum(weights[name] * value for name, value in found.items())
     return round(1 / (1 + math.exp(-logit)), 4)
 
@@ -114,7 +114,7 @@ def _rarity(terms: Iterable[str], stock: Stock) -> dict[str, float]:
 
 
 @cache
-def default_weights() -> Mapping[str, float]:
+def confidence_weights() -> Mapping[str, float]:
     """Return the weights that come with kaosmem, of each figure and of BIAS."""
     text = files("kaosmem.assembly").joinpath("confidence.json").read_text(encoding="utf-8")
     weights: dict[str, float] = json.loads(text)

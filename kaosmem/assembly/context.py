@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kaosmem.arguments import check_instance
-from kaosmem.display import fitted, listed, width
-from kaosmem.display import preview as preview_text
+from kaosmem.display import fitted, listed, preview, width
 from kaosmem.formats import Format, Rendered, count_messages
 from kaosmem.formats.text import source_label
 from kaosmem.tokens import TokenCounter
@@ -109,13 +108,13 @@ class Decision:
 
     def summary(self, columns: int = 60) -> str:
         """Return the label of the item and the beginning of its text, at most `columns` wide."""
-        text = "" if self.item is None else preview_text(self.item.text, columns)
+        text = "" if self.item is None else preview(self.item.text, columns)
         if not self.label:
             return text
         room = columns - min(width(text), columns // 2) - 1 if text else columns
         label = fitted(self.label, max(1, room), tail=2 * room // 3)
         left = columns - width(label) - 1
-        return f"{label} {preview_text(text, left)}" if text and left > 0 else label
+        return f"{label} {preview(text, left)}" if text and left > 0 else label
 
     @property
     def why(self) -> str:
@@ -328,6 +327,6 @@ class Context:
         return missed[:count]
 
 
-def preview(item: Item, width: int = 60) -> str:
+def item_preview(item: Item, width: int = 60) -> str:
     """Return the beginning of an item's content on one line."""
-    return preview_text(item.text, width)
+    return preview(item.text, width)

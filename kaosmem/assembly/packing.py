@@ -10,13 +10,13 @@ from typing import NamedTuple
 from kaosmem.assembly.allocation import (
     FRAME,
     Costs,
-    Tail,
+    HistoryTail,
     TailCutter,
     TokenNeed,
     allocate,
     by_priority,
     cap_of,
-    entries_of,
+    entries_in,
     window_too_small,
 )
 from kaosmem.assembly.context import Decision, Reason, SectionUse
@@ -121,7 +121,7 @@ class Packing:
         """The frame's tokens with required items alone."""
         shown = {spec.placement for spec in self._specs if self._needs[spec.name].must}
         last = next((cutter.last_shown for cutter in reversed(self._cutters.values()) if cutter.must), None)
-        place = self._costs.block_place(entries_of(last)[-1] if last else None)
+        place = self._costs.block_place(entries_in(last)[-1] if last else None)
         tails = (cutter.cut(cutter.must) for cutter in self._cutters.values() if cutter.must)
         first = next((entry for tail in tails for entry in _tail_entries(tail)), None)
         return self._costs.frame(static="static" in shown, first=first, block=place if "query" in shown else None)
@@ -143,9 +143,9 @@ class Packing:
             fit([share], share.grant - share.used)
             self._needs[share.spec.name] = TokenNeed(share.used, share.used)
 
-    def _cut_tails(self, grants: Mapping[str, int]) -> dict[str, Tail]:
+    def _cut_tails(self, grants: Mapping[str, int]) -> dict[str, HistoryTail]:
         """Cut each history to its grant, beside its share for recall."""
-        tails: dict[str, Tail] = {}
+        tails: dict[str, HistoryTail] = {}
         for spec in self._specs:
             if cutter := self._cutters.get(spec.name):
                 tail, recall = self._cut_tail(spec, cutter, grants[spec.name])
@@ -153,7 +153,7 @@ class Packing:
                 self._needs[spec.name] = TokenNeed(tail.used + recall, tail.used + recall)
         return tails
 
-    def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[Tail, int]:
+    def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[HistoryTail, int]:
         """Return a history's tail, and the tokens that are reserved for recall.
 
         If messages are cut off or were evicted, the share for recall is reserved. The tail takes the part of it that
@@ -171,7 +171,7 @@ class Packing:
             recall = min(recall, cap - tail.used)
         return tail, recall
 
-    def _cut_beside(self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int) -> Tail:
+    def _cut_beside(self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int) -> HistoryTail:
         """Return the longest tail that leaves room for all earlier messages that may be recalled, up to `recall`.
 
         As the cap grows, the tail takes in earlier messages and they need less. So the tail never becomes shorter.
@@ -181,7 +181,7 @@ class Packing:
             reserved, tail = needed, cutter.cut(cap - needed)
         return tail
 
-    def _recall_want(self, spec: SectionSpec, tail: Tail, cap: int) -> int:
+    def _recall_want(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> int:
         """Return the tokens of the earlier messages beside a tail; above the cap, any number above it.
 
         Messages that are left out for low confidence count too: without them, the tail stays as it is.
@@ -189,7 +189,7 @@ class Packing:
         recalled = self._run(spec, partial(self._costs.recalled_header, spec, tail.left_out), cap)
         return recalled.want(self._earlier(spec, tail))
 
-    def _earlier(self, spec: SectionSpec, tail: Tail) -> tuple[Candidate, ...]:
+    def _earlier(self, spec: SectionSpec, tail: HistoryTail) -> tuple[Candidate, ...]:
         """Return the units of a history that may be recalled beside a tail."""
         shown = {unit.position for unit in tail.shown}
         earlier = self._proposals[spec.name].earlier
@@ -307,7 +307,7 @@ class Packing:
         return [*self._placed("query"), *self._recalled.values()]
 
     @property
-    def tails(self) -> Mapping[str, Tail]:
+    def tails(self) -> Mapping[str, HistoryTail]:
         """The tails of the histories, by section."""
         return self._tails
 
@@ -432,13 +432,13 @@ _INCLUDING = frozenset(
 )
 
 
-def _tail_entries(tail: Tail) -> Iterator[HistoryEntry]:
+def _tail_entries(tail: HistoryTail) -> Iterator[HistoryEntry]:
     for unit in tail.before:
-        yield from entries_of(unit)
+        yield from entries_in(unit)
     if tail.left_out is not None:
         yield Mark(tail.left_out)
     for unit in tail.units:
-        yield from entries_of(unit)
+        yield from entries_in(unit)
 
 
 def _retrieved(share: Share, *, is_all: bool) -> Iterator[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from kaosmem.assembly import Context, Decision, preview
+from kaosmem.assembly import Context, Decision, item_preview
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
@@ -98,7 +98,7 @@ def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: 
             f"{len(section.archive):,} archived"
         )
         newest = islice(reversed(section), limit)
-        rows = [(item.id, item.role or "-", f"{item.tokens:,}", preview(item)) for item in newest]
+        rows = [(item.id, item.role or "-", f"{item.tokens:,}", item_preview(item)) for item in newest]
         write_table(title, _ITEM_COLUMNS, rows)
         if len(section) > limit:
             write(f"… and {len(section) - limit:,} older\n")

@@ -11,7 +11,7 @@ from kaosmem.clients import LLMClient
 from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import ConversationEvent
-from kaosmem.conversation.rolling import Limits, RollingCondenser, Unit, ViewOutline
+from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, SummaryError
 from kaosmem.formats.delimiters import escaped_in_piece, speaker_name
@@ -56,7 +56,7 @@ class LLMAttentionCondenser(RollingCondenser):
         *,
         template: str = ATTENTION_TEMPLATE,
         max_event_chars: int = 2_000,
-        **limits: Unpack[Limits],
+        **limits: Unpack[CondenserLimits],
     ) -> None:
         super().__init__(**limits)
         self._model = llm if isinstance(llm, ModelRequests) else ModelRequests(llm)

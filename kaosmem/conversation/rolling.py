@@ -144,7 +144,7 @@ def _is_of_user(event: ConversationEvent) -> bool:
     return isinstance(event, ActionEvent) and event.source is EventSource.USER
 
 
-class Limits(TypedDict, total=False):
+class CondenserLimits(TypedDict, total=False):
     """The arguments of each rolling condenser."""
 
     max_size: int | None

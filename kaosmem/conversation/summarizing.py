@@ -10,7 +10,7 @@ from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer, fallback_reason
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
-from kaosmem.conversation.rolling import Limits, RollingCondenser, Unit, ViewOutline
+from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.types import content_text
@@ -34,7 +34,7 @@ class LLMSummarizingCondenser(RollingCondenser):
     """
 
     def __init__(
-        self, llm: LLMClient | Summarizer | None, *, result_chars: int = 4_000, **limits: Unpack[Limits]
+        self, llm: LLMClient | Summarizer | None, *, result_chars: int = 4_000, **limits: Unpack[CondenserLimits]
     ) -> None:
         super().__init__(**limits)
         self._summarizer = (

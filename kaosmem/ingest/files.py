@@ -101,7 +101,7 @@ def _fetched(batch: list[SourceFile], size: int | None) -> Iterator[tuple[Source
     yield from zip(batch, contents, strict=True)
 
 
-def decoded(data: bytes) -> str:
+def decoded_text(data: bytes) -> str:
     r"""Return the text of a file, with `\n` between its lines.
 
     The encoding is UTF-8, UTF-16 with a byte order mark, or the one that the text declares, as

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
-from kaosmem.ingest.files import UnreadableError, decoded, has_utf_16_mark, is_compressed
+from kaosmem.ingest.files import UnreadableError, decoded_text, has_utf_16_mark, is_compressed
 from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
 
 
@@ -39,7 +39,7 @@ class Kind:
         """Return the reader, imported when it is first needed."""
         if isinstance(self.reads, Syntax):
             syntax = self.reads
-            return lambda data: [text_part(decoded(data), syntax)]
+            return lambda data: [text_part(decoded_text(data), syntax)]
         module, _, function = self.reads.partition(":")
         reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
         return reader

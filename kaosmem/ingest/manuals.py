@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kaosmem.ingest.files import UnreadableError, decoded
+from kaosmem.ingest.files import UnreadableError, decoded_text
 from kaosmem.ingest.pieces import Part, Syntax, text_part
 
 _HEADINGS = {"SH": "# ", "Sh": "# ", "SS": "## ", "Ss": "## "}
@@ -42,7 +42,7 @@ _UNMASKED = str.maketrans({"\ue000": "<", "\ue001": ">"})
 
 def read_roff(data: bytes) -> Iterator[Part]:
     """Yield the text of a manual page in roff, with the macros `man` or `mdoc`."""
-    text = decoded(data)
+    text = decoded_text(data)
     lines = list(_roff_lines(text.split("\n")))
     if not any(line.strip() for line in lines):
         elsewhere = re.search(r"^\.so +(\S+)", text, re.MULTILINE)
@@ -125,7 +125,7 @@ def _glyph(match: re.Match[str]) -> str:
 
 def read_pod(data: bytes) -> Iterator[Part]:
     """Yield the text of a page in POD."""
-    yield text_part("\n".join(_pod_lines(decoded(data).split("\n"))), Syntax.MARKDOWN)
+    yield text_part("\n".join(_pod_lines(decoded_text(data).split("\n"))), Syntax.MARKDOWN)
 
 
 def _pod_lines(lines: Iterable[str]) -> Iterator[str]:

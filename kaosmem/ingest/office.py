@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from kaosmem.ingest.files import UnreadableError, check_expansion, decoded, one_line, storable
+from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
 from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
 from kaosmem.ingest.web import html_pieces
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 def read_csv(data: bytes) -> Iterator[Part]:
     """Yield the table of comma-separated values, or of values with another delimiter between them."""
-    lines = decoded(data).split("\n")
+    lines = decoded_text(data).split("\n")
     delimiter = _delimiter(lines[:_SAMPLE_ROWS])
     try:
         rows = list(_records(lines, delimiter))
@@ -193,7 +193,7 @@ def _read_epub(archive: zipfile.ZipFile) -> Iterator[Part]:
         if "html" not in item.get("media-type", "") or "nav" in item.get("properties", "").split():
             continue
         href = unquote(item.attrib["href"].partition("#")[0])
-        html = decoded(archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href))))
+        html = decoded_text(archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href))))
         yield Part(html_pieces(html), f"text{number + 1}", headed=True)
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kaosmem.ingest.files import decoded, one_line, storable
+from kaosmem.ingest.files import decoded_text, one_line, storable
 from kaosmem.ingest.pieces import Lost, Part, Piece, Syntax, cut
 from kaosmem.types import JSONValue
 
@@ -20,7 +20,7 @@ _DOCUMENTS = ("document", "session", "conversation", "source")
 _MAX_ROLE_CHARS = 64
 
 
-class Record(NamedTuple):
+class TextRecord(NamedTuple):
     """The text of a record, its role, and the fields that ranking and filters may use."""
 
     text: str
@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
 def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
     """Yield the records of a file, and its lines that are not JSON."""
-    for number, line in enumerate(decoded(data).split("\n"), 1):
+    for number, line in enumerate(decoded_text(data).split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -47,7 +47,7 @@ def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
         yield Part(untitled, f"L{number}", metadata=metadata, role=record.role)
 
 
-def parsed(line: str) -> Record:
+def parsed(line: str) -> TextRecord:
     """Return the record of a line.
 
     The text is the first of text, content, body and message that is one; a record without any is shown as compact
@@ -58,9 +58,9 @@ def parsed(line: str) -> Record:
     try:
         value = json.loads(line)
         if isinstance(value, str):
-            return Record(storable(value), "", {})
+            return TextRecord(storable(value), "", {})
         if not isinstance(value, dict):
-            return Record(storable(_compact(value)), "", {})
+            return TextRecord(storable(_compact(value)), "", {})
         text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
         text = _compact(value) if text is None else text
     except json.JSONDecodeError as error:
@@ -75,7 +75,7 @@ def parsed(line: str) -> Record:
     role = value.get("role")
     if not isinstance(role, str) or len(role) > _MAX_ROLE_CHARS or not role.isprintable():
         role = ""
-    return Record(storable(text), role, kept)
+    return TextRecord(storable(text), role, kept)
 
 
 def _compact(value: JSONValue) -> str:
@@ -97,7 +97,7 @@ _LANGUAGES = {"python": Syntax.PYTHON, "javascript": Syntax.BRACES, "scala": Syn
 
 def read_notebook(data: bytes) -> Iterator[Part]:
     """Yield the cells of a notebook that hold something."""
-    notebook = json.loads(decoded(data))
+    notebook = json.loads(decoded_text(data))
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     # Before version 4, the cells were in worksheets, and their code was called input.
     cells = notebook.get("cells") or [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import NamedTuple
 
-from kaosmem.ingest.files import decoded, storable
+from kaosmem.ingest.files import decoded_text, storable
 from kaosmem.ingest.pieces import Part, Piece, Syntax, cut, renumbered
 
 # Elements that begin a line, and those that begin a paragraph. All others are within a line.
@@ -34,7 +34,7 @@ class _Line(NamedTuple):
 
 def read_html(data: bytes) -> Iterator[Part]:
     """Yield the text of a page. Its passages have the numbers of the lines that they are made of."""
-    lines = _lines(decoded(data))
+    lines = _lines(decoded_text(data))
     pieces = cut("\n".join(line.text for line in lines), Syntax.MARKDOWN)
     yield Part(renumbered(pieces, [(line.first, line.last) for line in lines]), numbered=True)
 

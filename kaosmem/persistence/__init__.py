@@ -3,7 +3,7 @@
 from kaosmem.persistence.commit import News
 from kaosmem.persistence.erasure import Erasure
 from kaosmem.persistence.files.archive import Entry
-from kaosmem.persistence.files.items import decoded
+from kaosmem.persistence.files.items import decoded_entries
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
@@ -35,7 +35,7 @@ __all__ = [
     "Recovered",
     "SessionLog",
     "StoredSession",
-    "decoded",
+    "decoded_entries",
     "delete_idle_sessions",
     "delete_namespace",
     "delete_session",

@@ -39,7 +39,7 @@ from kaosmem.persistence.files.archive import (
     read_archive,
 )
 from kaosmem.persistence.files.items import ItemFile, encode_items
-from kaosmem.persistence.files.manifest import Identity, KnownTexts, Listed, Place, txn_prefix, write_identity
+from kaosmem.persistence.files.manifest import Identity, KnownTexts, ListedArchive, Place, txn_prefix, write_identity
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.layout import FOLDERS, SESSION, older_files
 from kaosmem.persistence.recovery import LOOKS, Recovered, Recovery, archives_after_purge, changed_meanwhile, recover
@@ -449,7 +449,7 @@ class SessionLog:
         counter: name of the caller's token counter. A file by another counter has none. Raises CorruptionError.
         """
 
-        def read(archives: Iterable[Listed]) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
+        def read(archives: Iterable[ListedArchive]) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
             return evicted_items([each for each in archives if at in (None, each.seq)], counter, self._perform)
 
         return self._read(read)
@@ -479,11 +479,11 @@ class SessionLog:
         self._read_only = True
         self._storage.close()
 
-    def _read(self, steps: Callable[[Sequence[Listed]], Steps[T]]) -> T:
+    def _read(self, steps: Callable[[Sequence[ListedArchive]], Steps[T]]) -> T:
         """Read the archives, anew if another writer has forgotten something and replaced them."""
         if self._archives is None:
             raise CorruptionError("no snapshot names the archive files")
-        archives: Sequence[Listed] = self._archives
+        archives: Sequence[ListedArchive] = self._archives
         for _ in range(LOOKS):
             try:
                 return self._perform(steps(archives))
@@ -531,7 +531,7 @@ class SessionLog:
         txn: str,
         sizes: list[int],
         *,
-        archives: tuple[Iterable[Listed], NewArchive | None],
+        archives: tuple[Iterable[ListedArchive], NewArchive | None],
         used: set[str] | None = None,
     ) -> Iterator[bytes]:
         """Yield the lines of a snapshot after commit `txn`, and enter their sizes.
@@ -589,6 +589,6 @@ class SessionLog:
                 self._extent.segments[-count:] = [rolled]
 
 
-def _listed(archives: Iterable[Listed], new: NewArchive | None) -> tuple[Listed, ...]:
+def _listed(archives: Iterable[ListedArchive], new: NewArchive | None) -> tuple[ListedArchive, ...]:
     """Return archive files, the new one last, once it is read."""
     return (*archives, new.listed) if new is not None and new.listed is not None else tuple(archives)

@@ -11,7 +11,7 @@ from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.items import ItemFile, Stored, decode_items
 from kaosmem.persistence.files.manifest import (
     Identity,
-    Listed,
+    ListedArchive,
     check_archives,
     check_spare,
     fill,
@@ -94,7 +94,7 @@ class Recovery:
     has_leftovers: bool
     texts: Mapping[str, str]
     commits: Mapping[int, str] = field(default_factory=dict)
-    archives: tuple[Listed, ...] | None = ()
+    archives: tuple[ListedArchive, ...] | None = ()
     session: str = ""
     stated: int = 0
     named: int = 0
@@ -205,7 +205,7 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     )
 
 
-def archives_after_purge(purged: int, known: Sequence[Listed]) -> Steps[Sequence[Listed] | None]:
+def archives_after_purge(purged: int, known: Sequence[ListedArchive]) -> Steps[Sequence[ListedArchive] | None]:
     """Return the archives of the newest snapshot if others have deleted some of the known ones, else None.
 
     purged: up to which record files are known to be deleted. Two writers may have done that up to the same record.

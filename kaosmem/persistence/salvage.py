@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.archive import Entry
-from kaosmem.persistence.files.items import ItemFile, decode_items, decoded, header_of, item_of
+from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, header_of, item_of
 from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
 from kaosmem.persistence.files.manifest import (
     Blob,
-    Listed,
+    ListedArchive,
     check_archives,
     fill,
     foreign,
@@ -150,7 +150,7 @@ def _base(
 
 
 def salvage_archive(
-    archives: Sequence[Listed] | None, *, since: int, log_id: str
+    archives: Sequence[ListedArchive] | None, *, since: int, log_id: str
 ) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
     """Return the intact versions of the archives, oldest first, and the damage.
 
@@ -158,7 +158,7 @@ def salvage_archive(
     """
     damage: list[CorruptionError] = []
     entries: list[Entry] = []
-    files: list[tuple[int, str, Listed | None]]
+    files: list[tuple[int, str, ListedArchive | None]]
     if archives is None:
         files = [(seq, path, None) for seq, path in archive_files((yield List(ARCHIVE))) if seq >= since]
     else:
@@ -174,12 +174,12 @@ def salvage_archive(
             damage.append(error)
             continue
         yield from _filled(file, {}, damage)
-        entries += decoded(file.items)
+        entries += decoded_entries(file.items)
     return entries, damage
 
 
 def _archive(
-    data: bytes, seq: int, path: str, listed: Listed | None, log_id: str, damage: list[CorruptionError]
+    data: bytes, seq: int, path: str, listed: ListedArchive | None, log_id: str, damage: list[CorruptionError]
 ) -> ItemFile:
     """Return the intact part of an archive file. Raises CorruptionError for another file in its place."""
     try:

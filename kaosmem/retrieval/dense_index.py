@@ -103,7 +103,7 @@ class Vectors:
         return partial(_picked, np.array(self._digests, np.int64), self._rows[: len(self._digests)].copy())
 
 
-def digest(text: str) -> int:
+def text_key(text: str) -> int:
     """Return a number of 8 bytes, never 0, that is the same for the same text in every process."""
     found = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(found, "little", signed=True) or 1
@@ -171,7 +171,7 @@ class DenseIndex(LinearIndex):
     @contextmanager
     def _embedded(self, texts: Sequence[str]) -> Iterator[None]:
         """Have the rows of texts at hand meanwhile."""
-        missing = {digest(text): text for text in texts}
+        missing = {text_key(text): text for text in texts}
         self._ready = self._vectors.found(missing)
         for known in self._ready:
             del missing[known]
@@ -186,7 +186,7 @@ class DenseIndex(LinearIndex):
 
     def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
         super()._append(ordinal, item, terms)
-        key = digest(item.text)
+        key = text_key(item.text)
         self._vectors.append(key, self._ready[key])
 
     def _detach(self, slot: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaosmem.entities import Entity, Relationship, one_line, part_of
+from kaosmem.entities import Entity, Relationship, part_of, safe_line
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import Index, check_new, unknown
 from kaosmem.retrieval.scores import best
@@ -261,7 +261,7 @@ class GraphIndex:
             case Entity() as entity:
                 self._know(entity.id)
                 if entity.id not in self._described:
-                    self._mentions.discard(one_line(entity.id), entity.id)
+                    self._mentions.discard(safe_line(entity.id), entity.id)
                 self._described.setdefault(entity.id, []).append(ordinal)
                 for name in entity.names:
                     self._mentions.add(name, entity.id)
@@ -280,7 +280,7 @@ class GraphIndex:
                     self._mentions.discard(name, entity.id)
                 if not self._described[entity.id]:
                     del self._described[entity.id]
-                    self._mentions.add(one_line(entity.id), entity.id)
+                    self._mentions.add(safe_line(entity.id), entity.id)
                 self._forget(entity.id)
             case Relationship() as relationship:
                 self._graph.remove_edge(relationship.source, relationship.target, key=ordinal)
@@ -291,13 +291,13 @@ class GraphIndex:
         """Take an entity into the graph; while nothing describes it, its id is its name."""
         if entity not in self._graph:
             self._graph.add_node(entity)
-            self._mentions.add(one_line(entity), entity)
+            self._mentions.add(safe_line(entity), entity)
 
     def _forget(self, entity: str) -> None:
         """Take an entity that nothing describes and nothing is related to out of the graph."""
         if entity in self._graph and entity not in self._described and not self._graph.adj[entity]:
             self._graph.remove_node(entity)
-            self._mentions.discard(one_line(entity), entity)
+            self._mentions.discard(safe_line(entity), entity)
 
 
 def _chosen(edges: _Edges, room: int, hops: Mapping[str, int], worded: Mapping[int, float]) -> list[int]:

@@ -1,6 +1,6 @@
 """Sections: specs, items, archive and proposals; and the Source protocol."""
 
-from kaosmem.sections.archive import Archive, Archived, check_time
+from kaosmem.sections.archive import Archive, Archived, parse_time
 from kaosmem.sections.holdings import Moment
 from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.ledger import Ledger
@@ -41,10 +41,10 @@ __all__ = [
     "StoredIndex",
     "Substitution",
     "check_specs",
-    "check_time",
     "compacted_in",
     "derived_from",
     "message_of",
+    "parse_time",
     "read_evicted",
     "renamed",
     "substitution",

@@ -72,7 +72,7 @@ class Archived:
         if not (ordinal is None or (type(ordinal) is int and ordinal >= 0)):
             raise InvalidArgumentError("a version that has left its section does not say when it was taken")
         ended = check_end(stored["ended"]) if "ended" in stored else None
-        corrected = check_time(stored["corrected"]) if "corrected" in stored else None
+        corrected = parse_time(stored["corrected"]) if "corrected" in stored else None
         return cls(Item.from_dict(stored, section), position, unit, updated, replaced_at, ordinal, ended, corrected)
 
 
@@ -88,11 +88,11 @@ def check_end(times: object) -> tuple[datetime, datetime]:
     """Return when a stored version stopped to hold, and when that was told. Raises InvalidArgumentError."""
     match times:
         case [valid_until, told]:
-            return check_time(valid_until), check_time(told)
+            return parse_time(valid_until), parse_time(told)
     raise InvalidArgumentError("a version that has left its section does not say when it ended")
 
 
-def check_time(time: object) -> datetime:
+def parse_time(time: object) -> datetime:
     """Return an aware time as it was stored. Raises InvalidArgumentError."""
     try:
         found = datetime.fromisoformat(time) if isinstance(time, str) else None

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
-from kaosmem.sections.archive import Archived, check_time
+from kaosmem.sections.archive import Archived, parse_time
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.substitution import Substitution
 from kaosmem.types import Item, JSONValue
@@ -335,4 +335,4 @@ def _stored_time(at: datetime | None) -> dict[str, JSONValue]:
 
 
 def _time(data: Mapping[str, JSONValue]) -> datetime | None:
-    return check_time(data["at"]) if "at" in data else None
+    return parse_time(data["at"]) if "at" in data else None

@@ -14,7 +14,7 @@ from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Proposal, Stock
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.versions import Corrections, KnownVersions, ShownVersions, tied
+from kaosmem.sections.versions import KnownVersions, SectionCorrections, ShownVersions, tied
 from kaosmem.types import Item, StoredItem, ThinkingBlock, block_text
 
 _RANK_SLACK = 256
@@ -90,7 +90,7 @@ class Proposer:
         self._spec = spec
         self._held = held
         self._index = index
-        self._corrections = Corrections(spec, held, index)
+        self._corrections = SectionCorrections(spec, held, index)
         self._scored: tuple[object, _Scores] = None, _UNRANKED  # of the last ranking
         self._known_versions: KnownVersions = {}
 

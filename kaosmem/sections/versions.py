@@ -168,7 +168,7 @@ class ShownVersions:
         return self._held.firsts((ordinal,))[0]
 
 
-class Corrections:
+class SectionCorrections:
     """Finds the later units of a section that correct its proposed ones, and must be shown with them."""
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
@@ -239,7 +239,7 @@ class Corrections:
 def tied(candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]) -> tuple[Candidate, ...]:
     """Return candidates tied to their corrections, which stand before them.
 
-    corrected: the units that correct others, by first ordinal, as `Corrections.find` returns them.
+    corrected: the units that correct others, by first ordinal, as `SectionCorrections.find` returns them.
     """
     if not corrected:
         return candidates

@@ -13,9 +13,9 @@ from kaosmem.entities import (
     Relationship,
     SubGraph,
     entity_item_id,
-    one_line,
     part_of,
     relationship_item_id,
+    safe_line,
 )
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
@@ -189,8 +189,8 @@ class Graph:
         """Return a relationship's line, and the items of the entities that give it their names."""
         source, target = self.entity(relationship.source), self.entity(relationship.target)
         line = relationship.line(
-            source.label if source else one_line(relationship.source),
-            target.label if target else one_line(relationship.target),
+            source.label if source else safe_line(relationship.source),
+            target.label if target else safe_line(relationship.target),
         )
         return line, [self._section.peek(end.item_id) for end in (source, target) if end]
 
@@ -203,7 +203,7 @@ class Graph:
 
     def _label(self, entity_id: str) -> str:
         entity = self.entity(entity_id)
-        return one_line(entity_id) if entity is None else entity.label
+        return safe_line(entity_id) if entity is None else entity.label
 
     def _around(self, entity_id: str, depth: int) -> tuple[list[Item], list[Item]]:
         """Return the items of the entities and of the relationships around one."""

@@ -49,7 +49,7 @@ from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.past import Originals, Timeline, check_version, load_past
+from kaosmem.session.saving.past import Originals, Timeline, check_archived, load_past
 from kaosmem.session.saving.saver import Saver
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.windows import WindowCall
@@ -393,7 +393,7 @@ class SessionMemory:
                 return attached
         except SourceError as error:
             unavailable = error
-        stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id), check_version)
+        stored = await asyncio.to_thread(self._log.archived, check_item_id(item_id), check_archived)
         if stored is None or item_id in self._saver.unpurged:
             if unavailable:
                 raise unavailable

@@ -20,7 +20,7 @@ from kaosmem.persistence import Location, Recovered, SessionLog, StoredSession, 
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes
-from kaosmem.session.saving.salvaging import salvage
+from kaosmem.session.saving.salvaging import salvage_sections
 from kaosmem.tokens import TokenCounter, get_counter
 
 P = ParamSpec("P")
@@ -67,14 +67,14 @@ class Opening:
             if not read_only:
                 raise
             recovered.damage.append(error)
-            return log, salvage(recovered, self.sections, self.counter, self.ranker)
+            return log, salvage_sections(recovered, self.sections, self.counter, self.ranker)
         if not recovered.is_partial:
             keep_indexes(log, hydrated.sections)
         return log, hydrated
 
     def hydrate(self, recovered: Recovered) -> Hydrated:
         """Return the state of a log, as sections. Raises CorruptionError, UnsupportedVersionError."""
-        read = salvage if recovered.is_partial else hydrate
+        read = salvage_sections if recovered.is_partial else hydrate
         return read(recovered, self.sections, self.counter, self.ranker)
 
     @property

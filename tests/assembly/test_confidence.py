@@ -25,7 +25,7 @@ from kaosmem import (
     SessionMemory,
     WindowTooSmallError,
 )
-from kaosmem.assembly.confidence import BIAS, confidence_of, default_weights, terms_of
+from kaosmem.assembly.confidence import BIAS, confidence_of, confidence_weights, terms_of
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import Proposal, Stock
 from tests.worlds import WORDS, World, budgets, formats, queries, texts, worlds
@@ -199,7 +199,7 @@ def test_one_more_match_never_lowers_the_confidence(
 
 def test_no_figure_can_lower_the_confidence() -> None:
     """All weights but the bias are 0 or above."""
-    assert all(weight >= 0 for name, weight in default_weights().items() if name != BIAS)
+    assert all(weight >= 0 for name, weight in confidence_weights().items() if name != BIAS)
 
 
 class Reversed:
@@ -303,7 +303,7 @@ def test_the_benchmark_learns_weights_and_measures_them(tmp_path: Path, capsys: 
     saved = tmp_path / "confidence.json"
     calibrate_confidence.main(["--data", str(tmp_path), "--save", str(saved), "--every", "3"])
     learned = json.loads(saved.read_text())
-    assert learned.keys() == default_weights().keys()
+    assert learned.keys() == confidence_weights().keys()
     assert all(weight >= 0 for name, weight in learned.items() if name != BIAS)
     table = capsys.readouterr().out
     assert [line.split()[0] for line in table.splitlines()[1:5]] == ["farms", "leases", "ships", "mean"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kaosmem.errors import MissingExtraError, MissingFileError
 from kaosmem.ingest import IngestReport, Skipped, SourceFile, changes, find_files, read_passages
-from kaosmem.ingest.files import UnreadableError, decoded
+from kaosmem.ingest.files import UnreadableError, decoded_text
 from kaosmem.ingest.kinds import kind_of
 from kaosmem.names import check_item_id
 
@@ -296,7 +296,7 @@ def test_text_is_decoded_from_each_encoding(text: str) -> None:
     """UTF-8 with and without a mark, and UTF-16 with one, give the same text, newlines normalised."""
     expected = text.replace("\r\n", "\n").replace("\r", "\n")
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
-        assert decoded(text.encode(encoding)) == expected
+        assert decoded_text(text.encode(encoding)) == expected
 
 
 @pytest.mark.parametrize(
@@ -369,13 +369,13 @@ def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path: Path) -
 
 def test_other_encodings_are_read_where_they_are_certain() -> None:
     """A declared charset counts; few bytes outside UTF-8 are Windows-1252, line by line; many are refused."""
-    assert decoded("# coding: koi8-r\n# Привет\n".encode("koi8-r")) == "# coding: koi8-r\n# Привет\n"
+    assert decoded_text("# coding: koi8-r\n# Привет\n".encode("koi8-r")) == "# coding: koi8-r\n# Привет\n"
     mixed = b"plain English words\n" * 30 + "Jürgen\n".encode() + "Ren\xe9\n".encode("latin-1")
-    assert decoded(mixed).endswith("Jürgen\nRené\n")
+    assert decoded_text(mixed).endswith("Jürgen\nRené\n")
     with pytest.raises(UnreadableError):
-        decoded("Привет, как дела".encode("koi8-r"))
+        decoded_text("Привет, как дела".encode("koi8-r"))
     with pytest.raises(UnreadableError):
-        decoded(b"# coding: punycode\n\xff")
+        decoded_text(b"# coding: punycode\n\xff")
 
 
 SKIPPED = (

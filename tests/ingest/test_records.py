@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kaosmem.ingest import Reading, find_files, read_passages
-from kaosmem.ingest.files import UnreadableError, decoded, is_compressed
+from kaosmem.ingest.files import UnreadableError, decoded_text, is_compressed
 from kaosmem.ingest.kinds import kind_of
 from kaosmem.ingest.pieces import MAX_CHARS
 from kaosmem.names import check_item_id
@@ -136,7 +136,7 @@ def test_any_bytes_are_read_or_said_to_be_unreadable(content: bytes) -> None:
     """A file of any kind gives its text, or the reason why it has none; it never stops the others."""
     try:
         assume(not is_compressed(content) and kind_of("a.txt", content).name == "text")
-        text, reason = decoded(content), "" if content.strip() else "no text"
+        text, reason = decoded_text(content), "" if content.strip() else "no text"
     except UnreadableError as error:
         text, reason = "", error.reason
     for name in ("a.txt", "a.md", "a.rst", "a.py", "a.c", "a.json"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kaosmem.persistence.checkpoint import plan_pruning, segments_to_roll_up
-from kaosmem.persistence.files.manifest import Listed, check_archives, check_spare
+from kaosmem.persistence.files.manifest import ListedArchive, check_archives, check_spare
 from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.steps import Delete, ReadParts, run
 
@@ -70,7 +70,7 @@ LAST_LINE = b'{"crc":"0000abcd","d":1}\n'
 )
 def test_an_archive_file_is_known_by_its_size_and_its_last_line(data: bytes, is_own: bool) -> None:
     """A cut, longer or other file under its name is named."""
-    listed = Listed(seq=3, crc=0xABCD, size=20 + len(LAST_LINE), start=20)
+    listed = ListedArchive(seq=3, crc=0xABCD, size=20 + len(LAST_LINE), start=20)
     damage = run(check_archives([listed]), OneFile(data))  # type: ignore[arg-type]
     assert [error.file for error in damage] == ([] if is_own else [listed.path])
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
-from kaosmem.persistence.files.items import ItemFile, decode_items, decoded, encode_items, find_item
+from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, encode_items, find_item
 from kaosmem.persistence.files.lines import parse_object
 from kaosmem.persistence.files.records import Change, decode_record, encode_commit
 from kaosmem.types import StoredItem
@@ -198,7 +198,7 @@ def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, 
     """What a file says of them at its end is what they say, and they come back in order among the others."""
     stored = b"".join(encode_items(ItemFile(1), items))
     found = decode_items(stored, "snap", unread=True).items
-    assert [*decoded(found)] == items
+    assert [*decoded_entries(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
         assert isinstance(item, StoredItem) == (stated.keys() == {"id", "content", "tokens", "position", "role"})
 

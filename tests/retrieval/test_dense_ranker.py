@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import DenseRanker, Embedder, SectionSpec, SessionMemory
 from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingExtraError
-from kaosmem.retrieval.dense_index import MAX_DIMENSIONS, DenseIndex, Vectors, digest, rounded
+from kaosmem.retrieval.dense_index import MAX_DIMENSIONS, DenseIndex, Vectors, rounded, text_key
 from kaosmem.retrieval.embedders import MiniLMEmbedder, WordLlamaEmbedder, _folder, _paths
 from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
@@ -194,7 +194,7 @@ def test_of_an_entry_that_is_gone_nothing_is_kept() -> None:
         assert each._vectors._rows[slot].any()
         each.remove(2)
         assert not each._vectors._rows[slot].any()
-        assert digest("secret word") not in each._vectors._digests
+        assert text_key("secret word") not in each._vectors._digests
         assert not each._ready
 
 

@@ -171,4 +171,8 @@ def _repaired(world: World) -> bool:
         held.attempts, held.erasing, held.is_clean = [], "", False
     world.account.settle({held.id: seen[held.id] for held in world.account.items.values() if not held.is_clean})
     world.copies.clear()
+    # The summary between an item and a summary of that summary may be lost: nothing tells then what was derived.
+    summaries = [line for data in world.files.values() for line in data.split(b"\n") if b'"role":"summary"' in line]
+    for held in world.account.items.values():
+        held.marks = [mark for mark in held.marks if not any(mark.encode() in line for line in summaries)]
     return True

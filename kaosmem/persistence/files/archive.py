@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.files.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
-from kaosmem.persistence.files.items import ItemFile, decode_items, decoded, encode_items, find_item, item_of
+from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, encode_items, find_item, item_of
 from kaosmem.persistence.files.lines import checksum, parse_objects, stated_crc
-from kaosmem.persistence.files.manifest import Listed, Place, fill, in_line, last_line, missing
+from kaosmem.persistence.files.manifest import ListedArchive, Place, fill, last_line, leave_in_line, missing
 from kaosmem.persistence.files.records import REMEDY, stated_blobs
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections import EvictedItem
@@ -22,7 +22,7 @@ Entry = tuple[str, dict[str, JSONValue]]
 
 
 def find_archived(
-    item_id: str, archives: Sequence[Listed], check: Callable[[Entry], object] = bool
+    item_id: str, archives: Sequence[ListedArchive], check: Callable[[Entry], object] = bool
 ) -> Steps[Entry | None]:
     """Return the newest version of an item in the archives, or None. As `read_archive`."""
     for listed in reversed(archives):
@@ -43,7 +43,7 @@ class KeyedLines(NamedTuple):
     by_key: dict[str, list[int]]
 
 
-def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[Listed]) -> Steps[list[Entry]]:
+def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[ListedArchive]) -> Steps[list[Entry]]:
     """Return all versions with a key in the archives, oldest first. Raises CorruptionError.
 
     known: the keys that each file lists, by path. Files that are missing here are read and added.
@@ -62,7 +62,7 @@ def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[Listed
     return found
 
 
-def _contents(listed: Listed) -> Steps[dict[str, JSONValue]]:
+def _contents(listed: ListedArchive) -> Steps[dict[str, JSONValue]]:
     """Return the table of an archive file, from its last line or made anew of its items. Raises CorruptionError."""
     try:
         fields = yield from read_contents(listed)
@@ -77,7 +77,7 @@ def _contents(listed: Listed) -> Steps[dict[str, JSONValue]]:
     return fields
 
 
-def _whole(listed: Listed) -> Steps[bytes]:
+def _whole(listed: ListedArchive) -> Steps[bytes]:
     """Return the bytes of an archive file. Raises CorruptionError where it is missing."""
     try:
         data: bytes = yield Read(listed.path)
@@ -162,18 +162,18 @@ class NewArchive:
     """
 
     def __init__(self, archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None) -> None:
-        self.listed: Listed | None = None
+        self.listed: ListedArchive | None = None
         self._archived, self._seq, self._log_id, self._place, self._counter = archived, seq, log_id, place, counter
         self._blobs: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[bytes]:
-        place = in_line if self._place is in_line else self._noted_place
+        place = leave_in_line if self._place is leave_in_line else self._noted_place
         size, line, contents = 0, b"", Contents(self._counter)
         head = ItemFile(self._seq, log_id=self._log_id)
         for line in encode_items(head, self._archived, place=place, contents=contents):
             size += len(line)
             yield line
-        self.listed = Listed(self._seq, stated_crc(line), size, size - len(line), self._blobs)
+        self.listed = ListedArchive(self._seq, stated_crc(line), size, size - len(line), self._blobs)
 
     def _noted_place(self, sha256: str, text: bytes) -> str | None:
         if (name := self._place(sha256, text)) is not None:
@@ -192,7 +192,7 @@ def new_archive(
 
 
 def evicted_items(
-    archives: Iterable[Listed], counter: str, perform: Callable[[Steps[Any]], Any]
+    archives: Iterable[ListedArchive], counter: str, perform: Callable[[Steps[Any]], Any]
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
 
@@ -212,13 +212,13 @@ def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
     """Return the content of an archive file's last line, made anew from its items. Raises CorruptionError."""
     contents = Contents(None)
     items = decode_items(data, path).items
-    for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded(items)]):
+    for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded_entries(items)]):
         contents.note(len(line) + 1, *entry)
     return contents.all_fields
 
 
 def read_archive(
-    archives: Iterable[Listed], check: Callable[[Entry], object] = bool
+    archives: Iterable[ListedArchive], check: Callable[[Entry], object] = bool
 ) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
     """Return every version in the archives, oldest first; the SHA-256 of their long texts by name; their counters.
 
@@ -234,7 +234,7 @@ def read_archive(
         for data, blobs in found.lacking:
             yield from fill(data, blobs)
             texts |= {blob.name: blob.sha256 for blob in blobs}
-        entries += _sensible(decoded(found.items), check, listed.path)
+        entries += _sensible(decoded_entries(found.items), check, listed.path)
         counters.add(found.counter)
     return entries, texts, counters
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
-from kaosmem.persistence.files.manifest import Listed
+from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.steps import Read, Steps
-from kaosmem.sections import EvictedItem, check_time
+from kaosmem.sections import EvictedItem, parse_time
 from kaosmem.sections.past import EvictedFile
 from kaosmem.types import JSONValue, stated_from
 
@@ -151,7 +151,7 @@ class Contents:
         return {"counter": self._counter, "sizes": self._sizes, "past": past, "keyed": self._keyed}
 
 
-def read_contents(listed: Listed) -> Steps[dict[str, Any] | None]:
+def read_contents(listed: ListedArchive) -> Steps[dict[str, Any] | None]:
     """Return the table in the last line of an archive file, None without one.
 
     Raises CorruptionError, FileNotFoundError.
@@ -214,7 +214,7 @@ def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
 
 def _timed(pairs: Sequence[Any]) -> list[Any]:
     """Return pairs whose second values are times. Raises InvalidArgumentError."""
-    return [check_time(value) if place % 2 else value for place, value in enumerate(pairs)]
+    return [parse_time(value) if place % 2 else value for place, value in enumerate(pairs)]
 
 
 def _is_results(content: JSONValue) -> bool:

@@ -22,7 +22,7 @@ from kaosmem.persistence.files.lines import (
     split_lines,
     stated_crc,
 )
-from kaosmem.persistence.files.manifest import Blob, Listed, Place, in_line, spill
+from kaosmem.persistence.files.manifest import Blob, ListedArchive, Place, leave_in_line, spill
 from kaosmem.persistence.files.records import FORMAT_VERSION, stated_blobs, unknown_version
 from kaosmem.types import JSONValue, StoredItem, json_text
 
@@ -62,7 +62,7 @@ class ItemFile:
     commits: Mapping[int, str] = field(default_factory=dict)
     counter: str | None = None
     session: str = ""
-    archives: tuple[Listed, ...] = ()
+    archives: tuple[ListedArchive, ...] = ()
     spare: tuple[int, ...] = ()
 
 
@@ -70,7 +70,7 @@ def encode_items(
     head: ItemFile,
     items: Iterable[tuple[str, Mapping[str, JSONValue]]],
     *,
-    place: Place = in_line,
+    place: Place = leave_in_line,
     contents: Contents | None = None,
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, one after the other as they are asked for.
@@ -102,7 +102,7 @@ def encode_items(
     if contents is not None:
         contents.note(len(line))
     for section, data in items:
-        data, blobs = (data, []) if place is in_line else spill(data, place)
+        data, blobs = (data, []) if place is leave_in_line else spill(data, place)
         fields = {"sec": section, "d": data} | ({"blobs": [blob.to_list() for blob in blobs]} if blobs else {})
         line, chain = encode_line(fields, chain)
         yield line
@@ -244,7 +244,7 @@ def _parse(line: bytes) -> dict[str, JSONValue]:
     return item_of(parse_object(line))[1]
 
 
-def decoded(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+def decoded_entries(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str, JSONValue]]]:
     """Yield items with their sections, those decoded that are not yet. Raises CorruptionError."""
     for section, item in items:
         yield section, item if isinstance(item, dict) else dict(item.entry())
@@ -314,10 +314,10 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
     raise CorruptionError("it does not begin with a header")
 
 
-def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[Listed, ...], tuple[int, ...]]:
+def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[ListedArchive, ...], tuple[int, ...]]:
     match fields.get("session", ""), fields.get("archives", []), fields.get("spare", []):
         case str(session), list(archives), list(spare) if {*map(type, spare)} <= {int}:
-            return session, tuple(map(Listed.from_list, archives)), tuple(spare)
+            return session, tuple(map(ListedArchive.from_list, archives)), tuple(spare)
     raise CorruptionError("it does not name the files that it needs")
 
 

@@ -82,10 +82,10 @@ class KnownTexts:
                 used.add(name)
             return name
 
-        return place if names else in_line
+        return place if names else leave_in_line
 
 
-def in_line(sha256: str, text: bytes) -> None:
+def leave_in_line(sha256: str, text: bytes) -> None:
     """Leave every text where it is."""
 
 
@@ -176,7 +176,7 @@ class _Needed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedArchive:
     """An archive file as a snapshot names it.
 
     seq: number of the last record before it was written. crc: checksum of its last line, which covers all lines.
@@ -215,7 +215,7 @@ class Listed:
         return [self.seq, self.crc, self.size, self.start, dict(self.blobs)]
 
     @classmethod
-    def from_list(cls, stored: object) -> Listed:
+    def from_list(cls, stored: object) -> ListedArchive:
         """Return the entry that `to_list` stored. Raises CorruptionError."""
         match stored:
             case [int(seq), int(crc), int(size), int(start), dict(blobs)] if 0 <= start < size:
@@ -224,7 +224,7 @@ class Listed:
         raise CorruptionError("an archive file is not named as it should be")
 
 
-def check_archives(archives: Iterable[Listed]) -> Steps[list[CorruptionError]]:
+def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionError]]:
     """Return an error for each archive file and each of its long texts that is missing or another file.
 
     A file is known by its size and the checksum of its last line, so that no file is read whole.

@@ -111,7 +111,7 @@ def _hydrate(
         )
     known = {spec.name: spec for spec in specs}
     described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
-    check_count(known.keys() | described.keys())
+    check_section_count(known.keys() | described.keys())
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT}) for name, stored in described.items() if name not in known
     }
@@ -153,7 +153,7 @@ def _restored(recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ra
     return {name: Section(spec, ranker=ranker, ledger=ledgers.get(name)) for name, spec in specs.items()}
 
 
-def check_count(names: Collection[str]) -> None:
+def check_section_count(names: Collection[str]) -> None:
     """Raise CorruptionError for more sections than a session may have."""
     if len(names) > MAX_SECTIONS:
         raise CorruptionError(

@@ -65,11 +65,11 @@ def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
 
 def find_versions(log: SessionLog, counter: TokenCounter, item_ids: Container[str]) -> dict[str, Archived]:
     """Return the newest version of each of these items that a file has. This is I/O. Raises CorruptionError."""
-    stored = {data["id"]: (name, data) for name, data in log.archive(check_version) if data["id"] in item_ids}
+    stored = {data["id"]: (name, data) for name, data in log.archive(check_archived) if data["id"] in item_ids}
     return {item_id: _counted(Archived.from_dict(data, name), counter) for item_id, (name, data) in stored.items()}
 
 
-def check_version(entry: Entry) -> None:
+def check_archived(entry: Entry) -> None:
     """Raise InvalidArgumentError for a stored version that makes no sense."""
     section, data = entry
     Archived.from_dict(data, section)
@@ -166,7 +166,7 @@ def _origins(item: Item, known: Mapping[str, Item], seen: set[str]) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldItem:
     """An item of a section, live or archived, as the session was told of it.
 
     order: the items of a section ascend by it in the order in which they came.
@@ -193,7 +193,7 @@ class Told:
         return self.ended[0]
 
 
-def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
+def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
     """Return all that a section was told, in order. A summary that a compaction made is left out for its originals.
 
     archived: the versions that archive files hold, oldest first. Those in memory are added here.
@@ -210,18 +210,18 @@ def told(section: Section, archived: Iterable[Archived]) -> list[Told]:
     return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
 
 
-def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[Told]:
+def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[ToldItem]:
     """Yield the contents that an item had, by when they were corrected."""
     known_from: datetime | None = None
     for corrected in [*sorted(filter(None, versions)), None]:
         if (version := versions.get(corrected)) is not None:
             item, number = version.item, version.ordinal
             order = (number is None, number or 0, item.created_at)
-            yield Told(item, order, known_from or item.created_at, corrected, version.ended)
+            yield ToldItem(item, order, known_from or item.created_at, corrected, version.ended)
         known_from = corrected
 
 
-def versions_of(items: Iterable[Told], *, known_at: datetime | None = None) -> list[Version[Told]]:
+def versions_of(items: Iterable[ToldItem], *, known_at: datetime | None = None) -> list[Version[ToldItem]]:
     """Return the versions of one fact, oldest first, as the session knew them at a time; None is now."""
     known = [each for each in items if each.is_known(known_at)]
     return in_order(
@@ -233,17 +233,17 @@ def versions_of(items: Iterable[Told], *, known_at: datetime | None = None) -> l
 
 
 def section_at(
-    section: Section, items: Iterable[Told], *, as_of: datetime | None = None, known_at: datetime | None = None
+    section: Section, items: Iterable[ToldItem], *, as_of: datetime | None = None, known_at: datetime | None = None
 ) -> Section:
     """Return a section with the items that held at one time, and that the session knew at another.
 
     Without `as_of`, replaced versions are there for questions about the past, as in the section itself.
     """
-    facts: dict[object, list[Told]] = {}
+    facts: dict[object, list[ToldItem]] = {}
     for number, each in enumerate(items):
         if each.is_known(known_at):
             facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
-    chosen: list[Version[Told]] = []
+    chosen: list[Version[ToldItem]] = []
     for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
         if as_of is not None or versions[-1].is_current:  # else it was removed, and no question may bring it back
             chosen += versions
@@ -258,7 +258,7 @@ def section_at(
     return then
 
 
-def _held_at(time: datetime, versions: Iterable[Version[Told]]) -> list[Version[Told]]:
+def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Version[ToldItem]]:
     """Return the versions that held at a time.
 
     A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long as it does, unless
@@ -315,7 +315,7 @@ class Timeline:
 
     async def sections_at(self, *, as_of: datetime | None, known_at: datetime | None) -> dict[str, Section]:
         """Return all sections as they were: see `section_at`. The archive is read whole. Raises CorruptionError."""
-        stored = self._by_section(await asyncio.to_thread(self._log.archive, check_version))
+        stored = self._by_section(await asyncio.to_thread(self._log.archive, check_archived))
         return {
             name: section_at(section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at)
             for name, section in self._sections.items()

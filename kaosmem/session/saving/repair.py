@@ -22,7 +22,7 @@ from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.sections import Archived, Forgotten, Section
 from kaosmem.sections.operations import Describe
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
-from kaosmem.session.saving.salvaging import salvage, stored_counter, stored_specs
+from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, json_text
 
@@ -132,12 +132,12 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescue
         specs = stored_specs(recovered, {name for name, _ in archive})
         counter = stored_counter(recovered)
         try:
-            hydrated = (salvage if recovered.is_partial else hydrate)(recovered, specs, counter, None)
+            hydrated = (salvage_sections if recovered.is_partial else hydrate)(recovered, specs, counter, None)
         except CorruptionError as error:
             if not read_only:
                 raise
             recovered.damage.append(error)
-            hydrated = salvage(recovered, specs, counter, None)
+            hydrated = salvage_sections(recovered, specs, counter, None)
         if read_only:
             archive = _usable(archive, hydrated, recovered.damage)
         return _Rescued(hydrated, counter, archive, log.damage)

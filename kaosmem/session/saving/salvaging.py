@@ -10,7 +10,7 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import shown_name
-from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded
+from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded_entries
 from kaosmem.persistence.files.items import Stored
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Archived, Section, SectionSpec, Substitution
@@ -34,7 +34,7 @@ from kaosmem.types import Item, JSONValue
 _COUNTS = ("updates", "clock", "archived", "evicted")
 
 
-def salvage(
+def salvage_sections(
     recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
 ) -> Hydrated:
     """Return the sections that remain of a damaged session. Enter changes that cannot be repeated in its damage.
@@ -59,7 +59,7 @@ def salvage(
         return None if isinstance(operation, Turn) else operation  # a window that is not there is packed anew
 
     entries: dict[str, list[dict[str, JSONValue]]] = {}
-    for name, entry in decoded(recovered.items):
+    for name, entry in decoded_entries(recovered.items):
         entries.setdefault(name, []).append(entry)
     stored = recovered.header or {}
     states = {name: _state(stored.get("states", {}).get(name), entries.get(name, [])) for name in entries}

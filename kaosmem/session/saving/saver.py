@@ -26,7 +26,7 @@ from kaosmem.session.saving.hydration import (
     operation_of,
     release,
 )
-from kaosmem.session.saving.past import check_version, find_past, let_go
+from kaosmem.session.saving.past import check_archived, find_past, let_go
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens import TokenCounter
@@ -392,7 +392,7 @@ class Saver:
 
         def read() -> dict[str, list[Archived]]:
             archived: dict[str, list[Archived]] = {}
-            for name, data in self._log.archive(check_version):
+            for name, data in self._log.archive(check_archived):
                 archived.setdefault(name, []).append(Archived.from_dict(data, name))
             return archived
 
