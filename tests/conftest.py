@@ -28,6 +28,12 @@ settings.register_profile("mutants", settings.get_profile("default"), phases=[Ph
 settings.load_profile("default")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return one process more than cores for `-n auto`: tests wait for servers, disks and other processes."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TABLES] = []
     if sys.dont_write_bytecode and config.pluginmanager.has_plugin("cacheprovider"):
