@@ -172,6 +172,31 @@ def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
     early.commit([add("b")])
 
 
+@pytest.mark.parametrize("size", [10, 600, 1_500])
+def test_a_missing_newline_is_durable_before_the_next_commit(size: int) -> None:
+    """A last commit that is whole but for its newline is lost in no power loss during the next one."""
+    disk = SimulatedDisk()
+    segment = "/root/default/s/log/00000000000000000001.jsonl"
+
+    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
+        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
+
+    opened(disk)[0].commit([OPENING, add("a")])
+    descriptor = disk.open(segment, os.O_WRONLY)
+    disk.truncate(descriptor, disk.size(descriptor) - 1)
+    disk.sync(descriptor)
+    disk.close(descriptor)
+    log, found = opened(disk)
+    assert ids(found) == ["a"]
+
+    def check(_: str) -> None:
+        for image in power_loss.states(disk):
+            assert ids(opened(SimulatedDisk(image))[1]) in (["a"], ["a", "b"])
+
+    disk.watch = check
+    log.commit([add("b", "x" * size)])
+
+
 def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
     log = started(tmp_path, "a")

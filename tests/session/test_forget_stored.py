@@ -25,7 +25,7 @@ from kaosmem import (
     list_sessions,
     repair_session,
 )
-from kaosmem.persistence.layout import PURGE
+from kaosmem.persistence.layout import FOLDERS, PURGE
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
@@ -304,6 +304,19 @@ async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
         with pytest.raises(NotFoundError):
             await memory.fetch("secret")
     assert not paths_holding(tmp_path, f"{CANARY}, version")
+
+
+async def test_files_that_a_killed_writer_left_half_written_go_too(tmp_path: Path) -> None:
+    """They are in every folder of the session, and hold what is forgotten."""
+    async with opened(tmp_path) as memory:
+        memory.add("documents", CANARY, id="secret")
+        await memory.save()
+        for folder in FOLDERS:
+            path = tmp_path / "default" / "default" / folder / ".half.jsonl.01234567.tmp"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(CANARY)
+        await memory.forget("secret")
+    assert paths_holding(tmp_path, CANARY) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"rebase": True, "sections": ["messages"]}], ids=["shown", "shown before"])
