@@ -114,12 +114,12 @@ def test_a_query_brings_what_a_look_at_everything_finds(size: int, hub: int) -> 
     section, entities = filled(size, hub)["graph"], graph(size, hub)[0]
     for query in [*questions(entities, 5), f"Who sued {entities[-1].name}?"]:
         expected, most_beyond = scanned(section, query, GraphRanker())
-        ranked = section.proposer.rank(Query(query), len(section))
+        ranked = section.proposer.search(Query(query), len(section))
         for item, score in ranked:
             added = score - expected.pop(item.id, 0.0)
             assert added == pytest.approx(0, abs=2e-9) or 0 < added <= most_beyond + 2e-9
         assert not expected
-        assert section.proposer.rank(Query(query), 20) == ranked[:20]
+        assert section.proposer.search(Query(query), 20) == ranked[:20]
 
 
 def cpu_ms(action: Callable[[str], object], queries: list[str]) -> float:
@@ -144,14 +144,14 @@ def test_a_query_costs_about_the_same_at_any_size(capsys: pytest.CaptureFixture[
         memory = filled(size, hub)
         added = process_time() - begin
         section, begin = memory["graph"], process_time()
-        section.proposer.rank(Query(""), 1)
+        section.proposer.search(Query(""), 1)
         made = process_time() - begin
         plain = BM25Ranker().index()
         plain.add(enumerate(section))
         asked, of_hub = questions(entities, 100), [f"Who sued {entities[-1].name}?"] * 9
         for query in asked:
-            section.proposer.rank(Query(query), LIMIT)  # what analysis remembers of words is not what is measured
-        queries[size] = cpu_ms(lambda query, section=section: section.proposer.rank(Query(query), LIMIT), asked)
+            section.proposer.search(Query(query), LIMIT)  # what analysis remembers of words is not what is measured
+        queries[size] = cpu_ms(lambda query, section=section: section.proposer.search(Query(query), LIMIT), asked)
         figures = (
             added / (len(entities) + len(relationships)) * 1e6,
             made,
@@ -159,7 +159,7 @@ def test_a_query_costs_about_the_same_at_any_size(capsys: pytest.CaptureFixture[
             cpu_ms(lambda query, plain=plain: plain.rank(query, LIMIT), asked),
             cpu_ms(lambda query, memory=memory: assembled(memory, query), asked[:20]),
             hub,
-            cpu_ms(lambda query, section=section: section.proposer.rank(Query(query), LIMIT), of_hub),
+            cpu_ms(lambda query, section=section: section.proposer.search(Query(query), LIMIT), of_hub),
             cpu_ms(lambda query, section=section: scanned(section, query, GraphRanker()), asked[:1]),
         )
         table.append(f"{size:9,}" + "".join(f"{figure:14,.2f}" for figure in figures))

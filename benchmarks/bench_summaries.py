@@ -86,7 +86,7 @@ def lossy(seed: int, facts: Facts) -> ScriptedLLM:
         words = [*rng.choices(WORDS, k=PROSE_TOKENS), *(f"about {fact}," for fact in named)]
         while count(" ".join(words)) > PROSE_TOKENS:
             del words[0]
-        return " ".join(words)
+        return " ".join(words).rstrip(",")
 
     return ScriptedLLM(answer)
 

@@ -83,7 +83,7 @@ def rebuilding_turn(texts: list[str], scores_of: Scores) -> Turn:
         worth = scores / np.sqrt(np.array(tokens) - count("[*] \n"))
         left, packed = BUDGET - count(header_piece("documents")), []
         for place in len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")[:400]:
-            if tokens[place] <= left:
+            if worth[place] and tokens[place] <= left:  # nothing speaks for a text without a score
                 packed.append(int(place))
                 left -= tokens[place]
         return sorted(packed)

@@ -14,7 +14,7 @@ from kaosmem.errors import (
 from kaosmem.formats import render_messages
 from kaosmem.ingest import IngestReport
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, LinearRanker, Query, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Proposal, Section, SectionSpec, Source
+from kaosmem.sections import DEFAULT_SECTIONS, Hit, Proposal, Section, SectionSpec, Source
 from kaosmem.sections.eviction import EvictionPolicy
 from kaosmem.session import RepairReport, SessionMemory, StoredSession, delete_session, list_sessions, repair_session
 from kaosmem.tokens import TokenCounter, context_length, get_counter
@@ -46,6 +46,7 @@ __all__ = [
     "DurabilityError",
     "Embedder",
     "EvictionPolicy",
+    "Hit",
     "ImageBlock",
     "IngestReport",
     "InvalidArgumentError",

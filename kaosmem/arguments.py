@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import shown, shown_name
+from kaosmem.names import shown_number
 
 T = TypeVar("T")
 
@@ -21,21 +21,21 @@ def check_count(given: object, name: str, *, least: int = 0) -> int:
     """Return a whole number from `least` up. Raises InvalidArgumentError."""
     if type(given) is int and given >= least:
         return given
-    raise InvalidArgumentError(f"{name} is {shown_name(given)}; give a whole number from {least} up")
+    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a whole number from {least} up")
 
 
 def check_share(given: object, name: str) -> float:
     """Return a number from 0 to 1. Raises InvalidArgumentError."""
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1:
         return float(given)
-    raise InvalidArgumentError(f"{name} is {shown_name(given)}; give a number from 0 to 1")
+    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a number from 0 to 1")
 
 
 def check_ttl(given: object, name: str = "ttl") -> float:
     """Return a time in seconds. Raises InvalidArgumentError for one that is not above 0 and finite."""
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf:
         return float(given)
-    raise InvalidArgumentError(f"{name} is {shown_name(given)}; give seconds, a number above 0")
+    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give seconds, a number above 0")
 
 
 def check_clock(clock: Clock) -> Clock:
@@ -83,7 +83,7 @@ def check_time(given: object, name: str) -> datetime:
     except ValueError:
         time = None
     if not isinstance(time, datetime):
-        raise InvalidArgumentError(f"{name} is {shown_name(given)}; give a datetime, or a text in ISO 8601")
+        raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a datetime, or a text in ISO 8601")
     return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
 
 
@@ -163,6 +163,7 @@ def check_metadata(metadata: Mapping[str, JSONValue] | None, what: str = "metada
 def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
     """Return a copy of `value` that JSON holds exactly. Raises InvalidArgumentError that says where it can't.
 
+    The error counts keys and entries from 0: a key may be content, and is not shown.
     A list or mapping that stands in several places counts, and is copied, once for each.
     """
     if depth == 0:
@@ -184,10 +185,10 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise InvalidArgumentError(f"{what} has a key {shown(key)} that is not a str; convert it with str()")
+                raise InvalidArgumentError(f"{what} has a key that is a {type(key).__name__}; convert it with str()")
         return {
-            check_text(key, what): check_json(member, f"{what}[{shown(key)}]", depth + 1)
-            for key, member in value.items()
+            check_text(key, what): check_json(member, f"{what}[key {index}]", depth + 1)
+            for index, (key, member) in enumerate(value.items())
         }
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)]
@@ -217,3 +218,33 @@ def json_text(value: JSONValue) -> str:
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) < 19 or (len(digits) <= 20 and -(2**63) <= int(digits) < 2**63):
+        return int(digits)
+    raise ValueError("an integer is beyond 64 bits")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isfinite(value):
+        return value
+    raise ValueError("a number is too large")
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+STRICT_JSON = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)
+"""Reads stored JSON. It raises ValueError for a key that an object has twice, and for numbers that no log holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from kaosmem.types import ChatMessage, JSONValue
@@ -16,6 +17,19 @@ class EmbeddingClient(Protocol):
         """Return an embedding for each text, in their order, all of the same number of dimensions."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelAnswer(ChatMessage):
+    """A model's answer that says why the model stopped.
+
+    stop_reason: as the provider calls it, such as "stop", "length" or "refusal"; "" if it is not known.
+
+    >>> ModelAnswer("assistant", "They met and", stop_reason="length").stop_reason
+    'length'
+    """
+
+    stop_reason: str = field(default="", kw_only=True)
+
+
 @runtime_checkable
 class LLMClient(Protocol):
     """A language model."""
@@ -27,5 +41,6 @@ class LLMClient(Protocol):
 
         tools: mappings with `name`, `description` and `parameters` (a JSON schema). The model must call a single tool;
             of several tools, it may call any or none.
+        A ModelAnswer may say why the model stopped. An answer that was cut off is then known as such.
         Raises the provider's errors. A refusal, and an answer without text and calls, are errors too.
         """

@@ -15,7 +15,7 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
-from kaosmem.names import check_id, shown_name
+from kaosmem.names import check_id, shown_number
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import check_message
 from kaosmem.tokens import TokenCounter, get_counter
@@ -69,7 +69,7 @@ class ContextConfig:
         object.__setattr__(self, "pipeline", pipeline)  # an iterator gives its strategies only once
         check_instance(self.history, HistoryProvider, "history")
         if not isinstance(self.retention, HistoryRetention):
-            raise InvalidArgumentError(f"retention is {shown_name(self.retention)}; give a HistoryRetention")
+            raise InvalidArgumentError(f"retention is {shown_number(self.retention)}; give a HistoryRetention")
 
     @classmethod
     def default(cls) -> ContextConfig:

@@ -320,10 +320,8 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
         raise InvalidArgumentError(
             f"a graph's {what} is a {type(given).__name__}; give an instance of {kind.__name__} or a mapping"
         )
-    if unknown := [key for key in given if key not in known]:
-        raise InvalidArgumentError(
-            f"a graph's {what} has the unknown field {shown(unknown[0])}; there are {', '.join(known)}"
-        )
+    if any(key not in known for key in given):
+        raise InvalidArgumentError(f"a graph's {what} has an unknown field; there are {', '.join(known)}")
     values: dict[str, Any] = dict(given)
     try:
         return kind(**values)

@@ -8,9 +8,9 @@
     ├── DuplicateError (ValueError)              an item, board or task of that id exists
     ├── SectionFullError (OverflowError)         the section has no room for the item
     ├── WindowTooSmallError (ValueError)         the budget cannot hold the required items
-    ├── ReadOnlyError (PermissionError)          the session was opened read-only
+    ├── ReadOnlyError (PermissionError)          the session was opened read-only, or is closed
     ├── NotOpenedError (TypeError, AttributeError)
-    ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, or a second event loop
+    ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, a second event loop, or a copy of a memory
     ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes differ from the bytes written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
@@ -99,7 +99,7 @@ class WindowTooSmallError(KaosmemError, ValueError):
 
 
 class ReadOnlyError(KaosmemError, PermissionError):
-    """The session was opened read-only."""
+    """The session was opened read-only, or is closed."""
 
 
 class NotOpenedError(KaosmemError, TypeError, AttributeError):
@@ -107,7 +107,10 @@ class NotOpenedError(KaosmemError, TypeError, AttributeError):
 
 
 class ConcurrentUseError(KaosmemError, RuntimeError):
-    """One instance was used where a call would wait for ever: in a turn inside a turn, or in two event loops."""
+    """One instance was used where a call would wait for ever, or was copied, so that two would write.
+
+    It would wait for ever in a turn inside a turn, and in two event loops.
+    """
 
 
 class ConflictError(KaosmemError, RuntimeError):

@@ -5,17 +5,21 @@ A filter is a mapping. A field's name stands for a value that it must equal, or 
     {"source": "msa-2021.pdf"}
     {"source": {"$in": ["msa-2021.pdf", "sow-3.pdf"]}, "year": {"$gte": 2020, "$lt": 2024}}
     {"$or": [{"lang": "de"}, {"lang": {"$exists": False}}], "$not": {"draft": True}}
+    {"tenant": "acme", "$if_present": {"source": "msa.pdf"}}
 
 Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A missing field meets only $ne and `$exists: False`.
 Numbers are compared with numbers, texts with texts (ISO 8601 dates order as texts); anything else is not in order.
 A field that holds a list also meets $eq and $in by any of its members.
+`$if_present` holds a filter for the items that have one of its fields. All other items pass it.
 """
 
 from __future__ import annotations
 
+import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
@@ -48,6 +52,44 @@ class MetadataFilter:
 
     def __call__(self, metadata: Mapping[str, JSONValue]) -> bool:
         return self.matches(metadata)
+
+    @property
+    def text(self) -> str:
+        """Return the filter as a text: the same for the same filter, in any process."""
+        return json.dumps(self.given, default=_set_text)
+
+    def faults(self, metadata: Mapping[str, JSONValue]) -> str:
+        """Return the reasons why metadata do not pass, by the names of fields and the types of values.
+
+        >>> parse_filter({"year": "2024", "tenant": "acme"}).faults({"year": 2024})
+        "'year' is a number and the filter gives a text, no field 'tenant'"
+        """
+        return ", ".join(dict.fromkeys(_faults(self.given, metadata)))
+
+    def unanswered(self, entries: Iterable[Mapping[str, JSONValue]], known: Iterable[str] = ()) -> str:
+        """Return why none of some entries can pass, "" if the filter can be compared with some of them.
+
+        known: names of fields that there are, to offer the nearest one.
+
+        >>> parse_filter({"tennant": "acme"}).unanswered([{"tenant": "acme"}], ["tenant"])
+        "none has the field 'tennant'; the nearest is 'tenant'"
+        """
+        values: dict[str, list[JSONValue]] = {name: [] for name in sorted(self.fields)}
+        for entry in entries:
+            for name in values.keys() & entry.keys():
+                values[name].append(entry[name])
+        given: dict[str, set[str]] = {}
+        for name, kind in _compared(self.given):
+            given.setdefault(name, set()).add(kind)
+        reasons = []
+        for name, held in values.items():
+            if not held:
+                close = get_close_matches(name, sorted({*known} - self.fields), n=1)
+                nearest = f"; the nearest is {shown(close[0])}" if close else ""
+                reasons.append(f"none has the field {shown(name)}{nearest}")
+            elif all(_is_other_kind(value, given.get(name, set())) for value in held):
+                reasons.append(_other_kind(name, held[0], given[name]))
+        return ", ".join(reasons)
 
 
 def parse_filter(given: Filter) -> MetadataFilter:
@@ -82,11 +124,18 @@ def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
         case "$not":
             negated = _all_of(wanted, fields, depth + 1)
             return lambda metadata: not negated(metadata)
+        case "$if_present":
+            own: set[str] = set()
+            narrowed = _all_of(wanted, own, depth + 1)
+            fields |= own
+            return lambda metadata: own.isdisjoint(metadata) or narrowed(metadata)
         case str() if not name.startswith("$"):
             fields.add(name)
             conditions = [_condition(name, key, value) for key, value in _conditions(wanted)]
             return lambda metadata: all(holds(metadata.get(name, _MISSING)) for holds in conditions)
-    raise InvalidArgumentError(f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not")
+    raise InvalidArgumentError(
+        f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not, $if_present"
+    )
 
 
 def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
@@ -111,13 +160,15 @@ def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
             in_order = _ORDERS[name]
             return lambda value: _kind(value) == _kind(wanted) and in_order(value, wanted)
         case "$exists":
-            raise InvalidArgumentError(f"$exists of {shown(field)} is a {type(wanted).__name__}; give True or False")
+            raise InvalidArgumentError(
+                f"$exists of {shown_name(field)} is a {type(wanted).__name__}; give True or False"
+            )
         case "$gt" | "$gte" | "$lt" | "$lte":
             raise InvalidArgumentError(
-                f"{name} of {shown(field)} is a {type(wanted).__name__}; give a number or a text"
+                f"{name} of {shown_name(field)} is a {type(wanted).__name__}; give a number or a text"
             )
     raise InvalidArgumentError(
-        f"{shown(field)} has the condition {shown_name(name)}; use one of {', '.join(CONDITIONS)}"
+        f"{shown_name(field)} has the condition {shown_name(name)}; use one of {', '.join(CONDITIONS)}"
     )
 
 
@@ -136,10 +187,72 @@ def _equals(value: Any, wanted: Any) -> bool:
     return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
 
 
+def _set_text(value: object) -> object:
+    """Return a value that JSON does not have as one that it has."""
+    return sorted(map(repr, value)) if isinstance(value, Set) else repr(value)
+
+
 def _kind(value: object) -> str | None:
     if isinstance(value, str):
         return "text"
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _faults(given: Filter, metadata: Mapping[str, JSONValue]) -> Iterator[str]:
+    for name, wanted in given.items():
+        fields: set[str] = set()
+        if _test(name, wanted, fields, 0)(metadata):
+            continue
+        if name == "$and":
+            for part in wanted:
+                yield from _faults(part, metadata)
+        elif name == "$if_present":
+            yield from _faults(wanted, metadata)
+        elif name in ("$or", "$not"):
+            yield f"{name} of {', '.join(map(shown, sorted(fields))) or 'nothing'}"
+        elif name not in metadata:
+            yield f"no field {shown(name)}"
+        else:
+            kinds = {kind for _, kind in _compared({name: wanted})}
+            is_other = _is_other_kind(metadata[name], kinds)
+            yield _other_kind(name, metadata[name], kinds) if is_other else f"by {shown(name)}"
+
+
+def _compared(given: Filter) -> Iterator[tuple[str, str]]:
+    """Yield the fields that a filter compares with values, each with the kind of a value."""
+    for name, wanted in given.items():
+        if name in ("$and", "$or"):
+            for part in wanted:
+                yield from _compared(part)
+        elif name in ("$not", "$if_present"):
+            yield from _compared(wanted)
+        else:
+            for condition, value in _conditions(wanted):
+                if condition == "$in" and isinstance(value, Iterable):
+                    yield from ((name, _json_kind(option)) for option in value)
+                elif condition not in ("$ne", "$exists"):
+                    yield name, _json_kind(value)
+
+
+def _json_kind(value: object) -> str:
+    """Return the kind of a JSON value with its article."""
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return f"a {_kind(value)}" if _kind(value) else "null" if value is None else "an object"
+
+
+def _is_other_kind(value: JSONValue, kinds: Collection[str]) -> bool:
+    """Return whether a value is of no kind that a filter gives, nor a member of it if it is a list."""
+    own = {_json_kind(value)}
+    if isinstance(value, list):
+        own.update(map(_json_kind, value))
+    return bool(kinds) and own.isdisjoint(kinds)
+
+
+def _other_kind(name: str, value: JSONValue, kinds: Collection[str]) -> str:
+    return f"{shown(name)} is {_json_kind(value)} and the filter gives {' or '.join(sorted(kinds))}"
 
 
 class Grouping:
@@ -176,9 +289,12 @@ class Grouping:
         """Return whether each of the fields is one of some entry."""
         return set().union(*self._values.values()).issuperset(self._fields)
 
-    def passing(self, wanted: MetadataFilter) -> set[int] | None:
-        """Return the ordinals of the entries that pass a filter; None where no entry has any of the fields."""
-        if not any(self._values.values()):
-            return None
+    @property
+    def values(self) -> Collection[Mapping[str, JSONValue]]:
+        """Return the values of the fields, once for each group."""
+        return self._values.values()
+
+    def passing(self, wanted: MetadataFilter) -> set[int]:
+        """Return the ordinals of the entries that pass a filter."""
         found = (members for group, members in self._members.items() if wanted(self._values[group]))
         return set().union(*found)

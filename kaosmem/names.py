@@ -101,8 +101,15 @@ def name_of(segment: str) -> str | None:
 
 
 def shown_name(name: object) -> str:
-    """Return a name cut to 80 characters, for messages; of any other value its type, as it may hold content."""
-    return shown(name) if name is None or isinstance(name, str | int | float) else f"<{type(name).__name__}>"
+    """Return a name, for messages: of a text that can be no name its length, of another value as `shown_number`."""
+    if not isinstance(name, str):
+        return shown_number(name)
+    return shown(name) if not name or _NAME.fullmatch(name.removeprefix("$")) else f"<str of {len(name):,} characters>"
+
+
+def shown_number(number: object) -> str:
+    """Return a number, True, False or None, for messages; of any other value its type, as it may hold content."""
+    return shown(number) if number is None or isinstance(number, int | float) else f"<{type(number).__name__}>"
 
 
 def shown_location(location: object) -> str:

@@ -9,8 +9,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
 
+from kaosmem.arguments import STRICT_JSON
 from kaosmem.memos import register_memo
-from kaosmem.types import ChatMessage, ContentBlock, Item, StoredItem, ToolResultBlock, ToolUseBlock
+from kaosmem.types import (
+    ChatMessage,
+    ContentBlock,
+    Item,
+    OpaqueBlock,
+    StoredItem,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,8 @@ class Link:
     answers: ids of the tool calls whose results the entry holds.
     batch: entries with the same batch stay together.
     mixed: the entry holds words beside its results. They must not be lost with the results.
+    served: ids of the provider's own tool calls of which the entry has the call or the result alone. Entries that share
+        an id stay together, as the provider refuses a result without its call.
     """
 
     calls: tuple[str, ...] = ()
@@ -28,6 +39,7 @@ class Link:
     batch: str | None = None
     role: str = ""
     mixed: bool = False
+    served: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, message: ChatMessage | Item | StoredItem) -> Link:
@@ -41,12 +53,18 @@ class Link:
             answers=answers,
             role=message.role,
             mixed=0 < len(answers) < len(blocks),
+            served=_served(blocks),
         )
 
     @property
     def is_plain(self) -> bool:
         """Return whether nothing in the entry itself ties it to another."""
-        return not self.calls and not self.answers and self.batch is None
+        return not self.calls and not self.answers and not self.ties
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Return the names under which the entry stays together with others."""
+        return self.served if self.batch is None else (*self.served, self.batch)
 
     @property
     def is_results(self) -> bool:
@@ -68,6 +86,29 @@ def _plain_link(role: str) -> Link:
 
 
 register_memo(_plain_link.cache_clear)
+
+
+def _served(blocks: Iterable[ContentBlock]) -> tuple[str, ...]:
+    """Return the ids of the provider's own tool calls of which blocks hold the call or the result alone."""
+    alone: dict[str, None] = {}
+    for block in blocks:
+        if isinstance(block, OpaqueBlock) and block.kind.endswith(("tool_use", "tool_result")):
+            call = _served_call(block.kind, block.data)
+            if call in alone:
+                del alone[call]
+            elif call:
+                alone[call] = None
+    return tuple(alone)
+
+
+@lru_cache(maxsize=128)
+def _served_call(kind: str, data: str) -> str:
+    """Return the id of the call that a part of a provider's own tool is, or answers; "" without one."""
+    call = STRICT_JSON.decode(data).get("id" if kind.endswith("tool_use") else "tool_use_id")
+    return call if isinstance(call, str) else ""
+
+
+register_memo(_served_call.cache_clear)
 
 
 class WaitingCalls:
@@ -126,7 +167,7 @@ class _Unit:
         self.unanswered = 0  # calls without a result
         self.unmatched = 0  # results without a call
         self.orphans: set[int] = set()
-        self.batches = {link.batch} - {None}
+        self.batches = set(link.ties)
 
 
 class Units:
@@ -153,7 +194,7 @@ class Units:
     def __init__(self) -> None:
         self._units: dict[int, _Unit] = {}
         self._waiting = WaitingCalls()
-        self._batches: dict[str | None, _Unit] = {}
+        self._batches: dict[str, _Unit] = {}
         self.asking: int | None = None
 
     @contextmanager
@@ -204,8 +245,7 @@ class Units:
         firsts = {unit.first for unit in joined}
         unit = self._merged([*joined, _Unit(ordinal, link)])
         self._units[ordinal] = unit
-        if link.batch is not None:
-            self._batches[link.batch] = unit
+        self._batches |= dict.fromkeys(link.ties, unit)
         answered = self._waiting.enter(ordinal, link)
         unit.unanswered += len(set(link.calls)) - len(answered)
         unit.unmatched += len(set(link.answers)) - len(answered)
@@ -292,8 +332,9 @@ class Units:
             caller = self._waiting.before(call, ordinal)
             if caller is not None and call not in link.calls:  # an entry may answer its own call
                 joined[self._units[caller]] = None
-        if link.batch in self._batches:
-            joined[self._batches[link.batch]] = None
+        for tie in link.ties:
+            if tie in self._batches:
+                joined[self._batches[tie]] = None
         return list(joined)
 
     def _merged(self, units: list[_Unit]) -> _Unit:
@@ -327,7 +368,7 @@ class Units:
                 unit.orphans.add(ordinal)
         self._waiting.add(waiting)
         unit.unanswered = len(waiting)
-        unit.batches = {link.batch for link in unit.links.values()} - {None}
+        unit.batches = set(chain.from_iterable(link.ties for link in unit.links.values()))
         self._batches |= dict.fromkeys(unit.batches, unit)
         if unit.links:
             unit.first, unit.last = min(unit.links), max(unit.links)

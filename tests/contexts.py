@@ -56,6 +56,6 @@ def before_block(context: Context) -> list[object]:
             continue
         if isinstance(content, list) and content[0].get("text", "").startswith(BLOCK_BEGIN):
             rest = content[1:]
-            message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest}
+            message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest or ""}
         messages.append(message)
     return messages

@@ -55,7 +55,7 @@ def rankings_of_a_graph() -> str:
         [{"source": f"e{rng.randrange(60)}", "target": f"e{n % 60}", "type": rng.choice("pqr")} for n in range(300)],
     )
     queries = map(Query, ("Firm 3 and F9", "p of Firm 7", "firm"))
-    return str([[(item.id, score) for item, score in memory["graph"].proposer.rank(each, 200)] for each in queries])
+    return str([[(item.id, score) for item, score in memory["graph"].proposer.search(each, 200)] for each in queries])
 
 
 async def contexts() -> str:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import DEFAULT_SECTIONS, BM25Ranker, InvalidArgumentError, Reason, SectionSpec, SessionMemory
-from kaosmem.filters import parse_filter
+from kaosmem import DEFAULT_SECTIONS, BM25Ranker, InvalidArgumentError, Item, Reason, SectionSpec, SessionMemory
+from kaosmem.filters import MetadataFilter, parse_filter
+from kaosmem.retrieval import Query
+from kaosmem.sections import Proposal
 
 MSA = {"source": "msa.pdf", "year": 2021, "draft": False, "parties": ["Acme", "Beta"]}
 
@@ -47,6 +49,11 @@ MSA = {"source": "msa.pdf", "year": 2021, "draft": False, "parties": ["Acme", "B
         ({"$and": [{"year": 2021}, {"draft": True}]}, False),
         ({"$not": {"draft": True}}, True),
         ({"$not": {"$or": [{"year": 2021}]}, "source": "msa.pdf"}, False),
+        ({"$if_present": {"absent": "x"}}, True),
+        ({"$if_present": {"source": "msa.pdf"}}, True),
+        ({"$if_present": {"source": "sow.pdf"}}, False),
+        ({"$if_present": {"source": "msa.pdf", "absent": "x"}}, False),
+        ({"$not": {"$if_present": {"absent": "x"}}}, False),
     ],
 )
 def test_each_condition_means_what_it_says(given_filter: dict[str, Any], passes: bool) -> None:
@@ -70,6 +77,7 @@ def test_each_condition_means_what_it_says(given_filter: dict[str, Any], passes:
         ({"year": {"$in": "2021"}}, "takes a list"),
         ({"$or": {"year": 2021}}, "takes a list"),
         ({"$or": ["year"]}, "a filter is a mapping"),
+        ({"$if_present": ["year"]}, "a filter is a mapping"),
     ],
 )
 def test_what_means_nothing_is_refused(given_filter: Any, message: str) -> None:
@@ -117,8 +125,7 @@ def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, thresh
         if number % 4 == 1:
             asyncio.run(memory.assemble_context("notice", budget=50, filter=given_filter))
     items = list(memory["documents"])
-    narrows = any(field in item.metadata for item in items for field in wanted.fields)
-    expected = {item.id for item in items if not narrows or wanted(item.metadata)}
+    expected = {item.id for item in items if wanted(item.metadata)}
     context = asyncio.run(memory.assemble_context("notice term", budget=10_000, filter=given_filter))
     assert {item.id for item in context.items} == expected
     for item in items:
@@ -128,8 +135,8 @@ def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, thresh
     assert {item.id for item, _ in found} <= expected
 
 
-async def test_a_filter_narrows_documents_and_leaves_the_rest() -> None:
-    """The system prompt, the conversation and notes without the field stay; BM25 keeps its scores."""
+async def test_a_filter_narrows_everything_that_depends_on_the_query() -> None:
+    """The system prompt and the conversation stay, notes without the field go; BM25 keeps its scores."""
     specs = [replace(spec, ranker=BM25Ranker()) if spec.name == "documents" else spec for spec in DEFAULT_SECTIONS]
     memory = SessionMemory.test_mode(sections=specs)
     memory.add("role", "You are careful.")
@@ -142,7 +149,12 @@ async def test_a_filter_narrows_documents_and_leaves_the_rest() -> None:
     shown = {item.metadata.get("source") for item in context.items if item.section == "documents"}
     assert shown == {"1.pdf"}
     assert context.by_section["documents"].items == 15
-    assert {item.section for item in context.items} == {"role", "working", "messages", "documents"}
+    assert {item.section for item in context.items} == {"role", "messages", "documents"}
+    assert context.notices == ("the filter leaves out all of 'working': none has the field 'source'",)
+    lenient = await memory.assemble_context(budget=5_000, filter={"$if_present": {"source": "1.pdf"}})
+    assert {item.section for item in lenient.items} == {"role", "working", "messages", "documents"}
+    assert lenient.by_section["documents"].items == 15
+    assert lenient.notices == ()
     few = await memory.assemble_context(budget=60, filter={"source": {"$in": ["1.pdf"]}}, sections=["documents"])
     assert {decision.reason for decision in few.decisions if decision.included} == {Reason.RELEVANT}
     scores = {decision.item_id: decision.score for decision in whole.decisions}
@@ -160,3 +172,191 @@ async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
     assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section["documents"].items == 1
     memory["documents"].update(replace(item, metadata=wanted))
     assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section["documents"].items == 2
+
+
+async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so() -> None:
+    """Nobody's documents are shown, and the nearest field is named; a search finds nothing either."""
+    memory = SessionMemory.test_mode()
+    for tenant in ("acme", "globex"):
+        memory.add("documents", f"The rent of {tenant} is 900 euros.", metadata={"tenant": tenant})
+    context = await memory.assemble_context("rent", budget=500, filter={"tennant": "acme"})
+    assert context.items == ()
+    assert context.notices == (
+        "the filter leaves out all of 'documents': none has the field 'tennant'; the nearest is 'tenant'",
+    )
+    assert "note: the filter leaves out all of 'documents'" in context.explain()
+    assert memory.search("rent", filter={"tennant": "acme"}) == []
+    assert memory.search("rent", "documents", filter={"tennant": "acme"}) == []
+
+
+@pytest.mark.parametrize("given_filter", [{"year": "2024"}, {"year": {"$gte": "2020"}}, {"year": {"$in": ["2024"]}}])
+async def test_types_that_cannot_match_are_named(given_filter: dict[str, Any]) -> None:
+    """The decision says that the field is a number and the filter gives a text, and so does the context."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("documents", "The rent is 900 euros.", metadata={"year": 2024})
+    context = await memory.assemble_context("rent", budget=500, filter=given_filter)
+    decision = context.decision(item.id)
+    assert decision.reason is Reason.FILTERED
+    assert decision.why == "filtered: 'year' is a number and the filter gives a text"
+    assert context.notices == (
+        "the filter leaves out all of 'documents': 'year' is a number and the filter gives a text",
+    )
+
+
+async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
+    """The filter was answered: nothing is of that year. The decision names the field and no value."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("documents", "The rent is 900 euros.", metadata={"year": 2024})
+    context = await memory.assemble_context("rent", budget=500, filter={"year": {"$lt": 2020}})
+    assert (context.items, context.notices) == ((), ())
+    assert context.decision(item.id).why == "filtered: by 'year'"
+
+
+@pytest.mark.parametrize(
+    ("given_filter", "why"),
+    [
+        ({"tenant": "acme"}, "no field 'tenant'"),
+        ({"$and": [{"year": 2020}, {"tenant": "acme"}]}, "by 'year', no field 'tenant'"),
+        ({"$or": [{"year": 2020}, {"tenant": "acme"}]}, "$or of 'tenant', 'year'"),
+        ({"$not": {"year": 2024}}, "$not of 'year'"),
+        ({"$if_present": {"year": 2020}}, "by 'year'"),
+        ({"tags": 5}, "'tags' is a list and the filter gives a number"),
+        ({"draft": 1}, "'draft' is a boolean and the filter gives a number"),
+        ({"note": "x"}, "'note' is null and the filter gives a text"),
+    ],
+)
+def test_faults_name_fields_and_types(given_filter: dict[str, Any], why: str) -> None:
+    """They quote no value."""
+    metadata = {"year": 2024, "tags": ["x"], "draft": True, "note": None}
+    assert parse_filter(given_filter).faults(metadata) == why
+
+
+async def test_no_correction_of_another_tenant_comes_along() -> None:
+    """A later item that corrects a shown one is shown only if it passes."""
+    memory = SessionMemory.test_mode()
+    for number in range(300):
+        memory.add("documents", f"Room {number} is painted white.", metadata={"tenant": "acme"})
+    memory.add("documents", "The notice period is thirty days.", metadata={"tenant": "acme"})
+    memory.add("documents", "Correction: the notice period is now sixty days.", metadata={"tenant": "globex"})
+    context = await memory.assemble_context("How long is the notice period?", budget=200, filter={"tenant": "acme"})
+    assert any("thirty" in item.text for item in context.items)
+    assert {item.metadata["tenant"] for item in context.items} == {"acme"}
+
+
+async def test_no_version_of_another_tenant_comes_along() -> None:
+    """A replaced version is not shown without the current one, so neither is shown if one of them fails."""
+    memory = SessionMemory.test_mode()
+    for tenant, text in (("acme", "The rent is 900 euros."), ("globex", "The rent is 950 euros.")):
+        memory.add("findings", text, key="rent", metadata={"tenant": tenant})
+    for question in ("What was the rent before?", "What is the rent?"):
+        context = await memory.assemble_context(question, budget=500, filter={"tenant": "acme"})
+        assert context.items == ()
+        past = await memory.assemble_context(question, budget=500, filter={"tenant": "globex"})
+        assert [item.text for item in past.items] == ["The rent is 950 euros."]
+
+
+async def test_recalled_messages_pass_the_filter() -> None:
+    """The newest messages are the conversation. Earlier ones that the question finds pass, or are not recalled."""
+    memory = SessionMemory.test_mode()
+    for tenant in ("acme", "globex"):
+        memory.add("messages", f"The code of {tenant} is SWORDFISH.", metadata={"tenant": tenant})
+    for number in range(200):
+        memory.add("messages", f"We talked about the weather of day {number}.")
+    memory.add("messages", "What is the code?")
+    texts = {}
+    for name, wanted in {
+        "none": None,
+        "acme": {"tenant": "acme"},
+        "typo": {"tennant": "acme"},
+        "lenient": {"$if_present": {"tenant": "acme"}},
+    }.items():
+        context = await memory.assemble_context(budget=600, filter=wanted)
+        texts[name] = {item.text for item in context.items if "SWORDFISH" in item.text}
+        assert "What is the code?" in context.text
+    acme, globex = (f"The code of {tenant} is SWORDFISH." for tenant in ("acme", "globex"))
+    assert texts == {"none": {acme, globex}, "acme": {acme}, "typo": set(), "lenient": {acme}}
+
+
+async def test_the_graph_is_narrowed() -> None:
+    """A relationship of another source is not found, nor any by a property that is no metadata."""
+    memory = SessionMemory.test_mode()
+    memory.graph.add(
+        relationships=[
+            {"source": "Ann", "target": "Acme", "type": "owns", "properties": {"source": "acme.md"}},
+            {"source": "Ann", "target": "Globex", "type": "owns", "properties": {"source": "globex.md"}},
+        ]
+    )
+    context = await memory.assemble_context("What does Ann own?", budget=500, filter={"source": "acme.md"})
+    assert [item.text for item in context.items] == ["Ann -[owns]-> Acme"]
+    context = await memory.assemble_context("What does Ann own?", budget=500, filter={"tenant": "acme"})
+    assert context.items == ()
+
+
+async def test_a_summary_of_filtered_items_does_not_pass_for_them() -> None:
+    """A derived item passes by its own metadata: without the field, it is left out."""
+    memory = SessionMemory.test_mode()
+    said = [
+        memory.add("documents", f"The rent of {tenant} is 900 euros.", metadata={"tenant": tenant})
+        for tenant in ("acme", "globex")
+    ]
+    memory.add("findings", "Both rents are 900 euros.", sources=[item.id for item in said])
+    context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
+    assert [item.id for item in context.items] == [said[0].id]
+
+
+async def test_a_window_is_packed_anew_for_another_filter() -> None:
+    """It would show on what the new filter leaves out. With the same filter it goes on."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "What is the rent?")
+    for tenant in ("acme", "globex"):
+        memory.add("documents", f"The rent of {tenant} is 900 euros.", metadata={"tenant": tenant})
+    reasons, texts = [], []
+    for tenant in ("acme", "acme", "globex", "globex"):
+        context = await memory.assemble_context(
+            budget=2_000, format="openai", window="main", filter={"tenant": tenant, "$not": {"draft": True}}
+        )
+        reasons.append(context.rebased)
+        texts.append(str(context.messages))
+        memory.add("messages", "Noted.", role="assistant")
+        memory.add("messages", "And what is the rent now?")
+    assert reasons == ["new", None, "filter", None]
+    assert ["globex" in text for text in texts] == [False, False, True, True]
+    assert ["acme" in text for text in texts] == [True, True, False, False]
+
+
+async def test_a_window_appends_no_newer_version_that_fails_the_filter() -> None:
+    """A visible fact that another tenant's replaced leaves the window, and the other is not shown."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "What is the rent?")
+    memory.add("findings", "The rent is 900 euros.", key="rent", metadata={"tenant": "acme"})
+    asked = {"budget": 2_000, "format": "openai", "window": "main", "filter": {"tenant": "acme"}}
+    assert "900" in str((await memory.assemble_context(**asked)).messages)
+    memory.add("findings", "The rent is 950 euros.", key="rent", metadata={"tenant": "globex"})
+    memory.add("messages", "And now?")
+    context = await memory.assemble_context(**asked)
+    assert context.rebased == "changed"
+    assert "900" not in str(context.messages)
+    assert "950" not in str(context.messages)
+
+
+async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same() -> None:
+    """Whatever a source of the caller's own proposes, only items that pass are shown."""
+
+    class Careless:
+        spec = SectionSpec("careless")
+
+        async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+            return Proposal.of([(item, None) for item in items])
+
+        async def get(self, item_id: str) -> Item | None:
+            return None
+
+    other = SessionMemory.test_mode()
+    items = [other.add("documents", f"rent of {each}", metadata={"tenant": each}) for each in ("acme", "globex")]
+    memory = SessionMemory.test_mode(sources=[Careless()])
+    context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
+    assert [item.text for item in context.items] == ["rent of acme"]
+    shared = SessionMemory.test_mode(sources=[other["documents"]])
+    context = await shared.assemble_context("rent", budget=500, filter={"tenant": "acme"})
+    assert [item.text for item in context.items] == ["rent of acme"]
+    assert (await shared.assemble_context("rent", budget=500, filter={"tennant": "acme"})).notices

@@ -1,5 +1,6 @@
 """The public names: few at the top, the rest in the package of their kind."""
 
+import inspect
 from importlib import import_module
 
 import pytest
@@ -24,6 +25,12 @@ def test_the_top_level_holds_few_names() -> None:
     """`kaosmem` itself exports at most 45 names, and each is there."""
     assert len(kaosmem.__all__) <= 45
     assert all(hasattr(kaosmem, name) for name in kaosmem.__all__)
+
+
+def test_help_begins_with_a_sentence() -> None:
+    """No default value takes a page of `help()`: neither the sections nor the words that ask about the past."""
+    for function in (kaosmem.SessionMemory.open, kaosmem.SessionMemory.test_mode):
+        assert len(str(inspect.signature(function))) < 1_200
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,6 +65,20 @@ def test_examples_run_as_they_stand(
     output = RANDOM_ID.sub("-" * 16, capsys.readouterr().out)
     expected = RANDOM_ID.sub("-" * 16, printed)
     assert not expected or doctest.OutputChecker().check_output(expected, output, doctest.ELLIPSIS), output
+
+
+def test_programs_are_typed(tmp_path: Path) -> None:
+    """Every program of the pages passes `mypy --strict` as a reader would paste it."""
+    programs = []
+    for number, example in enumerate(EXAMPLES):
+        text = str(example.values[0])
+        if "asyncio.run(" in text or "asyncio.Runner(" in text:
+            programs.append(tmp_path / f"program_{number}.py")
+            programs[-1].write_text(text)
+    assert len(programs) > 5
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run([*command, *map(str, programs)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_two_commands_are_marked() -> None:

@@ -108,7 +108,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: SummarizationCompaction(str, 10, 10), InvalidArgumentError, "the class str"),
     (lambda: SummarizationCompaction(lambda _: HI, 10, 10), InvalidArgumentError, "a function; give a LLMClient"),
     (lambda: LLMAttentionCondenser(None), InvalidArgumentError, "llm is a NoneType; give a LLMClient"),
-    (lambda: RecentEventsCondenser("5"), InvalidArgumentError, "max_events is '5'; give a whole number"),
+    (lambda: RecentEventsCondenser("5"), InvalidArgumentError, "max_events is <str>; give a whole number"),
     (lambda: ConversationSource([]), InvalidArgumentError, "log is a list; give a EventLog"),
     (lambda: ConversationSource(EventLog(), "x"), InvalidArgumentError, "condenser is a str; give a Condenser"),
     (lambda: VectorSource("x", None), InvalidArgumentError, "store is a str; give a VectorStore"),

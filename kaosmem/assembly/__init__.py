@@ -8,7 +8,7 @@ build  static sections, histories, then the block that depends on the query
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -27,9 +27,10 @@ from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, item_preview
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
+from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.formats import Format, Rendered
-from kaosmem.names import shown_name
+from kaosmem.names import shown, shown_name, shown_number
 from kaosmem.sections import Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
 
@@ -111,8 +112,18 @@ def assemble(
         _proposed=packed.packing.decide,
         _others=decide,
         _judge=judge,
+        notices=tuple(_notices(proposals, packed.packing)),
     )
     return context, packed.packing
+
+
+def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
+    if unrelated := packing.unrelated:
+        names = listed([shown(name) for name in unrelated], 3)
+        yield f"nothing in {names} speaks for the query: {sum(unrelated.values()):,} candidates are left out"
+    for name, proposal in proposals.items():
+        if proposal.unanswered:
+            yield f"the filter leaves out all of {shown(name)}: {proposal.unanswered}"
 
 
 class _Packed(NamedTuple):
@@ -164,7 +175,7 @@ def check_budget(budget: object, reserve: object = 0) -> int:
     """Return the window that a budget less a reserve leaves, in tokens. Raises InvalidArgumentError."""
     for name, value in (("budget", budget), ("reserve", reserve)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidArgumentError(f"{name} is {shown_name(value)}; give a whole number of tokens from 0 up")
+            raise InvalidArgumentError(f"{name} is {shown_number(value)}; give a whole number of tokens from 0 up")
     assert isinstance(budget, int)
     assert isinstance(reserve, int)
     if reserve > budget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from itertools import accumulate
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark, get_format
-from kaosmem.formats.text import LabelStyle, header_piece, item_tokens, recalled_header
+from kaosmem.formats.text import NOTES, LabelStyle, header_piece, item_tokens, recalled_header
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -61,7 +62,7 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budge
     others = [spec for spec in wanting if spec.placement != "static"]
     for spec in static:
         del held[spec.name]
-        give(spec, left - sum(held.values()))
+        give(spec, left - math.fsum(held.values()))
     for spec in others:
         give(spec, held[spec.name])
     for spec in sorted(others, key=lambda spec: spec.placement != "history"):
@@ -71,7 +72,7 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budge
 
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
     """Return specs whose floors sum to at most the whole window: sections alone do, with sources they may not."""
-    total = sum(spec.floor for spec in specs)
+    total = math.fsum(spec.floor for spec in specs)
     return list(specs) if total <= 1 else [replace(spec, floor=spec.floor / total) for spec in specs]
 
 
@@ -208,24 +209,24 @@ class Costs:
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
 
-    def pieces(self, style: LabelStyle) -> Callable[[Iterable[Item], Item | None, bool], int]:
+    def pieces(self, style: LabelStyle) -> Callable[[Iterable[Item], Item | None, str], int]:
         """Return a measure of items in the system message or the block.
 
-        It takes the items, the item of their section that is shown before them, and whether they are marked as newer.
+        It takes the items, the item of their section that is shown before them, and the note that marks them.
         """
         forms = {
-            (newer, continued): (
-                f"{'continued ' if continued else ''}{'newer ' if newer else ''}piece {style} {self._counter.name}",
-                partial(item_tokens, counter=self._counter, style=style, continued=continued, newer=newer),
+            (note, continued): (
+                f"{'continued ' if continued else ''}{note} piece {style} {self._counter.name}",
+                partial(item_tokens, counter=self._counter, style=style, continued=continued, note=note),
             )
-            for newer in (False, True)
+            for note in NOTES
             for continued in (False, True)
         }
 
-        def size(items: Iterable[Item], before: Item | None, newer: bool) -> int:
+        def size(items: Iterable[Item], before: Item | None, note: str) -> int:
             tokens = 0
             for item in items:
-                tokens += item.memo(*forms[newer, style.continues(item, before)])
+                tokens += item.memo(*forms[note, style.continues(item, before)])
                 before = item
             return tokens
 
@@ -287,10 +288,10 @@ def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, coun
     """
     costs = Costs(get_format("text"), counter)  # which costs the same as every other outside the histories
     size = costs.pieces(spec.labels)
-    need = costs.header(spec) + size(required, None, False)
+    need = costs.header(spec) + size(required, None, "")
     if spec.budget is None or need <= spec.budget:
         return
-    alone = costs.header(spec) + size((item,), None, False)
+    alone = costs.header(spec) + size((item,), None, "")
     raise SectionFullError(
         f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item {shown(item.id)}, and "
         f"its budget is {spec.budget:,}; shorten or remove such items, or raise the budget, as by "

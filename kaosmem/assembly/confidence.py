@@ -21,9 +21,11 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
+from kaosmem.exact import exp, idf, log
 from kaosmem.formats.text import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
+from kaosmem.language.keys import key_words
 from kaosmem.language.query import excerpt
 from kaosmem.sections import Proposal, Stock
 from kaosmem.types import Item
@@ -43,8 +45,8 @@ def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposa
     if found["shown"] == -math.inf:
         return 0.0
     weights = confidence_weights()
-    logit = weights[BIAS] + sum(weights[name] * value for name, value in found.items())
-    return round(1 / (1 + math.exp(-logit)), 4)
+    logit = math.fsum((weights[BIAS], *(weights[name] * value for name, value in found.items())))
+    return round(1 / (1 + exp(-logit)), 4)
 
 
 def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float] | None:
@@ -66,15 +68,16 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
         own = terms.intersection(said)
         if len(own) > 1:
             side_by_side |= pairs.intersection(pairwise(said))
-        own.update(terms.intersection(analyze(f"{item.shown_role} {source_label(item)}")))
+        about = key_words(item.key) if item.key is not None else ""
+        own.update(terms.intersection(analyze(f"{item.shown_role} {source_label(item)} {about}")))
         covered |= own
         at_once = max(at_once, math.fsum(rarity[term] for term in own))
     share = math.fsum(rarity[term] for term in covered)
     return {
         "covered": share,
-        "at_once": math.log((at_once + _LEAST) / (1 + _LEAST)),
+        "at_once": log((at_once + _LEAST) / (1 + _LEAST)),
         "pairs": len(side_by_side) / len(pairs) if pairs else share,
-        "shown": math.log(shown / max(shown, stock.tokens)) if shown else -math.inf,
+        "shown": log(shown / max(shown, stock.tokens)) if shown else -math.inf,
     }
 
 
@@ -108,9 +111,9 @@ def _rarity(terms: Iterable[str], stock: Stock) -> dict[str, float]:
     """Return how much each term counts, 1 in all: its idf, as BM25 has it."""
     known = stock.frequencies or {}
     counts = {term: min(known.get(term, 0), stock.items) for term in terms}
-    idf = {term: math.log1p((stock.items - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
-    total = math.fsum(idf.values())
-    return {term: each / total for term, each in idf.items()}
+    idfs = {term: idf(stock.items, count) for term, count in counts.items()}
+    total = math.fsum(idfs.values())
+    return {term: each / total for term, each in idfs.items()}
 
 
 @cache

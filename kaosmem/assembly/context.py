@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kaosmem.arguments import check_instance
 from kaosmem.display import fitted, listed, preview, width
@@ -35,6 +35,8 @@ class Reason(StrEnum):
     """In: it gives another value for the subject of an earlier item that is in."""
     RECALLED = "recalled"
     """In: evicted, superseded or an earlier message, worth its tokens to the query."""
+    UNRELATED = "unrelated"
+    """Out: nothing in the query speaks for it, or its score is below the section's `min_score`."""
     NO_ROOM = "no_room"
     """Out: did not fit in the rest of the window or of its section's cap."""
     OUTDATED = "outdated"
@@ -77,6 +79,7 @@ class Decision:
     tokens: of the content alone.
     same_as: id of the item that stands for it: the duplicate that is in, or the live item with its key.
     item: the item itself.
+    fault: what of a filter the item does not meet: names of fields, and types of values that can't be compared.
     signals: the part of each signal of the default ranker in the logarithm of the score, compared with the average
         candidate. docs/glossary.md explains each signal.
 
@@ -99,6 +102,7 @@ class Decision:
     same_as: str | None = None
     signals: Mapping[str, float] = field(default_factory=dict)
     item: Item | None = field(default=None, repr=False, compare=False)
+    fault: str = ""
 
     @property
     def label(self) -> str:
@@ -118,7 +122,9 @@ class Decision:
 
     @property
     def why(self) -> str:
-        """Return the reason with the item that stands for it, or with the signal that carried it in."""
+        """Return the reason with the item that stands for it, with the signal that carried it in, or with the fault."""
+        if self.fault:
+            return f"{self.reason.value}: {self.fault}"
         if self.same_as is None:
             strongest = max(self.signals.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
             if self.reason in _CHOSEN and strongest[1] > 0:
@@ -183,6 +189,7 @@ class Context:
     prefix_tokens: tokens of the previous request, which this one begins with.
     appended: tokens that this turn appended.
     cache_breakpoints: indexes of messages where a provider's cache marker pays, at most four.
+    notices: sentences on what could not be answered: a section or source that a filter can't be compared with.
 
     Of a window, `items` are the visible items that the session holds live, then the items that this turn appended.
 
@@ -217,6 +224,7 @@ class Context:
     prefix_tokens: int = 0
     appended: int = 0
     cache_breakpoints: tuple[int, ...] = ()
+    notices: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
@@ -236,8 +244,11 @@ class Context:
         return self.rendered.text
 
     @property
-    def messages(self) -> list[dict[str, JSONValue]]:
-        """Return the context as the provider's messages; the format "text" has none."""
+    def messages(self) -> list[Any]:
+        """Return the context as the provider's messages, each a dict; the format "text" has none.
+
+        The type of an element is open, so that each SDK takes the list as its own messages.
+        """
         if self.rendered.messages is None:
             raise AttributeError(f"a context in format {self.format!r} has text, not messages; ask for format='openai'")
         return self.rendered.messages

@@ -30,6 +30,7 @@ def explanation(context: Context, *, misses: int) -> str:
         *_confidence(context),
         *_sums(context),
         *_sources(context),
+        *_notices(context),
     ]
     included = [context.decision(item.id) for item in context.items]
     missed = context.nearest_misses(misses)
@@ -58,6 +59,7 @@ def html(context: Context, *, misses: int = 10) -> str:
             *_window(context),
             *_confidence(context),
             *_sources(context),
+            *_notices(context),
         ],
     )
     shown = [context.decision(item.id) for item in context.items[:_SHOWN_ITEMS]]
@@ -109,6 +111,10 @@ def _sums(context: Context) -> Iterable[str]:
 
 def _sources(context: Context) -> Iterable[str]:
     return (f"source {fitted(name, 40, tail=12)}: {report}" for name, report in context.sources.items())
+
+
+def _notices(context: Context) -> Iterable[str]:
+    return (f"note: {visible(notice)}" for notice in context.notices)
 
 
 def _figures(decision: Decision) -> tuple[str, str, str]:

@@ -15,10 +15,13 @@ from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.windows import Rebased, Visible, Window, bound, digest, is_asked, stored_items, text_digest
 from kaosmem.formats import Format, HistoryPart, Layout
-from kaosmem.formats.text import header_piece, item_pieces, recalled_header
+from kaosmem.formats.text import NEWER, LabelStyle, header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item, JSONValue, json_text
+
+_IN_FORCE = ", in force from here on as in the system message"
+"""Stands in the header over what was added to a static section after the system message was sent."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +29,21 @@ class Request:
     """One call that continues a window.
 
     proposals: as the sources made them. own: names of the session's own sections.
+    budget: tokens of the call with its reserve, which may change from turn to turn.
     context, packing: of the request that a call without the window would make.
     corrections: live items that supersede visible ones, and visible items that changed in place.
+    filter: a text of the conditions of the call's filter, "" for none.
     """
 
     specs: Sequence[SectionSpec]
     proposals: Mapping[str, Proposal]
     own: Collection[str]
+    budget: int
     model: str | None
     context: Context
     packing: Packing
     corrections: Sequence[Item] = ()
+    filter: str = ""
 
     @property
     def format(self) -> Format:
@@ -49,17 +56,16 @@ class Request:
     @property
     def settings(self) -> dict[str, JSONValue]:
         """Return the settings whose change ends an epoch, by reason, in the order of the reasons."""
-        static = [
-            [spec.name, spec.title, str(spec.labels), *self._digests(spec.name)]
-            for spec in self.specs
-            if spec.placement == "static"
+        static: list[JSONValue] = [
+            [spec.name, spec.title, str(spec.labels)] for spec in self.specs if spec.placement == "static"
         ]
         histories: list[JSONValue] = [spec.name for spec in self.histories]
         return {
             Rebased.FORMAT.value: self.format.name,
             Rebased.COUNTER.value: self.counter.name,
-            Rebased.BUDGET.value: self.context.budget,
+            Rebased.BUDGET.value: self.budget,
             Rebased.MODEL.value: self.model,
+            Rebased.FILTER.value: text_digest(self.filter) if self.filter else None,
             Rebased.STATIC.value: text_digest(json_text([static, histories])),
         }
 
@@ -67,11 +73,6 @@ class Request:
     def histories(self) -> list[SectionSpec]:
         """Return the specs of the histories."""
         return [spec for spec in self.specs if spec.placement == "history"]
-
-    def _digests(self, name: str) -> Iterator[list[JSONValue]]:
-        units = self.proposals[name].candidates if name in self.proposals else ()
-        for unit in sorted(units, key=lambda unit: unit.position):
-            yield [[item.id, digest(item), int(item.trust), dict(item.metadata)] for item in unit.items]
 
 
 def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSONValue], Context]:
@@ -146,8 +147,10 @@ class Growth:
     def _parts(self) -> Iterator[_Part]:
         """Yield the parts of the block: for each section, recalled items, then live ones, under a header each.
 
-        These are the items of the block of a call without the window that are not visible yet, and corrections.
+        These are the items of the system message and of the block of a call without the window that are not visible
+        yet, and corrections.
         """
+        yield from self._static_parts()
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
         for spec in self._request.specs:
             runs = {} if (share := shares.get(spec.name)) is None else share.runs
@@ -156,15 +159,29 @@ class Growth:
             for is_recalled, others in kept.items():
                 run = runs.get(is_recalled)
                 items = [item for unit in (run.kept if run else ()) if unit.position in unseen for item in unit.items]
-                newer = {item.id for item in items if self._is_newer(item)} | (run.newer if run else set())
+                notes = dict(run.notes) if run else {}
+                notes |= {item.id: NEWER for item in items if self._is_newer(item)}
                 if is_recalled:
                     items = others + items
                 else:
-                    newer |= {item.id for item in others}
+                    notes |= {item.id: NEWER for item in others}
                     chosen = {item.id for item in items}
                     items += [item for item in others if item.id not in chosen]
                 if items:
-                    yield _Part(spec, is_recalled, items, newer)
+                    header = (
+                        recalled_header(spec.title, recalled=len(items)) if is_recalled else header_piece(spec.title)
+                    )
+                    yield _Part(spec, header, items, notes, spec.labels)
+
+    def _static_parts(self) -> Iterator[_Part]:
+        """Yield the items that came into static sections since the system message was sent, at once in every turn."""
+        for share in self._request.packing.static_shares:
+            items = [item for item in share.items if item.id not in self._window.shown]
+            if items:
+                notes = {item.id: NEWER for item in items if self._is_newer(item)}
+                # Verbatim texts have no label. Between others they need one, which no text can forge.
+                style = replace(share.spec.labels, verbatim=False)
+                yield _Part(share.spec, header_piece(f"{share.spec.title}{_IN_FORCE}"), items, notes, style)
 
     def _is_newer(self, item: Item) -> bool:
         """Return whether a visible item has the same id, or the same key."""
@@ -195,8 +212,12 @@ class Growth:
         tail, new = self._request.packing.tails.get(name), {unit.position for unit in self._new.get(name, ())}
         if tail is None or not self.is_asked:
             return []
-        units = [unit for unit in tail.shown if unit.position not in new and not self._is_visible(unit)]
-        return [item for unit in units for item in unit.items]
+        units = [unit for unit in tail.shown if unit.position not in new]
+        # A message that was shortened or masked since it was sent stays as it was sent.
+        return [item for unit in units for item in unit.items if not self._is_sent(unit)]
+
+    def _is_sent(self, unit: Candidate) -> bool:
+        return all(item.id in self._window.shown for item in unit.items)
 
     def _is_visible(self, unit: Candidate) -> bool:
         shown, own = self._window.shown, self._request.own
@@ -260,12 +281,13 @@ class Growth:
 
 
 class _Part:
-    """The items that a turn's block shows of one section under one header. newer: ids of items marked so."""
+    """The items that a turn's block shows of one section under one header. notes: of marked ones, by id."""
 
-    def __init__(self, spec: SectionSpec, is_recalled: bool, items: Sequence[Item], newer: Collection[str]) -> None:
+    def __init__(
+        self, spec: SectionSpec, header: str, items: Sequence[Item], notes: Mapping[str, str], style: LabelStyle
+    ) -> None:
         self.spec, self.items = spec, items
-        header = recalled_header(spec.title, recalled=len(items)) if is_recalled else header_piece(spec.title)
-        self.pieces = [header, *item_pieces(items, spec.labels, newer)]
+        self.pieces = [header, *item_pieces(items, style, notes)]
 
 
 def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | None:
@@ -278,7 +300,8 @@ def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | Non
         units = sorted(proposal.candidates, key=lambda unit: unit.position)
         new = [unit for unit in units if unit.position >= mark]
         old = [unit for unit in units if unit.position < mark]
-        if sum(len(unit.items) for unit in new) != proposal.taken - mark:
+        missing = proposal.taken - mark - sum(len(unit.items) for unit in new)
+        if missing and (spec.name in request.own or not _stands_in(new, missing)):
             return None
         if any(item.id in window.shown for unit in new for item in unit.items):
             return None
@@ -290,6 +313,12 @@ def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | Non
             return None
         found[spec.name] = [unit for unit in new if not unit.orphan]
     return found
+
+
+def _stands_in(new: Sequence[Candidate], missing: int) -> bool:
+    """Return whether a new summary stands for messages that were condensed before the window showed them."""
+    summaries = [item for unit in new for item in unit.items if item.role == "summary"]
+    return 0 < missing < max((len(item.sources) for item in summaries), default=0)
 
 
 def _record(window: Window, request: Request, made: Context | Growth) -> dict[str, JSONValue]:

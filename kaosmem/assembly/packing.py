@@ -90,13 +90,54 @@ class Packing:
         live = self._run(spec, lambda _: header, cap)
         runs = {False: live}
         if spec.recalls:
-            recalled = self._run(spec, partial(self._costs.recalled_header, spec, None), spec.recall * cap)
-            runs = {True: recalled, False: live}
-        share = Share(spec, candidates, runs, cap, barred=self._barred_of(spec))
+            header_of = partial(self._costs.recalled_header, spec, None)
+            most = max(spec.recall * cap, self._best_recalled(spec, candidates, header_of))
+            runs = {True: self._run(spec, header_of, most), False: live}
+        share = Share(
+            spec,
+            candidates,
+            runs,
+            cap,
+            barred=self._barred_of(spec),
+            unrelated=self._unrelated(spec, candidates),
+            is_offered_whole=self._proposals[spec.name].offers_all and not spec.min_score,
+        )
         for candidate in candidates:
             if candidate.must:
                 share.take(candidate)
         return share
+
+    def _unrelated(self, spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:
+        """Return the positions of units that nothing in the query speaks for, or whose scores are too low."""
+        unrelated = self._proposals[spec.name].unrelated
+        if not spec.min_score:
+            return unrelated
+        least = spec.min_score / 100 * max((unit.score or 0.0 for unit in candidates), default=0.0)
+        newest = sorted((unit.position for unit in candidates if not unit.recalled), reverse=True)[: spec.recent]
+        low = set()
+        for unit in candidates:
+            is_low = unit.score is not None and unit.score < least
+            if is_low and not unit.must and unit.position not in newest:
+                low.add(unit.position)
+        return unrelated | low
+
+    @property
+    def unrelated(self) -> dict[str, int]:
+        """Return by section how many units were left out as unrelated, of sections that show nothing."""
+        found = {}
+        for share in self._placed("query"):
+            left = sum(unit.position in share.unrelated for unit in share.left_out)
+            if left and not share.kept:
+                found[share.spec.name] = left
+        return found
+
+    def _best_recalled(self, spec: SectionSpec, candidates: Sequence[Candidate], header: Callable[[int], int]) -> int:
+        """Return the tokens of the evicted unit that matches best: it may take them, however small its share is."""
+        recalled = [unit for unit in candidates if unit.recalled and unit.score]
+        best = max(recalled, key=lambda unit: unit.score or 0.0, default=None)
+        if best is None:
+            return 0
+        return header(len(best.items)) + self._costs.pieces(spec.labels)(best.items, None, "")
 
     def _run(self, spec: SectionSpec, header: Callable[[int], int], cap: float) -> Run:
         return Run(self._costs.pieces(spec.labels), header, cap)
@@ -166,7 +207,8 @@ class Packing:
         tail, recall = cutter.cut(cap), 0
         if tail.left_out or self._proposals[spec.name].evicted:
             recall = min(cap - cutter.must, int(spec.recall * cap))
-            if tail.left_out or spec.compaction is None:
+            is_cut = tail.used < cutter.want
+            if is_cut or spec.compaction is None:
                 tail = self._cut_beside(spec, cutter, cap, recall)
             recall = min(recall, cap - tail.used)
         return tail, recall
@@ -273,19 +315,19 @@ class Packing:
     def layout(self) -> Layout:
         """The shown pieces, in order."""
         static = [*self._verbatim.values()]
-        static += [piece for share in self._static for piece in self._pieces(share)]
+        static += [piece for share in self.static_shares for piece in self._pieces(share)]
         block = [piece for share in self.block_shares for piece in self._pieces(share)]
         return Layout(tuple(static), self._history, tuple(block), self._block_place if block else None)
 
     @property
-    def _static(self) -> list[Share]:
+    def static_shares(self) -> list[Share]:
         """The shares of static sections, verbatim ones first."""
         return sorted(self._placed("static"), key=lambda share: not share.spec.is_verbatim)
 
     @cached_property
     def _verbatim(self) -> dict[str, str]:
         """The texts of the items without a label, by id. They come before everything that has one."""
-        items = ((item, share.spec.labels) for share in self._static for item in share.items)
+        items = ((item, share.spec.labels) for share in self.static_shares for item in share.items)
         return {item.id: f"{text}\n" for item, style in items if (text := style.bare_text(item))}
 
     def _pieces(self, share: Share) -> Iterator[str]:
@@ -299,7 +341,7 @@ class Packing:
                     yield recalled_header(spec.title, recalled=len(items), left_out=tail.left_out if tail else None)
                 else:
                     yield header_piece(spec.title)
-                yield from item_pieces(items, spec.labels, run.newer)
+                yield from item_pieces(items, spec.labels, run.notes)
 
     @property
     def block_shares(self) -> list[Share]:
@@ -314,7 +356,7 @@ class Packing:
     @property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
-        static = [item for share in self._static for item in share.items]
+        static = [item for share in self.static_shares for item in share.items]
         static.sort(key=lambda item: item.id not in self._verbatim)
         tails = [item for tail in self._tails.values() for unit in tail.shown for item in unit.items]
         block = [item for share in self.block_shares for item in share.items]
@@ -393,9 +435,11 @@ class Packing:
                 yield candidate, Reason.DUPLICATE
             elif candidate.position in share.barred:
                 yield candidate, Reason.LOW_CONFIDENCE
+            elif candidate.position in share.unrelated:
+                yield candidate, Reason.UNRELATED
             elif share.spec.placement == "static" and share.runs[False].cost(candidate) <= min(cap - share.used, left):
                 yield candidate, Reason.HELD_BACK
-            elif candidate.newer and share.run_of(candidate).cost(candidate) <= min(cap - share.used, left):
+            elif candidate.position in share.outdated:
                 yield candidate, Reason.OUTDATED
             else:
                 yield candidate, Reason.NO_ROOM
@@ -415,6 +459,8 @@ class Packing:
                 yield ranked[position], Reason.DUPLICATE
             elif share and position in share.barred:
                 yield ranked[position], Reason.LOW_CONFIDENCE
+            elif share and position in share.outdated:
+                yield ranked[position], Reason.OUTDATED
             else:
                 yield ranked.get(position, candidate), Reason.RECALLED if position in recalled else Reason.BEFORE_TAIL
 

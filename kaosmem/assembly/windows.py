@@ -27,7 +27,7 @@ _THRASHING_SHARE = 8
 
 
 class Rebased(StrEnum):
-    """The reason why a window was packed anew. The first ten are in the order in which they are looked for."""
+    """The reason why a window was packed anew. The first eleven are in the order in which they are looked for."""
 
     ASKED = "asked"
     """The caller asked for it."""
@@ -43,8 +43,10 @@ class Rebased(StrEnum):
     COUNTER = "counter"
     BUDGET = "budget"
     MODEL = "model"
+    FILTER = "filter"
+    """The caller filters by other conditions: the window shows items that may not meet them."""
     STATIC = "static"
-    """The static sections, or the histories that are shown, changed."""
+    """A static section lost an item, or other static sections or histories are shown."""
     CHANGED = "changed"
     """An item that it shows was updated or removed."""
     HISTORY = "history"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
+from copy import copy
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from kaosmem.arguments import STRICT_JSON
 from kaosmem.errors import CorruptionError, DurabilityError, NotOpenedError
 from kaosmem.types import Content, ContentBlock, JSONValue, content_json, json_text
 from kaosmem.types.content import stored_blocks
@@ -34,6 +35,9 @@ class Service(ABC, Generic[W]):
     connections of its own. A call that is cancelled changes everything or nothing.
     """
 
+    _owner: Self | None = None
+    """The service whose workers this one uses. None: its own."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._workers: W | None = None
@@ -52,8 +56,16 @@ class Service(ABC, Generic[W]):
     ) -> None:
         await self.close()
 
+    def _sharing(self) -> Self:
+        """Return a copy that uses the workers of this service, and closes none of them."""
+        shared = copy(self)
+        shared._owner = self if self._owner is None else self._owner
+        return shared
+
     async def close(self) -> None:
         """Wait for calls under way, and close all connections. Later calls raise NotOpenedError."""
+        if self._owner is not None:
+            return
         with self._lock:
             self._is_closed, workers, self._workers = True, self._workers, None
         if workers is not None and self._pid == os.getpid():
@@ -65,6 +77,8 @@ class Service(ABC, Generic[W]):
         timeout_s: seconds that the call may wait for a worker, None without end. Work that has begun goes on.
         Raises NotOpenedError, and DurabilityError if all workers are busy for so long.
         """
+        if self._owner is not None:
+            return await self._owner._submit(submit, timeout_s=timeout_s)
         with self._lock:
             if self._is_closed:
                 raise NotOpenedError(f"{self!r} is closed; make a new one")
@@ -119,8 +133,8 @@ def content_of(stored: JSONValue) -> Content:
 def value_of(text: str) -> Any:
     """Return the value of a JSON text. Raises CorruptionError."""
     try:
-        return json.loads(text)
-    except (TypeError, ValueError) as error:
+        return STRICT_JSON.decode(text)
+    except (TypeError, ValueError, RecursionError) as error:
         raise _damaged(error) from error
 
 

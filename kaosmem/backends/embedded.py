@@ -86,7 +86,7 @@ def open_stores(
     database = SqliteDatabase(root / _DATABASE)
     return Stores(
         database,
-        SqliteHistoryProvider(database),
+        SqliteHistoryProvider(database, clock=clock),
         SqliteShortTermMemory(database),
         SqliteLongTermMemory(database, clock=clock),
         SqliteVectorStore(database, embedding_client),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +15,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
 from kaosmem.persistence.steps import Delete, List, Read, Write
 from kaosmem.persistence.storage.places import Location, Storage, as_durability_error, filesystem_of, folder_storage
-from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
+from kaosmem.stores.blob import BlobInfo, Bytes, changed_blob, check_bytes, checked, checksum, unknown_blob
 from kaosmem.stores.expiry import expiry_of, utc_now
 from kaosmem.types import check_text
 
@@ -37,8 +36,8 @@ class FolderFileStore:
     location: a path, a URL that fsspec understands, or a filesystem. Use a folder for blobs alone.
     clock: returns times with a zone.
     Each upload is a file of its own, whole before it counts and durable before the call returns. Its name holds the
-    size, the expiry and the media type; it lies in a folder that is named by a hash of the key. A small file beside
-    it holds the key.
+    checksum, the size, the expiry and the media type. It lies in a folder that is named by a hash of the key. A small
+    file beside it holds the key. Bytes that have changed since raise CorruptionError.
 
     >>> from kaosmem.backends import FolderFileStore
     >>> blobs = FolderFileStore("blobs")
@@ -70,7 +69,8 @@ class FolderFileStore:
             _keep_key(storage, key)
             before = _files(storage)
             seq = before[-1].seq + 1 if before else 1
-            new = _File(seq, secrets.token_hex(4), len(blob), math.inf if expiry is None else expiry, media_type)
+            ends = math.inf if expiry is None else expiry
+            new = _File(seq, checksum(blob), len(blob), ends, media_type)
             storage.perform(Write(new.path, (blob,)))
             for each in before:
                 storage.perform(Delete(each.path, at_once=True))
@@ -81,18 +81,28 @@ class FolderFileStore:
     async def download(self, key: str) -> bytes:
         def download(storage: Storage) -> bytes:
             for _ in range(_TRIES):
-                for file in self._current(storage):
+                files = self._current(storage)
+                for file in files:
                     try:
                         data: bytes = storage.perform(Read(file.path))
                     except FileNotFoundError:  # replaced just now
                         break
                     if len(data) == file.size:
-                        return data
+                        return checked(key, data, file.checksum)
                 else:
+                    if files:
+                        raise changed_blob(key)
                     break
             raise unknown_blob(key)
 
         return await self._perform(key, download)
+
+    async def describe(self, key: str) -> BlobInfo:
+        def describe(storage: Storage) -> BlobInfo:
+            file = self._newest(storage, key)
+            return BlobInfo(unquote(file.media_type), file.size)
+
+        return await self._perform(key, describe)
 
     async def delete(self, key: str) -> None:
         def delete(storage: Storage) -> None:
@@ -141,10 +151,6 @@ class FolderFileStore:
             return self._url("/".join((*_folders(key), self._newest(storage, key).path)), expires_s)
 
         return await self._perform(key, presign)
-
-    async def content_type(self, key: str) -> str:
-        """Return the media type that bytes were stored with. Raises MissingFileError."""
-        return await self._perform(key, lambda storage: unquote(self._newest(storage, key).media_type))
 
     async def delete_expired(self) -> int:
         """Delete the files whose time to live is over, and return their number. Call it now and then.
@@ -212,22 +218,22 @@ class _File(NamedTuple):
     """The name of a file. Of several files under one key, the greatest counts."""
 
     seq: int
-    nonce: str
+    checksum: str
     size: int
     expiry: float
     media_type: str
 
     @property
     def path(self) -> str:
-        return f"{_DATA}/{self.seq:012d}-{self.nonce}-{self.size}-{self.expiry!r}-{self.media_type}"
+        return f"{_DATA}/{self.seq:012d}-{self.checksum}-{self.size}-{self.expiry!r}-{self.media_type}"
 
 
 def _file(path: str) -> _File | None:
     """Return the parts of a file's name, None for a foreign file."""
     parts = path.rpartition("/")[2].split("-", 4)
     try:
-        seq, nonce, size, expiry, media_type = parts
-        return _File(int(seq), nonce, int(size), float(expiry), media_type)
+        seq, digest, size, expiry, media_type = parts
+        return _File(int(seq), digest, int(size), float(expiry), media_type)
     except ValueError:
         return None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
 from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError, MissingExtraError
 from kaosmem.names import check_id, shown, shown_location
-from kaosmem.stores.blob import Bytes, check_bytes, unknown_blob
+from kaosmem.stores.blob import BlobInfo, Bytes, changed_blob, check_bytes, checked, checksum, unknown_blob
 from kaosmem.stores.expiry import expiry_of, utc_now
 from kaosmem.types import check_text
 
@@ -30,17 +30,30 @@ _EXPIRES = "kaosmem-expires"
 _CREATION = "kaosmem-creation"
 """The metadata field of an object that holds the number of the call that created it."""
 _KEY = "kaosmem-key"
-"""The metadata field of an object that holds its key, in UTF-8 and base64."""
-_OWN = re.compile("k-.+|h-[0-9a-f]{64}")
-_CLAIM = re.compile("c-[0-9a-f]{64}")
-"""The name of an empty object: the caller that created it may take the place of some expired bytes."""
+"""The metadata field of an object that holds its key, in UTF-8 and base64, if its name is not the key."""
+_CHECKSUM = "kaosmem-sha256"
+"""The metadata field of an object that holds the checksum of its bytes. Objects of others have none."""
+_RESERVED = ".kaosmem/"
+"""The prefix of names that are no keys."""
+_ENCODED = f"{_RESERVED}keys/"
+"""The prefix of objects whose keys cannot be names."""
+_CLAIMS = f"{_RESERVED}claims/"
+"""The prefix of empty objects: the caller that created one may take the place of some expired bytes."""
 _CLAIM_AGE = timedelta(hours=1)
 """No caller that has seen the expired bytes is still at work then."""
-_MAX_PATH_CHARS = 200  # S3 allows 1,024 bytes with the prefix; servers that keep files allow 255 a name
+_MAX_NAME_CHARS = 200  # servers that keep files allow 255 bytes for a segment of a name
+_MAX_KEY_BYTES = 700  # S3 allows 1,024 with the prefix
+_UNKNOWN_TYPE = "application/octet-stream"
+"""The media type of an object of others that has none."""
+_SPOOLED_BYTES = 8 * 1024 * 1024
 
 
 class S3FileStore:
     """A BlobStore in a bucket: each key is one object, replaced at once or not at all.
+
+    The name of the object is the key, below the prefix of the URL. So other programs find it, and their objects can be
+    listed and downloaded, too. A key that S3 cannot hold as a name, such as one with an empty segment, has an object
+    below `.kaosmem/keys/`. Bytes that were uploaded here carry a checksum, which each download verifies.
 
     url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of its own.
     clock: returns times with a zone. The times to live are measured by it.
@@ -94,20 +107,28 @@ class S3FileStore:
 
     async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
         """Store bytes, in place of earlier bytes under this key. More than 5 MiB are sent in parts, side by side."""
-        path, blob, attributes = _path(key), check_bytes(data), self._attributes(key, content_type, ttl)
+        path, blob = _path(key), check_bytes(data)
+        attributes = self._attributes(key, content_type, ttl) | {_CHECKSUM: checksum(blob)}
         async with self._turn():
             await self._store.put_async(path, blob, attributes=attributes)
 
     async def upload_stream(
         self, key: str, chunks: AsyncIterable[bytes], *, content_type: str, ttl: float | None = None
     ) -> None:
-        """Store bytes as they come, in parts; at most some parts of 5 MiB are in memory.
+        """Store bytes as they come. They wait in a temporary file on the disk until their checksum is known.
 
-        The object is there once the last part is stored. If `chunks` raises, the earlier bytes of the key stay.
+        The object is there once all of it is stored. If `chunks` raises, the earlier bytes of the key stay.
         """
         path, attributes = _path(key), self._attributes(key, content_type, ttl)
-        with _as_durability_error():  # without a turn: chunks may come from a download that waits for one
-            await self._store.put_async(path, chunks, attributes=attributes)
+        digest = sha256()
+        with SpooledTemporaryFile(_SPOOLED_BYTES) as spooled:
+            async for chunk in chunks:
+                digest.update(chunk)
+                await asyncio.to_thread(spooled.write, chunk)
+            spooled.seek(0)
+            async with self._turn():
+                whole = {**attributes, _CHECKSUM: digest.hexdigest()}
+                await self._store.put_async(path, spooled, attributes=whole)
 
     async def create(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> bool:
         """Store bytes unless the key has some, and return whether they were stored. Of several callers one succeeds.
@@ -115,14 +136,15 @@ class S3FileStore:
         If a caller dies while it takes the place of expired bytes, the key stays taken until `delete_expired`.
         """
         path, blob, creation = _path(key), check_bytes(data), secrets.token_hex(16)
-        attributes = {**self._attributes(key, content_type, ttl), _CREATION: creation}
+        attributes = self._attributes(key, content_type, ttl)
+        attributes |= {_CREATION: creation, _CHECKSUM: checksum(blob)}
         async with self._turn():
             is_stored, there = await self._put(path, blob, attributes, "create")
             if is_stored or there is None or not self._is_expired(there):
                 return is_stored
             # Equal bytes have equal e_tags, so that these can't tell whether another caller has been here. A claim can.
             number = there.attributes.get(_CREATION) or f"{there.meta['last_modified']}"
-            claim = f"c-{sha256(f'{path} {number}'.encode()).hexdigest()}"
+            claim = _CLAIMS + sha256(f"{path} {number}".encode()).hexdigest()
             is_claimed, _ = await self._put(claim, b"", {_CREATION: creation}, "create")
             return is_claimed and (await self._put(path, blob, attributes, {"e_tag": there.meta["e_tag"]}))[0]
 
@@ -140,13 +162,29 @@ class S3FileStore:
 
     async def download(self, key: str) -> bytes:
         async with self._turn():
-            return bytes(await (await self._get(key)).bytes_async())
+            found = await self._get(key)
+            data = bytes(await found.bytes_async())
+        wanted = found.attributes.get(_CHECKSUM)
+        return data if wanted is None else checked(key, data, wanted)
 
     async def download_stream(self, key: str, *, chunk_bytes: int = 1024 * 1024) -> AsyncIterator[bytes]:
-        """Yield the bytes in chunks of at least this size, but for the last. Raises MissingFileError."""
+        """Yield the bytes in chunks of at least this size, but for the last.
+
+        Raises MissingFileError, and CorruptionError after the last chunk if the bytes have changed.
+        """
+        digest = sha256()
         with _as_durability_error():
-            async for chunk in (await self._get(key)).stream(chunk_bytes):
+            found = await self._get(key)
+            async for chunk in found.stream(chunk_bytes):
+                digest.update(chunk)
                 yield bytes(chunk)
+        if found.attributes.get(_CHECKSUM, digest.hexdigest()) != digest.hexdigest():
+            raise changed_blob(key)
+
+    async def describe(self, key: str) -> BlobInfo:
+        async with self._turn():
+            found = await self._get(key, head=True)
+        return BlobInfo(found.attributes.get("Content-Type", _UNKNOWN_TYPE), found.meta["size"])
 
     async def delete(self, key: str) -> None:
         path = _path(key)
@@ -154,16 +192,20 @@ class S3FileStore:
             await self._store.delete_async(path)
 
     async def list_keys(self) -> list[str]:
-        """Return the keys whose bytes are not expired, sorted. Each object costs a request."""
-        found = [each for _, each in await self._all() if not self._is_expired(each)]
-        return sorted(b64decode(each.attributes[_KEY]).decode() for each in found)
+        """Return the keys whose bytes are not expired, sorted, objects of others included.
+
+        Each object costs a request.
+        """
+        return sorted(_key(path, each) for path, each in await self._all() if not self._is_expired(each))
 
     async def delete_all(self) -> None:
-        """Delete the objects of all keys. Objects with other names stay."""
+        """Delete the objects that were uploaded here. Objects of others stay. Each object costs a request."""
+        own = [path for path, each in await self._all() if _CHECKSUM in each.attributes]
         with _as_durability_error():
-            async for batch in self._store.list():
-                if paths := [each["path"] for each in batch if _is_own(each["path"]) or _is_claim(each["path"])]:
-                    await self._store.delete_async(paths)
+            async for batch in self._store.list(_CLAIMS.rstrip("/")):
+                own += [each["path"] for each in batch]
+            if own:
+                await self._store.delete_async(own)
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         check_ttl(expires_s, "expires_s")
@@ -172,11 +214,6 @@ class S3FileStore:
         async with self._turn():
             await self._get(key, head=True)
             return await sign_async(self._store, "GET", _path(key), timedelta(seconds=expires_s))
-
-    async def content_type(self, key: str) -> str:
-        """Return the media type that bytes were stored with. Raises MissingFileError."""
-        async with self._turn():
-            return (await self._get(key, head=True)).attributes["Content-Type"]
 
     async def delete_expired(self) -> int:
         """Delete the objects whose time to live is over, and return their number. Each object costs a request.
@@ -188,10 +225,9 @@ class S3FileStore:
             if expired:
                 await self._store.delete_async(expired)
             old = datetime.now(UTC) - _CLAIM_AGE
-            async for batch in self._store.list():
-                if claims := [
-                    each["path"] for each in batch if _is_claim(each["path"]) and each["last_modified"] < old
-                ]:
+            async for batch in self._store.list(_CLAIMS.rstrip("/")):
+                claims = [each["path"] for each in batch if each["last_modified"] < old]
+                if claims:
                     await self._store.delete_async(claims)
         return len(expired)
 
@@ -206,7 +242,8 @@ class S3FileStore:
 
         with _as_durability_error():
             async for batch in self._store.list():
-                await asyncio.gather(*(look(meta["path"]) for meta in batch if _is_own(meta["path"])))
+                paths = [meta["path"] for meta in batch]
+                await asyncio.gather(*(look(path) for path in paths if _is_blob(path)))
         return found
 
     @asynccontextmanager
@@ -244,7 +281,9 @@ class S3FileStore:
         expiry = expiry_of(self._clock, ttl)
         if not (check_text(content_type, "content_type").isascii() and content_type.isprintable()):
             raise InvalidArgumentError(f"content_type is {shown(content_type)}; give a media type such as text/csv")
-        given = {"Content-Type": content_type, _KEY: b64encode(key.encode()).decode()}
+        given = {"Content-Type": content_type}
+        if _path(key) != key:
+            given[_KEY] = b64encode(key.encode()).decode()
         return given if expiry is None else given | {_EXPIRES: repr(expiry)}
 
     def _is_expired(self, found: GetResult) -> bool:
@@ -254,17 +293,28 @@ class S3FileStore:
 
 def _path(key: str) -> str:
     """Return the name of a key's object. Different keys have different names. Raises InvalidNameError."""
-    name = f"k-{quote(check_id(key, 'blob key'), safe='')}"
-    return name if len(name) <= _MAX_PATH_CHARS else f"h-{sha256(key.encode()).hexdigest()}"
+    segments = check_id(key, "blob key").split("/")
+    is_short = len(key.encode()) <= _MAX_KEY_BYTES
+    if is_short and not key.startswith(_RESERVED) and all(map(_is_name, segments)):
+        return key
+    name = quote(key, safe="")
+    return _ENCODED + (f"k-{name}" if len(name) <= _MAX_NAME_CHARS else f"h-{sha256(key.encode()).hexdigest()}")
 
 
-def _is_own(path: str) -> bool:
-    """Return whether an object is named as that of a key."""
-    return _OWN.fullmatch(path.rpartition("/")[2]) is not None
+def _is_name(segment: str) -> bool:
+    """Return whether a server keeps a segment of a name as it is. Some take a backslash for a slash."""
+    return segment not in ("", ".", "..") and "\\" not in segment and len(quote(segment, safe="")) <= _MAX_NAME_CHARS
 
 
-def _is_claim(path: str) -> bool:
-    return _CLAIM.fullmatch(path.rpartition("/")[2]) is not None
+def _is_blob(path: str) -> bool:
+    """Return whether an object is that of a key."""
+    return path.startswith(_ENCODED) or not path.startswith(_RESERVED)
+
+
+def _key(path: str, found: GetResult) -> str:
+    """Return the key of an object."""
+    stored = found.attributes.get(_KEY)
+    return path if stored is None else b64decode(stored).decode()
 
 
 @contextmanager

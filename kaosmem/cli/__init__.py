@@ -15,7 +15,8 @@ from kaosmem.errors import KaosmemError, MissingExtraError
 def main() -> None:
     """Run the command with the process's arguments. An error is one line on stderr.
 
-    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that cannot be written.
+    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that cannot be written. A
+    reader that has seen enough, such as `head`, is no error.
     """
     # asyncio puts its own handler in place of Python's alone, and that one waits until the next await.
     signal.signal(signal.SIGINT, _interrupt)
@@ -35,8 +36,9 @@ def main() -> None:
     except OSError as error:
         # The rest of the buffer can't be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # `head` has seen enough, and that is all right
-            _say(error)
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(0) from None
+        _say(error)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

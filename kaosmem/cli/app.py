@@ -93,16 +93,27 @@ def main(
 
 @app.command(short_help="Print the context for a question, with reasons.")
 def assemble(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.", show_default=False)],
     query: Annotated[
         str, typer.Option("--query", "-q", help="The question that ranks the passages.", show_default=False)
     ],
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="A file or folder, or its URL. Leave it out to ask a stored --session.",
+            show_default=False,
+        ),
+    ] = None,
     budget: Annotated[
         str, typer.Option("--budget", "-b", metavar="TOKENS", help="The maximum number of tokens in the context.")
     ] = "4000",
     session: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Keep the passages in this session: <root>/<session id>.", show_default=False),
+        typer.Option(
+            metavar="URL",
+            help="Keep the passages in this session, or ask it without a PATH: <root>/<session id>.",
+            show_default=False,
+        ),
     ] = None,
     namespace: Namespace = "default",
     format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,  # noqa: A002
@@ -113,28 +124,60 @@ def assemble(
     min_confidence: Annotated[
         float, typer.Option(metavar="SHARE", help="Show no passage if the confidence is lower than this, 0 to 1.")
     ] = 0.0,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Read only files like this, such as '*.md' or docs/. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Leave out files and folders like this. Repeatable.", show_default=False),
+    ] = None,
+    gitignore: Annotated[bool, typer.Option(help="Leave out what .gitignore files name.")] = True,
+    full: Annotated[bool, typer.Option("--full", help="Print whole passages on a terminal.")] = False,
     all_skipped: Annotated[bool, typer.Option("--skipped", help="List every skipped file with its reason.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read files and print the context for a question within a budget, then the reason for each passage.
+    """Read files and print the context for a question within a budget.
+
+    A terminal gets a summary with the reason for each passage, then the passages by rank, shortened. A pipe gets the
+    exact context, and the sums go to stderr.
 
     Reads text in any form: prose, source code, HTML, tables, notebooks, manual pages and e-mail, also compressed. PDF,
     Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason. With --session, the
-    next question reads only changed files.
+    next question reads only changed files. Without PATH, it asks the stored session and changes nothing.
     """
+    if path is None and session is None:
+        raise typer.BadParameter("give a file or folder, or a stored session with --session", param_hint="PATH")
     tokens = check_budget(_whole_number(budget))
     check_text(query, "query")
     check_share(min_confidence, "min_confidence")
 
-    async def answer() -> tuple[SessionMemory, IngestReport, Context]:
+    async def answer() -> tuple[SessionMemory, IngestReport | None, Context]:
+        chosen = RANKERS[ranker]()
+        if path is None:
+            opening = opened(session or "", namespace, counter, chosen)
+        else:
+            opening = opened_corpus(session, namespace, counter, chosen)
+        report = None
         with Phases() as phases:
             phases.begin("opening the session")
-            async with opened_corpus(session, namespace, counter, RANKERS[ranker]()) as memory:
-                phases.begin("reading files")
-                report = await memory.ingest(path, progress=phases.reading)
-                if session is not None:
-                    phases.begin("saving")
-                    await memory.save()
+            async with opening as memory:
+                if path is not None:
+                    phases.begin("reading files")
+                    report = await memory.ingest(
+                        path,
+                        include=include or (),
+                        exclude=exclude or (),
+                        gitignore=gitignore,
+                        progress=phases.reading,
+                    )
+                    if session is not None:
+                        phases.begin("saving")
+                        await memory.save()
                 phases.begin("indexing")
                 await memory.prepare(progress=phases.indexing)
                 phases.begin("ranking and packing")
@@ -145,19 +188,24 @@ def assemble(
             return memory, report, context
 
     memory, report, context = _run(answer())
-    for line in (*(f"note: {notice}" for notice in memory.notices), *ingest_summary(report, all_skipped=all_skipped)):
+    notes = [f"note: {notice}" for notice in memory.notices]
+    if report is not None:
+        notes += ingest_summary(report, all_skipped=all_skipped)
+    for line in notes:
         typer.echo(visible(line), err=True)
     if as_json:
         write_json(context_json(context))
     else:
-        print_context(context)
+        print_context(context, full=full)
 
 
 @app.command("list", short_help="List the sessions of a place.")
 def list_(
     root: Annotated[str, typer.Argument(metavar="ROOT", help="The folder or URL that holds the sessions.")],
     limit: Annotated[int, typer.Option(min=0, help="Number of sessions to list, the last saved first.")] = 50,
-    namespace: Annotated[str, typer.Option(help="The namespace of the sessions.")] = "default",
+    namespace: Annotated[
+        str | None, typer.Option(help="List only the sessions of this namespace.", show_default="all namespaces")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the sessions of a folder or URL: items, tokens, archived items, bytes and the time of the last save."""
@@ -169,7 +217,7 @@ def list_(
 
     sessions, total = _run(listed())
     if as_json:
-        write_json(sessions_json(root, namespace, sessions, total))
+        write_json(sessions_json(root, sessions, total))
     else:
         print_sessions(root, namespace, sessions, total)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -17,6 +18,7 @@ from kaosmem.session import SessionMemory
 from kaosmem.types import Item
 
 _SHOWN_NOTICES = 20
+_PASSAGE_LINES = 6
 
 _DECISION_COLUMNS = (
     Column("section"),
@@ -51,20 +53,58 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
         yield from report.reason_lines()
 
 
-def print_context(context: Context) -> None:
-    """Print a context, then its items, then the items that came nearest to being in."""
-    if context.rendered.text is not None:
-        write(context.text)
-    else:
-        handed_over = context.messages if context.rendered.system is None else _handed_over(context)
-        write(json.dumps(handed_over, ensure_ascii=False, indent=2) + "\n")
+def print_context(context: Context, *, full: bool = False) -> None:
+    """Print a context: exactly in a pipe, and for a person on a terminal.
+
+    A person sees the sums, the reason for each item, the nearest misses, and then the content. The passages of a text
+    come by rank. The sums of a pipe go to stderr, so that stdout holds the context alone.
+
+    Args:
+        full: Print whole passages on a terminal, in place of their first lines.
+    """
+    if not sys.stdout.isatty():
+        write(_exact(context))
+        sys.stderr.write(f"{_sums(context)}\n")
+        return
     included = [context.decision(item.id) for item in context.items]
-    items = f"{len(included):,} item{'' if len(included) == 1 else 's'}"
-    judged = "" if context.confidence is None else f", confidence {context.confidence:.2f}"
-    title = f"shown: {items}, {context.used:,} of {context.budget:,} tokens{judged}"
-    write_table(title, _DECISION_COLUMNS, map(_decision_row, included))
-    if missed := context.nearest_misses():
+    included.sort(key=_by_rank)
+    write_table(_sums(context), _DECISION_COLUMNS, map(_decision_row, included))
+    missed = context.nearest_misses()
+    if missed:
         write_table("not shown, nearest first", _DECISION_COLUMNS, map(_decision_row, missed))
+    if context.rendered.text is None:
+        write(f"\n{_exact(context)}")
+        return
+    for decision in included:
+        write(f"\n{decision.label or decision.section}\n{_passage(decision, full=full)}\n")
+
+
+def _exact(context: Context) -> str:
+    """Return the text of a context, or its request as JSON."""
+    if context.rendered.text is not None:
+        return context.text
+    request: Any = context.messages if context.rendered.system is None else _handed_over(context)
+    return json.dumps(request, ensure_ascii=False, indent=2) + "\n"
+
+
+def _sums(context: Context) -> str:
+    items = f"{len(context.items):,} item{'' if len(context.items) == 1 else 's'}"
+    judged = "" if context.confidence is None else f", confidence {context.confidence:.2f}"
+    return f"shown: {items}, {context.used:,} of {context.budget:,} tokens{judged}"
+
+
+def _by_rank(decision: Decision) -> tuple[bool, int]:
+    return decision.rank is None, decision.rank or 0
+
+
+def _passage(decision: Decision, *, full: bool) -> str:
+    """Return an item's text, indented; its first lines unless `full`."""
+    lines = decision.item.text.splitlines() if decision.item is not None else []
+    shown = lines if full else lines[:_PASSAGE_LINES]
+    indented = [f"    {line}" for line in shown]
+    if len(shown) < len(lines):
+        indented.append(f"    … {len(lines) - len(shown)} more lines; --full shows all")
+    return "\n".join(indented)
 
 
 def context_json(context: Context) -> dict[str, Any]:

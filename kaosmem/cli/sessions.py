@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,20 @@ from kaosmem.cli.report import damage_json
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.names import check_name, shown, shown_location
-from kaosmem.persistence import StoredSession, filesystem_of, stored_sessions, unknown_session
+from kaosmem.persistence import StoredSession, filesystem_of, unknown_session
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS
-from kaosmem.session import ErasureReceipt, RepairReport, SessionMemory, list_sessions
+from kaosmem.session import (
+    ErasureReceipt,
+    RepairReport,
+    SessionMemory,
+    list_namespaces,
+    list_sessions,
+    stored_sessions,
+)
 
 _COLUMNS = (
+    Column("namespace"),
     Column("session"),
     *(Column(name, "right") for name in ("items", "tokens", "archived", "bytes")),
     Column("last saved"),
@@ -31,6 +40,7 @@ _COLUMNS = (
 class Listed:
     """A session in a list; without figures if it can't be read, which the note then says."""
 
+    namespace: str
     stored: StoredSession
     items: int | None = None
     tokens: int | None = None
@@ -39,40 +49,61 @@ class Listed:
 
 
 async def listed_sessions(
-    root: str, namespace: str, *, limit: int, progress: Callable[[str, int, int], None]
+    root: str, namespace: str | None, *, limit: int, progress: Callable[[str, int, int], None]
 ) -> tuple[list[Listed], int]:
-    """Return the sessions that were saved last, with their figures, and how many there are in all.
+    """Return the sessions that were saved last, with their figures, and the number of all.
 
-    Raises NotFoundError if the place itself is missing.
+    Args:
+        namespace: List this one only. None lists all namespaces.
+
+    Raises:
+        NotFoundError: If the place itself is missing.
     """
-    stored = await asyncio.to_thread(stored_sessions, root, namespace)
-    if not stored and not await asyncio.to_thread(filesystem_of(root).exists, ""):
+    if namespace is None:
+        namespaces = await list_namespaces(root)
+    else:
+        namespaces = [namespace]
+    found = []
+    for name in namespaces:
+        found += [(name, session) for session in await stored_sessions(root, name)]
+    if not found and not await asyncio.to_thread(filesystem_of(root).exists, ""):
         raise NotFoundError(
             f"no sessions in {shown_location(root)}: there is no such place; check the path, or make a session with "
             "`kaosmem assemble --session`"
         )
+    earliest = datetime.min.replace(tzinfo=UTC)
+    found.sort(key=lambda each: each[1].saved or earliest, reverse=True)
     listed = []
-    for done, session in enumerate(stored[:limit], 1):
-        listed.append(await _listed(root, namespace, session))
-        progress(session.session_id, done, min(limit, len(stored)))
-    return listed, len(stored)
+    for done, (name, session) in enumerate(found[:limit], 1):
+        listed.append(await _listed(root, name, session))
+        progress(session.session_id, done, min(limit, len(found)))
+    return listed, len(found)
 
 
 async def _listed(root: str, namespace: str, session: StoredSession) -> Listed:
+    url = f"{root.rstrip('/')}/{session.session_id}"
     try:
-        async with SessionMemory.open(root, session.session_id, namespace=namespace, read_only=True) as memory:
+        async with opened(url, namespace) as memory:
             sections = [memory[spec.name] for spec in memory.sections]
-            archived = sum(len(section.archive) for section in sections)
-            return Listed(session, sum(map(len, sections)), memory.used, archived, "; ".join(memory.notices))
+            return Listed(
+                namespace,
+                session,
+                items=sum(map(len, sections)),
+                tokens=memory.used,
+                archived=sum(len(section.archive) for section in sections),
+                note="; ".join(memory.notices),
+            )
     except KaosmemError as error:
-        return Listed(session, note=str(error))
+        return Listed(namespace, session, note=str(error))
 
 
-def print_sessions(root: str, namespace: str, listed: list[Listed], total: int) -> None:
+def print_sessions(root: str, namespace: str | None, listed: list[Listed], total: int) -> None:
     """Print sessions, a line each."""
-    title = f"{total:,} session{'s' * (total != 1)} in {root}, namespace {namespace}"
+    where = "all namespaces" if namespace is None else f"namespace {namespace}"
+    title = f"{total:,} session{'s' * (total != 1)} in {root}, {where}"
     rows = [
         (
+            each.namespace,
             each.stored.session_id,
             *("-" if figure is None else f"{figure:,}" for figure in (each.items, each.tokens, each.archived)),
             f"{each.stored.size_bytes:,}",
@@ -86,14 +117,14 @@ def print_sessions(root: str, namespace: str, listed: list[Listed], total: int) 
         write(f"… and {total - len(listed):,} saved before; --limit shows more\n")
 
 
-def sessions_json(root: str, namespace: str, listed: list[Listed], total: int) -> dict[str, Any]:
+def sessions_json(root: str, listed: list[Listed], total: int) -> dict[str, Any]:
     """Return sessions as JSON values."""
     return {
         "root": root,
-        "namespace": namespace,
         "total": total,
         "sessions": [
             {
+                "namespace": each.namespace,
                 "session": each.stored.session_id,
                 "items": each.items,
                 "tokens": each.tokens,
@@ -113,7 +144,8 @@ async def opened_corpus(
 ) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored; None is a memory that is gone afterwards."""
     sections = tuple(
-        # Of a few passages too, the question chooses: an agent's newest documents may matter most, a folder's do not.
+        # The question chooses among a few passages too. The newest of an agent's documents may matter most, but the
+        # newest of a folder's do not.
         replace(
             spec,
             ranker=spec.ranker or ranker,
@@ -125,26 +157,50 @@ async def opened_corpus(
         yield SessionMemory.test_mode(sections=sections, counter=counter)
         return
     root, session_id = split_url(url)
+    check_name(session_id, "session id")
+    is_stored = session_id in await list_sessions(root, namespace)
     async with SessionMemory.open(
-        root, session_id, namespace=namespace, sections=sections, counter=counter, ranker=ranker
+        root,
+        session_id,
+        namespace=namespace,
+        sections=None if is_stored else sections,
+        counter=counter,
+        ranker=ranker,
     ) as memory:
         yield memory
 
 
 @asynccontextmanager
-async def opened(url: str, namespace: str) -> AsyncIterator[SessionMemory]:
-    """Open a stored session for reading. Raises NotFoundError where there is none."""
+async def opened(
+    url: str, namespace: str, counter: str | None = None, ranker: Ranker | None = None
+) -> AsyncIterator[SessionMemory]:
+    """Open a stored session for reading, with its own sections. Raises NotFoundError where there is none."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
-    async with SessionMemory.open(root, session_id, namespace=namespace, read_only=True) as memory:
+    async with SessionMemory.open(
+        root,
+        session_id,
+        namespace=namespace,
+        sections=None,
+        counter=counter,
+        ranker=ranker,
+        read_only=True,
+    ) as memory:
         yield memory
 
 
 async def check_stored(root: str, session_id: str, namespace: str) -> None:
-    """Raise NotFoundError where there is no session, with the nearest id."""
+    """Raise NotFoundError where there is no session. It names the namespaces with that id, else the nearest id."""
     check_name(session_id, "session id")
-    if session_id not in await list_sessions(root, namespace):
-        raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
+    if session_id in await list_sessions(root, namespace):
+        return
+    for other in await list_namespaces(root):
+        if session_id in await list_sessions(root, other):
+            raise NotFoundError(
+                f"no session {shown(session_id)} in {shown_location(root)}, namespace {namespace!r}; "
+                f"namespace {other!r} has one: give --namespace {other}"
+            )
+    raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -163,7 +219,7 @@ async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceip
     """Erase items of a stored session. Raises as `SessionMemory.forget`, and NotFoundError."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
-    async with SessionMemory.open(root, session_id, namespace=namespace) as memory:
+    async with SessionMemory.open(root, session_id, namespace=namespace, sections=None) as memory:
         return await memory.forget(*item_ids)
 
 
@@ -178,12 +234,20 @@ async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
         return await memory.verify(ErasureReceipt.from_dict(stored))
 
 
+_OLD_VERSIONS = {
+    "none": "",
+    "kept": "old versions: kept; delete the old versions in the bucket, which hold the items\n",
+    "unknown": "old versions: unknown; the storage does not tell whether it keeps old versions of deleted files\n",
+}
+
+
 def print_receipt(receipt: ErasureReceipt) -> None:
     """Print what was erased, a line for each kind."""
     write(f"erased from session {receipt.session_id} at record {receipt.record}\n")
     for name in ("items", "derived", "finished", "windows", "files"):
         if found := getattr(receipt, name):
             write(f"{name}: {', '.join(found)}\n")
+    write(_OLD_VERSIONS[receipt.old_versions])
 
 
 _REPAIR_COLUMNS = (Column("section"), Column("items", "right"), Column("archived", "right"))

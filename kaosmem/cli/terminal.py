@@ -33,7 +33,7 @@ class Column:
 
 def write(text: str) -> None:
     r"""Write text to stdout: unchanged in a pipe; on a terminal, escapes such as `\u202e` for characters not seen."""
-    sys.stdout.write(_visible(text) if sys.stdout.isatty() else text)
+    _put(_visible(text) if sys.stdout.isatty() else text)
 
 
 def write_json(value: JSONValue) -> None:
@@ -47,7 +47,15 @@ def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[s
     if sys.stdout.isatty():
         _write_framed(title, columns, rows)
     else:
-        sys.stdout.write("\n".join(["", title, *_plain_lines(columns, rows)]) + "\n")
+        _put("\n".join(["", title, *_plain_lines(columns, rows)]) + "\n")
+
+
+def _put(text: str) -> None:
+    """Write to stdout. If its reader has seen enough, such as `head`, end the command without an error."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise SystemExit(0) from None
 
 
 def _plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kaosmem.language.analysis import STOP_WORDS
+from kaosmem.language.credentials import without_credentials
 from kaosmem.language.scripts import UNSPACED
 from kaosmem.types import (
     ContentBlock,
     ImageBlock,
     JSONValue,
+    OpaqueBlock,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -75,6 +77,16 @@ _DATE = re.compile(
     rf"|{_MONTH} \d{{4}})\b(?!-)"
 )
 _MONTH_NAME = re.compile(_MONTH)
+# A number after one of these is a place in something that the summary's reader does not have.
+_PLACE_BEFORE = re.compile(
+    r"(?<!\w)(?:chapter|chart|column|diagram|fig(?:ure)?|footnote|image|iteration|line|message|page"
+    r"|paragraph|picture|question|round|row|screen(?:shot)?|slide|step|tab|table|turn"
+    r"|abbildung|bild|frage|nachricht|runde|schritt|seite|spalte|tabelle|zeile"
+    r"|étape|diapositive|ligne|message|tableau|página|paso|fila|línea|gráfico|tabla)s?\.?[ #]{1,2}\Z",
+    re.IGNORECASE,
+)
+_MAX_PLACE_CHARS = 24
+_MAX_PLACE_DIGITS = 4
 _EMPHASIS = re.compile(r"100 ?% (?:agree|behind|sure|certain|with|right|true|support|on board|in)\b")
 # One hump and no other sign: mostly the name of a product.
 _NAME = re.compile(r"[A-Za-z][a-z]*[A-Z][a-z]*")
@@ -114,11 +126,14 @@ class Fact(NamedTuple):
 
 
 def facts_in(text: str) -> Iterator[Fact]:
-    """Yield the facts of a text in order, repeated ones each time. Takes linear time."""
+    """Yield the facts of a text in order, repeated ones each time. Takes linear time.
+
+    A credential is no fact: a list of facts would carry it from summary to summary.
+    """
     text = _plain(text)
     if not _sign_of(text).search(text):
         return
-    text = _LIST_MARKER.sub("", text)
+    text = _LIST_MARKER.sub("", without_credentials(text))
     begin = 0
     for url in _URL.finditer(text) if any(each in text for each in _URL_BEGINS) else ():
         yield from _facts_about_dates(text, begin, url.start())
@@ -140,7 +155,9 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
         case ImageBlock():
             texts = () if block.url.startswith("data:") else (block.url,)
         case ToolResultBlock() if not isinstance(block.content, str):
-            texts = map(block_text, block.content)
+            texts = (block_text(part) for part in block.content if not isinstance(part, OpaqueBlock))
+        case OpaqueBlock():
+            texts = ()
         case _:
             texts = (block_text(block),)
     for text in texts:
@@ -186,8 +203,18 @@ def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
             yield Fact(fact, rank, quoted=not _PLAIN.fullmatch(fact))
         elif is_number or _DIGIT.search(fact):  # whatever signs it stands among
             place = (text, text.index(fact, start))
-            if not (fact == "100%" and _EMPHASIS.match(text, place[1])):
+            if not _is_noise(fact, place):
                 yield Fact(fact, _rank_of_number(fact, place), place=place)
+
+
+def _is_noise(number: str, place: tuple[str, int]) -> bool:
+    """Return whether a number says nothing by itself: emphasis, or a place such as "page 32"."""
+    text, start = place
+    if number == "100%":
+        return _EMPHASIS.match(text, start) is not None
+    if len(number) > _MAX_PLACE_DIGITS or not number.isdecimal():
+        return False
+    return _PLACE_BEFORE.search(text, max(0, start - _MAX_PLACE_CHARS), start) is not None
 
 
 def _rank_of_number(number: str, place: tuple[str, int]) -> int:

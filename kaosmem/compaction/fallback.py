@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, prose_of
+from kaosmem.language.credentials import without_credentials
 from kaosmem.language.sentences import cut_at_sentence
-from kaosmem.types import ChatMessage, ContentBlock, ToolResultBlock, block_text
+from kaosmem.types import ChatMessage, ContentBlock, ThinkingBlock, ToolResultBlock, block_text
 
 NO_MODEL = "no model"
 """The reason of outlines by a Summarizer that has no model."""
@@ -71,9 +72,9 @@ def without_fallback_heading(text: str) -> str:
 def fallback_text(messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]) -> str:
     """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
 
-    Each line is one message, cut at a sentence. Earlier summaries come first, then users' words, then the assistant's,
-    then all others, and of each the newest first. The lines stand in the order of the messages. The same messages give
-    the same text.
+    Each line is one message, cut at a sentence, without credentials. Earlier summaries come first, then users' words,
+    then the assistant's, then all others, and of each the newest first. The lines stand in the order of the messages.
+    The same messages give the same text.
     reason: says why no model made it, in at most 80 characters.
     """
     heading = f"Shortened without a model ({_NOT_IN_REASON.sub(' ', reason)[:80].strip() or 'no reason'}):"
@@ -118,12 +119,21 @@ def _lines_of(message: ChatMessage) -> Iterator[_Line]:
             return
         shown = prose
     else:
-        shown = "\n".join(shown_block(block)[:_MAX_CHARS] for block in message.blocks)
+        shown = said_text(message, max_chars=_MAX_CHARS)
     if text := " ".join(shown[:_MAX_CHARS].split()):
-        yield _Line(_NOT_IN_ROLE.sub("_", message.role)[:40] or "_", text)
+        yield _Line(_NOT_IN_ROLE.sub("_", message.role)[:40] or "_", without_credentials(text))
 
 
-def shown_block(block: ContentBlock) -> str:
+def said_text(message: ChatMessage, *, max_chars: int | None = None) -> str:
+    """Return what a message says, a block a paragraph. Thinking is not said.
+
+    max_chars: of each block, None for all.
+    """
+    said = (block for block in message.blocks if not isinstance(block, ThinkingBlock))
+    return "\n".join(_shown_block(block)[:max_chars] for block in said)
+
+
+def _shown_block(block: ContentBlock) -> str:
     """Return a block as text, the result of a failed call with the word error before it."""
     is_error = isinstance(block, ToolResultBlock) and block.is_error
     return f"error: {block_text(block)}" if is_error else block_text(block)

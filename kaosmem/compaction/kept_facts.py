@@ -8,6 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
+from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import RULE_CUES, rules_of
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, ToolResultBlock, ToolUseBlock
@@ -160,8 +161,8 @@ class KeptFacts:
 
 
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
-    """Return each rule once, on one line, at the place where it was last said."""
-    last = {" ".join(rule.split()): place for place, rule in enumerate(rules)}
+    """Return each rule once, on one line and without credentials, at the place where it was last said."""
+    last = {" ".join(without_credentials(rule).split()): place for place, rule in enumerate(rules)}
     return sorted(last, key=last.__getitem__)
 
 

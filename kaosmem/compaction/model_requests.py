@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_ttl
-from kaosmem.clients import LLMClient
+from kaosmem.clients import LLMClient, ModelAnswer
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock
 
@@ -27,8 +27,9 @@ class ModelRequests:
 
     attempts: number of times that one request is made, at least 1.
     timeout_s: seconds to wait for each answer.
-    pause_s: seconds without a request after a request that the model failed. Each further failure doubles the pause, up
-        to ten minutes. The first request after a pause is made once. 0 is no pause.
+    pause_s: seconds without a request after the model failed by an error, or gave no answer that can be taken. Each
+        further failure doubles the pause, up to ten minutes. The first request after a pause is made once. 0 is no
+        pause.
     clock: gives seconds; only differences count.
     Raises InvalidArgumentError.
     """
@@ -79,7 +80,6 @@ class ModelRequests:
             try:
                 taken = read(await self._answer(request(fault), tools))
             except InvalidArgumentError as unusable:
-                self._failures = 0
                 fault, error = str(unusable)[:_MAX_FAULT_CHARS], unusable
             except Exception as raised:  # any error of a provider
                 error = raised
@@ -89,11 +89,11 @@ class ModelRequests:
                 self._failures = 0
                 return taken
         if isinstance(error, InvalidArgumentError):
-            why, reason = fault, "no usable answer"
+            why, reason = fault, f"no usable answer: {fault.partition(';')[0]}"
         else:
             reason = type(error).__name__
             why = f"the model failed by {reason}"
-            self._pause(reason)
+        self._pause(reason)
         raise SummaryError(
             f"no answer was taken in {made} attempts: {why}; allow more attempts, tokens or time, or ask another model",
             reason=reason,
@@ -165,7 +165,8 @@ class StateClient:
     ) -> ChatMessage:
         """Return the state that the model gives, each field under its name."""
         answer = await self._llm.chat(messages, tools=(*tools, STATE_TOOL))
-        return ChatMessage("assistant", state_text(answer))
+        stop_reason = answer.stop_reason if isinstance(answer, ModelAnswer) else ""
+        return ModelAnswer("assistant", state_text(answer), stop_reason=stop_reason)
 
 
 def state_text(answer: ChatMessage) -> str:

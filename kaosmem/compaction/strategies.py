@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
@@ -14,9 +15,18 @@ from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
-from kaosmem.names import shown_name
+from kaosmem.names import shown_number
 from kaosmem.tokens import TokenCounter, context_length, get_counter
-from kaosmem.types import ChatMessage, ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types import (
+    ChatMessage,
+    DocumentBlock,
+    ResultContent,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+)
 
 
 @runtime_checkable
@@ -27,11 +37,20 @@ class CompactionStrategy(Protocol):
     thinking, its calls and their results. The messages of `Outline.protected` stay: system and pinned messages, the
     first and the newest user message, the newest unit, and calls whose results are awaited. The same history gives the
     same list. A strategy leaves its own result as it is, unless it says otherwise.
+
+    A strategy that adds text may have a method `within(tokens)`, as `SummarizationCompaction` has. It returns the
+    strategy for histories that are shown in so many tokens. A section asks it with what its budget leaves for messages.
     """
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the shorter history, oldest first. The given history stays as it is."""
         ...
+
+
+def strategy_within(strategy: CompactionStrategy, tokens: int) -> CompactionStrategy:
+    """Return a strategy for histories that are shown in so many tokens: itself if it makes no difference to it."""
+    within: Callable[[int], CompactionStrategy] | None = getattr(strategy, "within", None)
+    return strategy if within is None else within(tokens)
 
 
 _GIVING_WAY = ("system messages", "the newest user message", "the first user message")
@@ -173,7 +192,8 @@ _ELLIPSIS = "…"
 class ToolResultCompaction:
     """Cuts the text of each tool result to its beginning and a marker, together at most `max_chars` long.
 
-    Errors, images and pinned messages stay as they are, and so does a text that takes fewer tokens than a marker.
+    Errors, images, opaque parts and pinned messages stay as they are. So does a text that takes fewer tokens than a
+    marker.
     Raises InvalidArgumentError.
     """
 
@@ -227,18 +247,16 @@ def _marker(truncated: int) -> str:
     return f"[{truncated} chars truncated]"
 
 
-def _text_of(content: str | tuple[TextBlock | ImageBlock, ...]) -> str:
+def _text_of(content: ResultContent) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+    return "\n".join(block_text(block) for block in content if isinstance(block, TextBlock | DocumentBlock))
 
 
-def _with_text(
-    content: str | tuple[TextBlock | ImageBlock, ...], text: str
-) -> str | tuple[TextBlock | ImageBlock, ...]:
+def _with_text(content: ResultContent, text: str) -> ResultContent:
     if isinstance(content, str):
         return text
-    return (TextBlock(text), *(block for block in content if isinstance(block, ImageBlock)))
+    return (TextBlock(text), *(block for block in content if not isinstance(block, TextBlock | DocumentBlock)))
 
 
 class CompactionPipeline:
@@ -268,6 +286,10 @@ class CompactionPipeline:
 
     def __repr__(self) -> str:
         return f"CompactionPipeline({list(self.strategies)})"
+
+    def within(self, tokens: int) -> CompactionPipeline:
+        """Return the pipeline for histories that are shown in so many tokens."""
+        return CompactionPipeline([strategy_within(each, tokens) for each in self.strategies])
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history that the last strategy leaves."""
@@ -307,16 +329,33 @@ class TokenBudgetCompaction:
         strategies: Iterable[CompactionStrategy] | CompactionStrategy,
         trigger_ratio: float = 0.80,
         *,
+        context_tokens: int | None = None,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         format: str | Format = "openai",  # noqa: A002
     ) -> TokenBudgetCompaction:
-        """Return a strategy whose budget is a share of a model's context length. Raises InvalidArgumentError."""
+        """Return a strategy whose budget is a share of a model's context length.
+
+        Args:
+            trigger_ratio: The share, above 0 and up to 1.
+            context_tokens: The model's context length in tokens. A model that kaosmem does not know needs it.
+
+        Raises:
+            InvalidArgumentError: If the share is out of range, or if an unknown model comes without its length.
+
+        >>> TokenBudgetCompaction.from_model("my-model", [], context_tokens=100_000).token_budget
+        80000
+        """
         is_number = isinstance(trigger_ratio, int | float) and not isinstance(trigger_ratio, bool)
         if not is_number or not 0 < trigger_ratio <= 1:
             raise InvalidArgumentError(
-                f"trigger_ratio is {shown_name(trigger_ratio)}; give a share of the model's window, above 0 and up to 1"
+                f"trigger_ratio is {shown_number(trigger_ratio)}; "
+                "give a share of the model's window, above 0 and up to 1"
             )
-        return cls(strategies, int(context_length(name) * trigger_ratio), counter=counter, format=format)
+        if context_tokens is None:
+            length = context_length(name)
+        else:
+            length = check_count(context_tokens, "context_tokens", least=1)
+        return cls(strategies, int(length * trigger_ratio), counter=counter, format=format)
 
     def __repr__(self) -> str:
         return f"TokenBudgetCompaction({list(self.strategies)}, {self.token_budget})"
@@ -344,6 +383,8 @@ class TokenBudgetCompaction:
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
+_LEAST_SHARE = 4
+"""A summary may take this part of a room at least, a quarter, whatever messages stay beside it."""
 
 
 class SummarizationCompaction:
@@ -381,6 +422,13 @@ class SummarizationCompaction:
             check_count(max_summary_tokens, "max_summary_tokens", least=1)
         self.max_summary_tokens = max_summary_tokens
         self._open_tasks, self._counter, self._format = open_tasks, get_counter(counter), get_format(format)
+        self._room: int | None = None  # of a summary and the messages beside it
+
+    def within(self, tokens: int) -> SummarizationCompaction:
+        """Return the strategy with summaries that fit so many tokens together with the messages beside them."""
+        fitted = copy(self)
+        fitted._room = check_count(tokens, "tokens")
+        return fitted
 
     def __repr__(self) -> str:
         return f"SummarizationCompaction(<llm>, {self.recent_token_budget}, {self.min_old_tokens})"
@@ -395,7 +443,12 @@ class SummarizationCompaction:
         # Of less nothing can be said that is shorter.
         if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):
             return list(history)
-        most = self._most(sum(outline.sizes[place] for place in summaries), new)
+        earlier = sum(outline.sizes[place] for place in summaries)
+        most = self._most(earlier, new)
+        if self._room is not None:
+            # The next compaction then has enough new messages for a summary, and none is evicted.
+            beside = sum(outline.sizes) - earlier - new + self.min_old_tokens
+            most = min(most, max(self._room - beside, self._room // _LEAST_SHARE, 1))
         try:
             summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
         except SummaryError as error:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
 from kaosmem.arguments import check_count
-from kaosmem.clients import LLMClient
-from kaosmem.compaction.fallback import NO_MODEL, fallback_text, shown_block, without_fallback_heading
+from kaosmem.clients import LLMClient, ModelAnswer
+from kaosmem.compaction.answers import check_answer, whole_part
+from kaosmem.compaction.fallback import NO_MODEL, fallback_text, said_text, without_fallback_heading
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
 from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, STATE_TEMPLATE, TIMEOUT_S, ModelRequests, StateClient
 from kaosmem.compaction.outline import MessageSizes
@@ -44,19 +44,7 @@ _MIN_ROOM = 256
 NO_ROOM = "no room"
 """The reason of the SummaryError for a summary that may be too small to say anything."""
 _SLIGHTLY = 1.25
-"""An answer up to so many times too long is cut at once. A longer one is asked for again first."""
-
-_WILL_NOT = r"(?:can['’]t|cannot|can not|won['’]t|will not)"
-_REFUSAL = re.compile(
-    r"[\W_]*(?:"
-    r"(?:(?:i['’]m |i am )?(?:(?:very|so|really|truly) )?(?:sorry|afraid)|i apologi[sz]e|my apologies|unfortunately)\b"
-    rf".{{0,80}}\bi(?: {_WILL_NOT}|(?:['’]m| am) (?:unable|not able)| must decline| have to decline)\b"
-    r"|i(?:['’]m| am) (?:unable|not able|not comfortable)\b"
-    rf"|i {_WILL_NOT} (?:help(?! but)|assist|do (?:that|this)|provide|summ|comply|fulfil|create|answer|engage|discuss)"
-    r"|i (?:must|have to|need to) (?:respectfully )?decline\b|i (?:refuse to|(?:don['’]t|do not) feel comfortable)\b"
-    r"|as an ai\b)",
-    re.IGNORECASE | re.DOTALL,
-)
+"""An answer is cut at once if it is at most so many times longer then. Else it is asked for again first."""
 
 
 class Summarizer:
@@ -69,7 +57,8 @@ class Summarizer:
     llm: None makes every summary without a model.
     structured: the model fills in the fields of a state of the work (`FIELDS`), which are checked.
     template: instructions to the model, the system message of each request; the messages follow as the user's. The
-        default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary.
+        default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary. With another one, an answer need not
+        share words with the messages: it may be a translation.
     attempts: number of times that each request is made until an answer can be taken.
     timeout_s: seconds to wait for each answer.
     pause_s: seconds without a request after the model failed; each further failure doubles them, up to ten minutes.
@@ -119,6 +108,7 @@ class Summarizer:
             self._model = ModelRequests(asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock)
         template = template if template is not None else STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
         self._template, self._fallback = check_text(template, "template"), fallback
+        self._has_free_words = template != SUMMARY_TEMPLATE  # fields of a state, or a task of the user's own
         self._counter, self._format = get_counter(counter), get_format(format)
         self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
@@ -222,16 +212,17 @@ class Summarizer:
         def read(reply: ChatMessage) -> str:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
-            if not text:
-                raise InvalidArgumentError("it was empty")
-            if _REFUSAL.match(text):
-                raise InvalidArgumentError("it declined to summarise")
-            if (tokens := self._size(text)) <= limit:
-                return text
-            shortened = cut_at_sentence(text, limit, self._size)
-            if shortened and tokens <= _SLIGHTLY * limit:
-                return shortened
-            raise InvalidArgumentError(f"it took {tokens} tokens of at most {limit}")
+            stop_reason = reply.stop_reason if isinstance(reply, ModelAnswer) else ""
+            check_answer(text, material, stop_reason=stop_reason, free=self._has_free_words)
+            whole = whole_part(text, material, stop_reason=stop_reason)
+            taken = cut_at_sentence(whole, limit, self._size)
+            if taken and len(text) <= _SLIGHTLY * len(taken):
+                return taken
+            if 2 * len(whole) >= len(text):
+                shortened = taken or shortened
+            if whole != text:
+                raise InvalidArgumentError("it ended in the middle of a sentence")
+            raise InvalidArgumentError(f"it took {self._size(text)} tokens of at most {limit}")
 
         try:
             return await model.ask(request, read)
@@ -283,7 +274,7 @@ def transcript_parts(messages: Iterable[ChatMessage], room: int, *, counter: Tok
 def _pieces(messages: Iterable[ChatMessage], room: int, counter: TokenCounter) -> Iterator[tuple[str, int]]:
     for message in messages:
         is_plain = isinstance(message.content, str)
-        left = [message if is_plain else replace(message, content="\n".join(map(shown_block, message.blocks)))]
+        left = [message if is_plain else replace(message, content=said_text(message))]
         while left:
             shown = left.pop()
             piece = entry_piece(shown)

@@ -13,7 +13,7 @@ from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSou
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.messages import ConversationMemory
 from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
-from kaosmem.conversation.rolling import CondensationReason, RollingCondenser
+from kaosmem.conversation.rolling import CondensationReason, RollingCondenser, ViewOutline
 from kaosmem.conversation.summarizing import LLMSummarizingCondenser
 from kaosmem.conversation.view import ConversationView
 
@@ -40,5 +40,6 @@ __all__ = [
     "RollingCondenser",
     "StrategyCondenser",
     "SummaryEvent",
+    "ViewOutline",
     "fitted_tiers",
 ]

@@ -12,7 +12,7 @@ from typing import ClassVar, Self, TypeAlias, TypeVar
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
-from kaosmem.names import check_name, shown_name
+from kaosmem.names import check_name, shown_name, shown_number
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import (
     ChatMessage,
@@ -93,7 +93,7 @@ class ConversationEvent:
         if self.timestamp is not None and not (isinstance(self.timestamp, datetime) and self.timestamp.tzinfo):
             raise InvalidArgumentError("an event's timestamp is no aware datetime; give one with tzinfo=UTC")
         if type(self.pinned) is not bool:
-            raise InvalidArgumentError(f"pinned is {shown_name(self.pinned)}; give True or False")
+            raise InvalidArgumentError(f"pinned is {shown_number(self.pinned)}; give True or False")
         if type(self.source) is not EventSource:
             object.__setattr__(self, "source", _source(self.source))
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, TypeVar, overload
 
+from kaosmem.arguments import STRICT_JSON
 from kaosmem.conversation.condensation import Condensation, CondensationRequest
 from kaosmem.conversation.events import (
     UNLOGGED,
@@ -78,9 +79,8 @@ def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
             f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the kaosmem that wrote it"
         )
     if unknown := stored.keys() - {"type", *_FIELDS[kind]}:
-        raise InvalidArgumentError(
-            f"a stored {kind} has unknown fields {sorted(map(shown_name, unknown))}; leave them out"
-        )
+        known = ", ".join(["type", *_FIELDS[kind]])
+        raise InvalidArgumentError(f"a stored {kind} has {len(unknown)} unknown fields; use only {known}")
     try:
         given = {name: _FROM_JSON[name](stored[name]) if name in _FROM_JSON else stored[name] for name in stored}
         del given["type"]
@@ -214,9 +214,11 @@ def view_of(history: Iterable[ConversationEvent]) -> ConversationView:
 
 def _event_of_line(number: int, line: str | bytes) -> ConversationEvent:
     try:
-        return event_of(json.loads(line))
+        return event_of(STRICT_JSON.decode(line if isinstance(line, str) else line.decode()))
     except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, InvalidArgumentError) else "it is no JSON"
+        # The messages of these show what was stored, or where.
+        is_no_json = isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
+        reason = "it is no JSON" if is_no_json else str(error)
         raise InvalidArgumentError(f"line {number} of a log can't be read: {reason}") from None
 
 

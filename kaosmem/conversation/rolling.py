@@ -17,7 +17,7 @@ from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.formats import Format, get_format
-from kaosmem.names import shown_name
+from kaosmem.names import shown_number
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import Trust
 
@@ -198,7 +198,7 @@ class RollingCondenser(Condenser):
         given = minimum_progress
         if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
             raise InvalidArgumentError(
-                f"minimum_progress is {shown_name(given)}; give a share of the view, above 0 and below 1"
+                f"minimum_progress is {shown_number(given)}; give a share of the view, above 0 and below 1"
             )
         self.minimum_progress, self.forgets_users = minimum_progress, forgets_users
         self._counter, self._format = get_counter(counter), get_format(format)

@@ -13,6 +13,7 @@ from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
+from kaosmem.language.credentials import without_credentials
 from kaosmem.types import content_text
 
 RESULTS_HEADING = "Newest results, verbatim from where they are cut:"
@@ -94,6 +95,6 @@ def _tails(events: Sequence[ConversationEvent], max_chars: int) -> Iterator[str]
     """Yield the ends of the newest results, newest first, at most `max_chars` characters together."""
     for event in reversed(events):
         if max_chars > 0 and isinstance(event, ObservationEvent) and event.call_id:
-            text = content_text(event.content)[-max_chars:]
+            text = without_credentials(content_text(event.content))[-max_chars:]
             max_chars -= len(text)
             yield f"[event {event.id}] {text}"

@@ -13,7 +13,7 @@ from kaosmem.conversation.condensation import Condensation, CondensationRequest,
 from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, ObservationEvent
 from kaosmem.conversation.rounds import Landmarks, Rounds
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import shown
+from kaosmem.names import shown_number
 from kaosmem.types import Trust
 
 _COMMON = (ActionEvent, ObservationEvent)  # a tuple made once: a union is made anew for each event
@@ -115,6 +115,15 @@ class ConversationView(Sequence[ConversationEvent]):
         ordinals = sorted(self._places[each] for each in self._found(ids))
         at = [bisect_left(shown, ordinal) for ordinal in ordinals]
         return [self._at(o) for o, place in zip(ordinals, at, strict=True) if shown[place : place + 1] == [o]]
+
+    def place_of(self, event_id: int) -> int | None:
+        """Return the position of the entry with an id, or None if none has it."""
+        shown = self._ordinals()
+        if not self._found((event_id,)):
+            return None
+        ordinal = self._places[event_id]
+        place = bisect_left(shown, ordinal)
+        return place if shown[place : place + 1] == [ordinal] else None
 
     def whole(self, start: int, stop: int) -> tuple[int, int]:
         """Return where entries begin and end with all that belongs together with any of them.
@@ -333,7 +342,8 @@ class ConversationView(Sequence[ConversationEvent]):
             ordinals = self._ordinals()[position]
         except TypeError:
             raise InvalidArgumentError(
-                f"{shown(position)} is no position in a view; give a whole number or a slice, or an id to EventLog.get"
+                f"{shown_number(position)} is no position in a view; "
+                "give a whole number or a slice, or an id to EventLog.get"
             ) from None
         return self._at(ordinals) if isinstance(ordinals, int) else list(map(self._at, ordinals))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError, KaosmemError, MissingFileError
-from kaosmem.names import check_item_id, shown
+from kaosmem.names import check_item_id, shown, shown_number
 from kaosmem.types import JSONValue, check_text
 
 ITEMS_SUFFIX, QUESTIONS_SUFFIX = ".items.jsonl", ".questions.jsonl"
@@ -248,7 +248,7 @@ def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False)
         there = ", ".join(shown(field) for field in list(fields)[:5]) or "none"
         raise InvalidArgumentError(f"no {name!r}; add it to the fields that are there: {there}")
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"{name!r} is {shown(value)}; give a string")
+        raise InvalidArgumentError(f"{name!r} is {shown_number(value)}; give a string")
     return check_text(value, repr(name))
 
 
@@ -258,7 +258,7 @@ def _ids(fields: Mapping[str, JSONValue], name: str, known: Collection[str], *, 
     if optional and (ids is None or ids == []):
         return ()
     if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise InvalidArgumentError(f"{name!r} is {shown(ids)}; give a list of ids of items, at least one")
+        raise InvalidArgumentError(f"{name!r} is {shown_number(ids)}; give a list of ids of items, at least one")
     unknown = next((each for each in ids if each not in known), None)
     if unknown is not None:
         raise InvalidArgumentError(f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out")

@@ -12,7 +12,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, standard_assemblers
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
-from kaosmem.names import shown
+from kaosmem.names import shown, shown_number
 from kaosmem.tokens import TokenCounter, get_counter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
@@ -73,7 +73,7 @@ def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     checked = set()
     for budget in budgets:
         if type(budget) is not int or budget < 1:
-            raise InvalidArgumentError(f"budget is {shown(budget)}; give whole numbers of tokens from 1 up")
+            raise InvalidArgumentError(f"budget is {shown_number(budget)}; give whole numbers of tokens from 1 up")
         checked.add(budget)
     if not checked:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")

@@ -12,7 +12,9 @@ The request differs from the stored messages where the API lacks a kind of conte
 - A history that begins with the assistant gets an opening.
 - Blank texts are left out, or "(empty)" where nothing else is left. White space at the end of the assistant's last
   text goes, as the API refuses it there.
-- Reasoning is sent only to its assistant message, sealed, and before all else.
+- Reasoning is sent only to its assistant message, sealed, and before all else, unless the reply has parts of the
+  provider's own tools between.
+- A part of another provider is a text that stands for it.
 - Images and documents that the assistant sends, and images that no provider takes, are texts.
 - Arguments that are no JSON object become `{"arguments": their text}`.
 - Ids get the characters that are allowed. An id that was used before is numbered, in a call and its result alike.
@@ -36,22 +38,30 @@ from kaosmem.formats.delimiters import (
 )
 from kaosmem.formats.fields import (
     CallIds,
+    extra_fields,
+    extra_text,
     mapping_of,
+    opaque_block,
     parts_of,
     plainest,
+    refuse_without_content,
     sendable_url,
+    sent_part,
     split_data_url,
     text_field,
     tool_name,
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.names import shown_name
+from kaosmem.tokens import part_tokens, sealed_tokens
 from kaosmem.types import (
     ChatMessage,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     JSONValue,
+    OpaqueBlock,
+    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -74,13 +84,15 @@ def parse_message(message: object) -> ChatMessage:
     """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
 
     A user's message of nothing but results has the role "tool", one under a speaker's line the speaker's. Cache
-    breakpoints and citations are not kept. Raises InvalidArgumentError for a value that is no message, and for blocks
-    of a type that can't be kept.
+    breakpoints and citations are not kept. A block of any other type, such as a PDF or the result of a web search, is
+    kept as it is. Raises InvalidArgumentError for a value that is no message, has no content, or could not be kept.
     """
     given = mapping_of(message, _MESSAGE)
     role, content = given.get("role"), given.get("content")
     if role not in _ROLES:
         raise InvalidArgumentError(f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}")
+    if content is None:
+        refuse_without_content(given, _MESSAGE)
     if isinstance(content, str):
         return ChatMessage(role, check_content(content))
     blocks = [_parse_block(block) for block in parts_of(content, _MESSAGE)]
@@ -98,17 +110,22 @@ def _speaker(blocks: Sequence[ContentBlock]) -> str | None:
 
 def _parse_block(block: Mapping[str, JSONValue]) -> ContentBlock:
     match block:
-        case {"type": "thinking", "thinking": thinking, "signature": signature}:
-            return ThinkingBlock(thinking, signature)
+        case {"type": "thinking", "thinking": thinking}:
+            return ThinkingBlock(thinking, block.get("signature") or "")
         case {"type": "redacted_thinking", "data": data}:
             return ThinkingBlock("", data=data)
         case {"type": "tool_use", "id": call_id, "name": name, "input": arguments}:
-            return ToolUseBlock(call_id, name, _arguments(arguments))
+            return ToolUseBlock(call_id, name, _arguments(arguments), extra=extra_text(block, _call_fields(block)))
         case {"type": "tool_result"}:
             return _parse_result(block)
-        case {"type": "document", "source": {"type": "text", "data": text}}:
-            return DocumentBlock(text, block.get("title") or "")
     return _parse_part(block, _MESSAGE)
+
+
+def _call_fields(call: Mapping[str, JSONValue]) -> Iterator[str]:
+    """Yield the further fields of a call that go back with it. A call by the model itself needs no caller."""
+    for name in _CALL_FIELDS:
+        if call.get(name) != {"type": "direct"}:
+            yield name
 
 
 def _arguments(value: JSONValue) -> str:
@@ -121,16 +138,16 @@ def _arguments(value: JSONValue) -> str:
 def _parse_result(block: Mapping[str, JSONValue]) -> ToolResultBlock:
     what = "a tool_result"
     call_id, given = text_field(block, "tool_use_id", what), block.get("content") or ""
-    content: str | tuple[TextBlock | ImageBlock, ...]
+    content: ResultContent
     if isinstance(given, str):
         content = given
     else:
         parts = [_parse_part(part, what) for part in parts_of(given, what)]
         content = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextBlock) else tuple(parts)
-    return ToolResultBlock(call_id, content, bool(block.get("is_error")))
+    return ToolResultBlock(call_id, content, bool(block.get("is_error")), extra=extra_text(block, _RESULT_FIELDS))
 
 
-def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageBlock:
+def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageBlock | DocumentBlock | OpaqueBlock:
     match part:
         case {"type": "text", "text": text}:
             return TextBlock(text)
@@ -138,14 +155,18 @@ def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageB
             return ImageBlock(f"data:{media_type};base64,{data}", media_type)
         case {"type": "image", "source": {"type": "url", "url": url}}:
             return ImageBlock(url)
-        case {"type": "image" | "document" as kind, "source": {"type": source}}:
-            raise InvalidArgumentError(
-                f"{kind} of source type {shown_name(source)} in {where} cannot be kept; give its text"
-            )
-    raise InvalidArgumentError(
-        f"a block of type {shown_name(part.get('type'))} in {where} cannot be kept; give its text"
-    )
+        case {"type": "document", "source": {"type": "text", "data": text}}:
+            return DocumentBlock(text, part.get("title") or "")
+    kind = part.get("type")
+    has_source = isinstance(part.get("source"), Mapping)
+    if kind in _KNOWN or (kind in ("image", "document") and not has_source):
+        raise InvalidArgumentError(f"a block of type {kind!r} in {where} lacks a field; give it as the API has it")
+    return opaque_block(part, AnthropicFormat.name, where)
 
+
+_KNOWN = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result")
+_RESULT_FIELDS = ("toolset_name",)
+_CALL_FIELDS = ("caller", *_RESULT_FIELDS)
 
 BLOCK_TOKENS = 4
 """The estimated tokens of a content block beside its text, its share of the message's framing included."""
@@ -154,7 +175,6 @@ ID_TOKENS = 8
 REPLY_TOKENS = 3
 IMAGE_TOKENS = 1_600
 """The estimated tokens of an image. Source: Anthropic, "Vision": width x height / 750; scaling keeps it below."""
-_SEALED_CHARS_PER_TOKEN = 4
 
 EMPTY = "(empty)"
 """Stands where a text is blank and nothing else is there, since the API refuses blank texts."""
@@ -281,12 +301,20 @@ def _users_block(block: ContentBlock) -> _Block | None:
             return {"type": "document", "source": source, **({"title": title} if title.strip() else {})}
         case ImageBlock():
             return _image(block)
+        case OpaqueBlock():
+            return _opaque(block)
     return None
 
 
-def _assistants_blocks(content: Iterable[ContentBlock]) -> list[_Block]:
+def _opaque(block: OpaqueBlock) -> _Block:
+    return sent_part(block, AnthropicFormat.name) or _text(escaped_in_history(block_text(block)))
+
+
+def _assistants_blocks(content: Sequence[ContentBlock]) -> list[_Block]:
     blocks = [sent for block in content if (sent := _assistants_block(block))]
-    if blocks and not _is_thinking(blocks[0]):
+    has_parts = any(isinstance(block, OpaqueBlock) for block in content)
+    # Thinking stays where it is between a server's tools: whoever moves it is refused.
+    if blocks and not _is_thinking(blocks[0]) and not has_parts:
         blocks.sort(key=lambda block: not _is_thinking(block))
     if not blocks or _is_thinking(blocks[-1]):
         blocks.append(_text(EMPTY))
@@ -305,7 +333,10 @@ def _assistants_block(block: ContentBlock) -> _Block | None:
             return {"type": "redacted_thinking", "data": block.data}
         case ToolUseBlock():
             name = tool_name(block.name, max_chars=_MAX_TOOL_NAME_CHARS)
-            return {"type": "tool_use", "id": block.id, "name": name, "input": _input(block.arguments)}
+            extra = extra_fields(block.extra, _CALL_FIELDS)
+            return {"type": "tool_use", "id": block.id, "name": name, "input": _input(block.arguments), **extra}
+        case OpaqueBlock():
+            return _opaque(block)
     return _text_unless_blank(block_text(block))
 
 
@@ -328,7 +359,8 @@ def _result(result: ToolResultBlock) -> _Block:
     else:
         content = _plain([sent for part in result.content if (sent := _users_block(part))] or [_text(EMPTY)])
     error = {"is_error": True} if result.is_error else {}
-    return {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content, **error}
+    extra = extra_fields(result.extra, _RESULT_FIELDS)
+    return {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content, **error, **extra}
 
 
 def _image(image: ImageBlock) -> _Block:
@@ -385,13 +417,19 @@ def _content_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> in
         case {"type": "text", "text": text} | {"type": "thinking", "thinking": text}:
             return counter(text)
         case {"type": "redacted_thinking", "data": data}:
-            return -(-len(data) // _SEALED_CHARS_PER_TOKEN)
+            return sealed_tokens(data)
         case {"type": "tool_use", "name": name, "input": arguments}:
-            return ID_TOKENS + counter(name) + counter(json_text(arguments))
+            tokens = counter(name) + counter(json_text(arguments))
+            return ID_TOKENS + tokens + _extra_tokens(block, counter)
         case {"type": "tool_result"}:
-            return ID_TOKENS + _tokens(_blocks_of(block.get("content")), counter)
+            return ID_TOKENS + _tokens(_blocks_of(block.get("content")), counter) + _extra_tokens(block, counter)
         case {"type": "image"}:
             return IMAGE_TOKENS
         case {"type": "document", "source": {"type": "text", "data": text}}:
             return counter(text) + counter(block.get("title") or "")
-    return counter(json_text(block))
+    return part_tokens(block, counter)
+
+
+def _extra_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    extra = {name: block[name] for name in _CALL_FIELDS if name in block}
+    return counter(json_text(extra)) if extra else 0

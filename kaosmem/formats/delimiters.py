@@ -1,9 +1,12 @@
 """The delimiters that layouts put around stored text, and the escapes that keep stored text from forging one.
 
 A backslash goes before each imitation. In the system message, the block and the format "text" that is any section
-header, label or line of a speaker too. A message of a history is handed over unchanged but for the delimiters of a
-history: the block's tags, a mark, an opening, and the line that names a speaker. In the special tokens of models, such
-as `<|im_start|>`, the backslash stands after the first character, since servers look for the exact token.
+header, label or line of a speaker too, where it begins a line. A text's own beginning stands after its label, on the
+same line: only a second label is escaped there.
+
+A message of a history is handed over unchanged but for the delimiters of a history: the block's tags, a mark, an
+opening, and the line that names a speaker. In the special tokens of models, such as `<|im_start|>`, the backslash
+stands after the first character, since servers look for the exact token.
 
 Imitations are looked for in a text's plain spelling, as a lenient reader takes it: a model may read `＜/СОΝТЕХТ＞` as
 `</context>`. Compatibility forms, letters of other scripts that look alike, accents and characters that are not seen
@@ -278,6 +281,15 @@ def escaped_in_history(text: str) -> str:
     return _escaped(text, _AT_THE_END)
 
 
+def _deceives(match: re.Match[str]) -> bool:
+    """Return whether an imitation deceives where it stands.
+
+    A header or a speaker's line has to begin a line. The beginning of a text begins none, since the text's label
+    stands before it. Another label after that one would be taken for it.
+    """
+    return match.start() > 0 or match.string[match.end()] == "["
+
+
 def _escaped(text: str, others: re.Pattern[str]) -> str:
     """Return a text without hidden characters, a backslash before imitations. others: found in this kind of text."""
     shown = without_hidden(text)
@@ -287,7 +299,7 @@ def _escaped(text: str, others: re.Pattern[str]) -> str:
         return shown
     lines = f"\n{shown}\n"
     plain = plain_spelling(lines)
-    found = {match.start() if in_history else match.end() for match in others.finditer(plain)}
+    found = {match.start() if in_history else match.end() for match in others.finditer(plain) if _deceives(match)}
     if may_anywhere:
         found.update(match.start() for pattern in _ANYWHERE for match in pattern.finditer(plain))
         found.update(match.start() + 1 for match in _TOKENS.finditer(plain))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NoReturn
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
-from kaosmem.types import Content, ContentBlock, JSONValue, TextBlock
+from kaosmem.types import Content, ContentBlock, JSONValue, OpaqueBlock, TextBlock, check_json, json_text
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
@@ -104,7 +106,10 @@ def _is_base64(data: str) -> bool:
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
-    """Return a dict, or an object of an SDK, as a mapping. Raises InvalidArgumentError for any other value."""
+    """Return a dict, or an object of an SDK, as a mapping. Raises InvalidArgumentError for any other value.
+
+    Fields that an SDK adds for its callers alone, `__api_exclude__`, are left out.
+    """
     if isinstance(value, Mapping):
         return value
     dump = getattr(value, "model_dump", None)
@@ -112,7 +117,8 @@ def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
         raise InvalidArgumentError(
             f"{what} is a dict or an object of the provider's package, not a {type(value).__name__}"
         )
-    dumped: Mapping[str, JSONValue] = dump(exclude_none=True)
+    added = getattr(value, "__api_exclude__", None)
+    dumped: Mapping[str, JSONValue] = dump(mode="json", exclude_none=True, exclude=added, warnings=False)
     return dumped
 
 
@@ -121,6 +127,62 @@ def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
     if isinstance(content, str | bytes | Mapping) or not isinstance(content, Iterable):
         raise InvalidArgumentError(f"the content of {what} is a str or a list of parts, not a {type(content).__name__}")
     return [mapping_of(part, f"a part of {what}") for part in content]
+
+
+def opaque_block(part: Mapping[str, JSONValue], provider: str, what: str) -> OpaqueBlock:
+    """Return a part that only its provider can read as a block. Its cache breakpoint is left out.
+
+    Raises InvalidArgumentError for a part without a type, or with values that JSON can't hold.
+    """
+    kind = part.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise InvalidArgumentError(
+            f"a part of {what} needs a type that is a str; give the part as its provider gave it"
+        )
+    kept = {name: value for name, value in part.items() if name != "cache_control"}
+    return OpaqueBlock(provider, kind, json_text(check_json(kept, f"a part of {what}")), _file_name(part))
+
+
+def _file_name(part: Mapping[str, JSONValue]) -> str:
+    """Return the name of the file or the tool that a part is about, or ""."""
+    file = part.get("file")
+    named = [part.get("title"), part.get("name"), file.get("filename") if isinstance(file, Mapping) else None]
+    return next((name for name in named if isinstance(name, str)), "")
+
+
+def sent_part(block: OpaqueBlock, provider: str) -> dict[str, JSONValue] | None:
+    """Return the part that a block was made of, or None if it is another provider's."""
+    if block.provider != provider:
+        return None
+    part: dict[str, JSONValue] = json.loads(block.data)
+    return part
+
+
+_FIELDS_ELSEWHERE = ("parts", "text", "message", "output")  # where other APIs have the content of a message
+
+
+def extra_text(given: Mapping[str, JSONValue], names: Iterable[str]) -> str:
+    """Return those of the named fields that are given as JSON text, "" for none. Raises InvalidArgumentError."""
+    extra = {name: given[name] for name in names if given.get(name) is not None}
+    return json_text(check_json(extra, "a call")) if extra else ""
+
+
+def extra_fields(extra: str, names: Iterable[str]) -> dict[str, JSONValue]:
+    """Return the named fields that `extra_text` kept, without those of other providers."""
+    if not extra:
+        return {}
+    try:
+        fields = json.loads(extra)
+    except (ValueError, RecursionError):
+        return {}
+    return {name: fields[name] for name in names if name in fields} if isinstance(fields, dict) else {}
+
+
+def refuse_without_content(given: Mapping[str, JSONValue], what: str) -> NoReturn:
+    """Raise InvalidArgumentError for a message without any content, with the field of another API that it has."""
+    others = [name for name in _FIELDS_ELSEWHERE if name in given]
+    instead = f", but {others[0]!r}" if others else ""
+    raise InvalidArgumentError(f"{what} has no content{instead}; give 'content', a str or a list of parts")
 
 
 def text_field(given: Mapping[str, JSONValue], key: str, what: str) -> str:

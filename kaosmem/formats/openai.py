@@ -3,16 +3,18 @@
 Source of the counting rule: OpenAI's cookbook, "How to count tokens with tiktoken", extended to text parts, tool call
 ids and tool calls; the tokens of tool schemas belong in `reserve`. An image is an estimate.
 
-The request differs from the stored messages where the API lacks a kind of content. Reasoning is left out. A document is
-a text. An image outside a user's message, or one that no provider takes, is a text that stands for it. An error is its
-text alone. Ids and names get the characters and lengths that are allowed.
+The request differs from the stored messages where the API lacks a kind of content. Reasoning is
+left out. A document is a text. An image outside a user's message, one that no provider takes, and a
+part of another provider are texts that stand for them. A blank text part is left out, and a blank
+text is empty. An error is its text alone. Ids and names get the characters and lengths that are
+allowed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
@@ -24,31 +26,39 @@ from kaosmem.formats.delimiters import (
     speaker_name,
 )
 from kaosmem.formats.fields import (
+    extra_fields,
+    extra_text,
     mapping_of,
     media_type_of,
+    opaque_block,
     parts_of,
     plain_id,
     plainest,
+    refuse_without_content,
     sendable_url,
+    sent_part,
     text_field,
     tool_name,
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
-from kaosmem.names import shown, shown_name
-from kaosmem.tokens import IMAGE_TOKENS
+from kaosmem.names import shown_name
+from kaosmem.tokens import IMAGE_TOKENS, part_tokens
 from kaosmem.types import (
     ChatMessage,
-    Content,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     JSONValue,
+    OpaqueBlock,
+    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_text,
     check_content,
+    content_text,
+    json_text,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +67,7 @@ if TYPE_CHECKING:
 
 
 _MESSAGE = "an openai message"
+_Part: TypeAlias = TextBlock | ImageBlock | OpaqueBlock
 
 
 def parse_message(message: object) -> ChatMessage:
@@ -65,7 +76,8 @@ def parse_message(message: object) -> ChatMessage:
     A whole reply is taken for the message of its only choice.
     A developer's message is a system message; a named user's role is the name, unless that is a role of the API's.
     `reasoning_content`, as compatible servers give it, is reasoning without a seal. A refusal is text, audio of the
-    assistant its transcript. Raises InvalidArgumentError for a value that is no message or that could not be kept.
+    assistant its transcript. Any other part, such as a file, is kept as it is. Raises InvalidArgumentError for a value
+    that is no message, has no content, or could not be kept.
     """
     given = _message_of(mapping_of(message, _MESSAGE))
     role = given.get("role")
@@ -73,8 +85,7 @@ def parse_message(message: object) -> ChatMessage:
         raise InvalidArgumentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}")
     content = given.get("content")
     if role == "tool":
-        text = "\n".join(block_text(block) for block in _parse_content(content))
-        return ChatMessage("tool", check_content((ToolResultBlock(text_field(given, "tool_call_id", _MESSAGE), text),)))
+        return _parse_tool_message(given)
     if given.get("function_call"):
         raise InvalidArgumentError(f"{_MESSAGE} with a function_call cannot be kept, as it has no id; use tool_calls")
     calls = given.get("tool_calls") or ()
@@ -84,7 +95,18 @@ def parse_message(message: object) -> ChatMessage:
         *_parse_spoken(given),
         *(_parse_call(call) for call in (parts_of(calls, "tool_calls") if calls else ())),
     ]
+    if content is None and not blocks:
+        refuse_without_content(given, _MESSAGE)
     return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
+
+
+def _parse_tool_message(given: Mapping[str, JSONValue]) -> ChatMessage:
+    """Return a tool's message: its result is one text, or parts if it holds other than texts."""
+    parts = tuple(_parse_content(given.get("content")))
+    is_text = all(isinstance(part, TextBlock) for part in parts)
+    content: ResultContent = content_text(parts) if is_text else parts
+    call_id = text_field(given, "tool_call_id", _MESSAGE)
+    return ChatMessage("tool", check_content((ToolResultBlock(call_id, content),)))
 
 
 def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
@@ -118,7 +140,7 @@ def _parse_spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
         yield TextBlock(text_field(mapping_of(audio, "audio"), "transcript", "audio"))
 
 
-def _parse_content(content: JSONValue) -> list[ContentBlock]:
+def _parse_content(content: JSONValue) -> list[_Part]:
     if content is None or content == "":
         return []
     if isinstance(content, str):
@@ -126,23 +148,27 @@ def _parse_content(content: JSONValue) -> list[ContentBlock]:
     return [_parse_part(part) for part in parts_of(content, _MESSAGE)]
 
 
-def _parse_part(part: Mapping[str, JSONValue]) -> ContentBlock:
+def _parse_part(part: Mapping[str, JSONValue]) -> _Part:
     match part:
         case {"type": "text", "text": text} | {"type": "refusal", "refusal": text}:
             return TextBlock(text)
         case {"type": "image_url", "image_url": {"url": str() as url, **rest}}:
             return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
-    raise InvalidArgumentError(
-        f"a part of type {shown_name(part.get('type'))} of {_MESSAGE} cannot be kept; give its text"
-    )
+    if part.get("type") in ("text", "refusal", "image_url"):
+        kind = part["type"]
+        raise InvalidArgumentError(f"a part of type {kind!r} of {_MESSAGE} lacks its {kind}; give it")
+    return opaque_block(part, OpenAIFormat.name, _MESSAGE)
 
 
 def _parse_call(call: Mapping[str, JSONValue]) -> ToolUseBlock:
     match call:
         case {"id": call_id, "function": {"name": name, "arguments": arguments}}:
-            return ToolUseBlock(call_id, name, arguments)
+            return ToolUseBlock(call_id, name, arguments, extra=extra_text(call, ("extra_content",)))
+        case {"id": call_id, "type": "custom", "custom": {"name": name, "input": text}}:
+            return ToolUseBlock(call_id, name, text, extra=extra_text(call, _CALL_FIELDS))
     raise InvalidArgumentError(
-        f"a tool call needs an id and a function with name and arguments; this one has {', '.join(map(shown, call))}"
+        "a tool call needs an id, and a function with name and arguments or a custom tool with name and input; "
+        "give all of them"
     )
 
 
@@ -154,6 +180,8 @@ _MAX_CALL_ID_CHARS = 40
 _CALL_ID = re.compile(rf"[\w.:-]{{1,{_MAX_CALL_ID_CHARS}}}", re.ASCII)
 _MAX_TOOL_NAME_CHARS = 64
 _DETAILS = ("auto", "low", "high", "original")
+_CALL_FIELDS = ("type", "extra_content")
+"""Fields that go back with a call: the type of a custom tool's, and the seal that some compatible servers require."""
 
 
 class OpenAIFormat:
@@ -213,11 +241,11 @@ def _entry_messages(entry: HistoryEntry) -> list[dict[str, JSONValue]]:
     if isinstance(entry, Mark):
         return [{"role": "user", "content": mark_text(entry)}]
     if isinstance(entry.content, str):
-        return [{**_author(entry.role), "content": escaped_in_history(entry.content)}]
+        return [{**_author(entry.role), "content": _shown(entry.content)}]
     messages = [_result_message(block) for block in entry.content if isinstance(block, ToolResultBlock)]
     calls = [block for block in entry.content if isinstance(block, ToolUseBlock)]
     author = {"role": "assistant"} if calls else _author(entry.role)
-    parts = _parts(entry.content, images=author["role"] == "user")
+    parts = list(_parts(entry.content, images=author["role"] == "user"))
     if calls:
         tool_calls = list(map(_call, calls))
         messages.append({**author, "content": _plain(parts) if parts else None, "tool_calls": tool_calls})
@@ -233,12 +261,17 @@ def _author(role: str) -> dict[str, JSONValue]:
 
 
 def _call(call: ToolUseBlock) -> dict[str, JSONValue]:
-    function = {"name": tool_name(call.name, max_chars=_MAX_TOOL_NAME_CHARS), "arguments": call.arguments}
-    return {"id": _call_id(call.id), "type": "function", "function": function}
+    name = tool_name(call.name, max_chars=_MAX_TOOL_NAME_CHARS)
+    sent: dict[str, JSONValue] = {"id": _call_id(call.id), **extra_fields(call.extra, _CALL_FIELDS)}
+    if sent.get("type") == "custom":
+        return {**sent, "custom": {"name": name, "input": call.arguments}}
+    return {**sent, "type": "function", "function": {"name": name, "arguments": call.arguments}}
 
 
 def _result_message(result: ToolResultBlock) -> dict[str, JSONValue]:
-    content = escaped_in_history(block_text(result))
+    content: JSONValue = escaped_in_history(block_text(result))
+    if any(isinstance(part, OpaqueBlock) and part.provider == OpenAIFormat.name for part in result.content):
+        content = list(_parts(result.content, images=False))
     return {"role": "tool", "tool_call_id": _call_id(result.tool_use_id), "content": content}
 
 
@@ -246,19 +279,36 @@ def _call_id(call_id: str) -> str:
     return call_id if _CALL_ID.fullmatch(call_id) else plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
 
 
-def _parts(content: Content, *, images: bool) -> list[dict[str, JSONValue]]:
-    """Return content as parts of the API, images as such where they are allowed."""
-    parts: list[dict[str, JSONValue]] = []
+def _parts(content: Iterable[ContentBlock | str], *, images: bool) -> Iterator[dict[str, JSONValue]]:
+    """Yield content as parts of the API, images as such where they are allowed.
+
+    A blank text is left out: servers that pass a request on to another provider refuse it.
+    """
     for block in content:
-        match block:
-            case TextBlock() | DocumentBlock():
-                parts.append(_text_part(escaped_in_history(block_text(block))))
-            case ImageBlock() if images and (url := sendable_url(block.url)):
-                detail = {"detail": block.detail} if block.detail in _DETAILS else {}
-                parts.append({"type": "image_url", "image_url": {"url": url, **detail}})
-            case ImageBlock():
-                parts.append(_text_part(escaped_in_history(block_text(block))))
-    return parts
+        if not isinstance(block, TextBlock | DocumentBlock | ImageBlock | OpaqueBlock):
+            continue
+        part = _own_part(block, images=images)
+        if part is not None:
+            yield part
+        elif shown := _shown(block_text(block)):
+            yield _text_part(shown)
+
+
+def _own_part(block: ContentBlock, *, images: bool) -> dict[str, JSONValue] | None:
+    """Return an image, or a part that was kept as it is; None for what is shown as a text."""
+    if isinstance(block, OpaqueBlock):
+        return sent_part(block, OpenAIFormat.name)
+    url = sendable_url(block.url) if isinstance(block, ImageBlock) and images else None
+    if not isinstance(block, ImageBlock) or url is None:
+        return None
+    detail = {"detail": block.detail} if block.detail in _DETAILS else {}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _shown(text: str) -> str:
+    """Return a text as it is sent, "" for a blank one."""
+    shown = escaped_in_history(text)
+    return shown if shown.strip() else ""
 
 
 def _plain(parts: Sequence[dict[str, JSONValue]]) -> JSONValue:
@@ -269,7 +319,10 @@ def _plain(parts: Sequence[dict[str, JSONValue]]) -> JSONValue:
 
 
 def _as_parts(content: JSONValue) -> list[dict[str, JSONValue]]:
-    return [_text_part(content)] if isinstance(content, str) else content
+    if isinstance(content, str):
+        return [_text_part(content)] if content else []
+    parts: list[dict[str, JSONValue]] = content
+    return parts
 
 
 def _text_part(text: str) -> dict[str, JSONValue]:
@@ -281,13 +334,28 @@ def _message_tokens(message: Mapping[str, JSONValue], counter: TokenCounter) -> 
     content = message.get("content")
     if isinstance(content, str):
         tokens += counter(content)
-    for part in content if isinstance(content, list) else ():
-        tokens += counter(part[part["type"]]) if part["type"] in ("text", "refusal") else IMAGE_TOKENS
+    if isinstance(content, list):
+        tokens += sum(_part_tokens(part, counter) for part in content)
     if "name" in message:
         tokens += NAME_TOKENS + counter(message["name"])
     if "tool_call_id" in message:
         tokens += counter(message["tool_call_id"])
     for call in message.get("tool_calls") or ():
-        function = call["function"]
-        tokens += counter(call["id"]) + counter(function["name"]) + counter(function["arguments"])
+        tokens += _call_tokens(call, counter)
     return tokens
+
+
+def _part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    match part:
+        case {"type": "text", "text": text} | {"type": "refusal", "refusal": text}:
+            return counter(text)
+        case {"type": "image_url"}:
+            return IMAGE_TOKENS
+    return part_tokens(part, counter)
+
+
+def _call_tokens(call: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    called = call["custom"] if call.get("type") == "custom" else call["function"]
+    tokens = counter(call["id"]) + sum(map(counter, called.values()))
+    extra = call.get("extra_content")
+    return tokens if extra is None else tokens + counter(json_text(extra))

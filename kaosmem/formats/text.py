@@ -13,6 +13,7 @@ request, its trust:
     [until 1 June 2024] The rent is 900 euros.               a replaced version, where a question asks about the past
     [since 1 June 2024] The rent is 950 euros.               the version that replaced it
     Emi (newer): My office is room 12.                       it corrects an item above, of the same speaker or source
+    Emi (possibly replaced): My office is room 9.            a later item may correct it, and did not fit
 
 Every piece ends in a newline and begins with a visible mark, so that counts of pieces add up, and stored text can't
 forge a delimiter: a backslash is put before a line that begins with a label. In the text of a speaker, a line that
@@ -25,6 +26,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kaosmem.errors import InvalidArgumentError
@@ -44,7 +46,7 @@ from kaosmem.memos import register_memo
 from kaosmem.types import Trust, day_text
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens import TokenCounter
@@ -59,6 +61,13 @@ Group: TypeAlias = tuple[str | None, ...]
 
 It is empty if neither source nor day is known.
 """
+
+NEWER = "newer"
+"""The note of an item that corrects one that is shown."""
+POSSIBLY_REPLACED = "possibly replaced"
+"""The note of an item that a later one may correct which did not fit."""
+NOTES = ("", NEWER, POSSIBLY_REPLACED)
+_NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 _NOTES = frozenset({"newer", "current", "replaced"})  # the notes of a label that a name without blanks could be
 _MAX_LABEL_CHARS = 200
@@ -89,13 +98,13 @@ class LabelStyle:
         is_own = item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
         return item.text.strip() if self.verbatim and is_own else ""
 
-    def label(self, item: Item, *, continued: bool = False, newer: bool = False) -> str:
+    def label(self, item: Item, *, continued: bool = False, note: str = "") -> str:
         """Return the text before an item's own.
 
-        continued: the item right before it is of the same group. newer: it corrects an item that is shown.
+        continued: the item right before it is of the same group. note: one of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
-        notes = ", ".join(filter(None, ("newer" if newer else "", trust)))
+        notes = ", ".join(filter(None, (note, trust)))
         if self.has_speaker(item):
             line = f"{_speaker(item.shown_role)} ({notes}): " if notes else f"{_speaker(item.shown_role)}: "
             return line if continued else f"{self._header(item)}\n{line}"
@@ -220,29 +229,29 @@ def adds_up(pieces: Sequence[str]) -> bool:
     return not any(piece.startswith("/") for piece in pieces[1:])
 
 
-def item_pieces(items: Sequence[Item], style: LabelStyle, newer: Container[str] = ()) -> Iterator[str]:
-    """Return items of one section as they are shown one after another. newer: ids of those marked as newer."""
+def item_pieces(items: Sequence[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES) -> Iterator[str]:
+    """Return items of one section as they are shown one after another. notes: of those marked, by id."""
     for before, item in zip((None, *items), items, strict=False):
-        yield item_piece(item, style, continued=style.continues(item, before), newer=item.id in newer)
+        yield item_piece(item, style, continued=style.continues(item, before), note=notes.get(item.id, ""))
 
 
-def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, newer: bool = False) -> str:
+def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = "") -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
-    continued: the item before it is of the same group, so that its label is short. newer: it is marked as newer.
+    continued: the item before it is of the same group, so that its label is short. note: one of `NOTES`.
     """
     if text := style.bare_text(item):
         return f"{text}\n"
-    return _piece(style.label(item, continued=continued, newer=newer), item, spoken=style.has_speaker(item))
+    return _piece(style.label(item, continued=continued, note=note), item, spoken=style.has_speaker(item))
 
 
 def item_tokens(
-    item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False, newer: bool = False
+    item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = ""
 ) -> int:
     """Return the tokens of an item's piece."""
     if text := style.bare_text(item):
         return counter(f"{text}\n")
-    label, spoken = style.label(item, continued=continued, newer=newer), style.has_speaker(item)
+    label, spoken = style.label(item, continued=continued, note=note), style.has_speaker(item)
     if _is_changed(item, spoken=spoken) or not isinstance(item.content, str):
         return counter(_piece(label, item, spoken=spoken))
     return _known_piece_tokens(label, item.content, counter, item.tokens)

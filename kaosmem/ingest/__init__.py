@@ -4,17 +4,20 @@
 """
 
 from kaosmem.ingest.files import Skipped, SourceFile
-from kaosmem.ingest.listing import corpus_label, find_files, nothing_to_ingest
+from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
 from kaosmem.ingest.passages import Changes, IngestReport, Passage, Reading, changes, read_passages
+from kaosmem.ingest.patterns import check_patterns
 
 __all__ = [
     "Changes",
+    "Choice",
     "IngestReport",
     "Passage",
     "Reading",
     "Skipped",
     "SourceFile",
     "changes",
+    "check_patterns",
     "corpus_label",
     "find_files",
     "nothing_to_ingest",

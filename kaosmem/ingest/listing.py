@@ -7,12 +7,14 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, UnreadableError, expansion_limit, trouble
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
+from kaosmem.ingest.patterns import Patterns
 from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ MAX_ARCHIVE_BYTES = 4 * MAX_FILE_BYTES
 """The files of an archive, such as `zip://...`, may together expand to this size."""
 
 _SHOWN = 5
+_GITIGNORE = ".gitignore"
+_MAX_GITIGNORE_BYTES = 1024 * 1024
 
 # The names in listings for a digest of the content, then for the time of its last change.
 _DIGESTS = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "sha", "hex", "CRC")
@@ -30,14 +34,27 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "crea
 _NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The files that a caller wants of a folder.
+
+    include: the patterns of the files to take; none takes all. exclude: those of the files and folders to skip.
+    gitignore: whether to skip what the .gitignore files in the folder name.
+    """
+
+    include: Patterns = field(default_factory=lambda: Patterns(()))
+    exclude: Patterns = field(default_factory=lambda: Patterns(()))
+    gitignore: bool = True
+
+
 def find_files(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+    path_or_fs: str | os.PathLike[str] | AbstractFileSystem, choice: Choice | None = None
 ) -> tuple[list[SourceFile], list[Skipped]]:
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
     path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
     Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are
-    followed only to files inside the folder.
+    followed only to files inside the folder. A file that is named itself is taken, whatever the choice.
     Raises MissingFileError if no file is left, if the place can't be read, and for an archive that expands to too
     much. Raises MissingExtraError if a URL needs a driver.
     """
@@ -51,7 +68,7 @@ def find_files(
     except Exception as error:  # a filesystem may raise errors of its own kind
         found = _trouble(error)
         raise MissingFileError(f"{named} {found.reason}: {found.detail}") from None
-    listing = _Listing(fs, root)
+    listing = _Listing(fs, root, choice or Choice())
     if info["type"] == "directory":
         listing.walk()
     else:
@@ -123,8 +140,10 @@ def _filesystem(
 class _Listing:
     """One walk over a folder."""
 
-    def __init__(self, fs: AbstractFileSystem, root: str) -> None:
-        self.fs, self.root = fs, root
+    def __init__(self, fs: AbstractFileSystem, root: str, choice: Choice) -> None:
+        self.fs, self.root, self.choice = fs, root, choice
+        self._ignored: dict[str, Patterns] = {}
+        """The patterns of the .gitignore of each folder that has one."""
         self.files: list[SourceFile] = []
         self.skipped: list[Skipped] = []
         self._links: list[tuple[str, str]] = []
@@ -152,17 +171,49 @@ class _Listing:
         if reason:
             self._skip(folder + "/", reason)
             return
+        if self.choice.gitignore and _GITIGNORE in names:
+            self._ignored[folder] = self._gitignore(entries[names.index(_GITIGNORE)])
         for name, entry in zip(names, entries, strict=True):
             relative = posixpath.join(folder, name)
             is_folder = entry["type"] == "directory"
-            if name.startswith("."):
-                self._skip(relative + "/" * is_folder, "hidden")
+            unwanted = "hidden" if name.startswith(".") else self._why_unwanted(relative, is_folder=is_folder)
+            if unwanted:
+                self._skip(relative + "/" * is_folder, unwanted)
             elif entry.get("islink") or entry["type"] == "link":
                 self._links.append((relative, entry["name"]))
             elif is_folder:
                 yield relative
             else:
                 self.take_file(relative, entry)
+
+    def _gitignore(self, entry: dict[str, Any]) -> Patterns:
+        """Return the patterns of a .gitignore, none if it can't be read."""
+        try:
+            data = self.fs.cat_file(entry["name"], end=_MAX_GITIGNORE_BYTES)
+        except Exception as error:
+            found = _trouble(error)
+            self._skip(entry["name"].removeprefix(self.root).lstrip("/"), found.reason, found.detail)
+            return Patterns(())
+        return Patterns(data.decode("utf-8", "replace").splitlines())
+
+    def _why_unwanted(self, relative: str, *, is_folder: bool) -> str:
+        """Return why the caller does not want a file or folder, "" if he does."""
+        if self.choice.exclude.decide(relative, is_folder=is_folder):
+            return "excluded"
+        if not is_folder and self.choice.include and not self.choice.include.decide_within(relative):
+            return "not included"
+        return "ignored by .gitignore" if self._is_ignored(relative, is_folder=is_folder) else ""
+
+    def _is_ignored(self, relative: str, *, is_folder: bool) -> bool:
+        """Return whether the nearest .gitignore that says something of a path ignores it."""
+        folder, rest = posixpath.split(relative)
+        while True:
+            patterns = self._ignored.get(folder)
+            decided = patterns.decide(rest, is_folder=is_folder) if patterns else None
+            if decided is not None or not folder:
+                return bool(decided)
+            folder, name = posixpath.split(folder)
+            rest = f"{name}/{rest}"
 
     def _take_links(self) -> None:
         from fsspec.implementations.local import LocalFileSystem

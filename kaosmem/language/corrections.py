@@ -1,8 +1,7 @@
 """Corrections: later items of the same speaker or source that give a subject another value.
 
-A statement is a value (a number, a quotation or an identifier) with the words before it in its sentence. Two statements
-are of one subject if they share three of these words. A text of one sentence is a statement too: of one subject with
-another one if three quarters of their words agree.
+Two statements are of one subject if they share three of the words before their values. Two texts of one sentence are if
+three quarters of their words agree. They are not if each names something else beside the value: see `statements`.
 
 An item that says that it corrects, as in "make that 40", corrects items shortly before it: one that shares two words
 with it, and without a subject of its own the values that were told last.
@@ -21,9 +20,17 @@ from itertools import chain
 from math import ceil
 from operator import or_
 from types import MappingProxyType
-from typing import NamedTuple
 
-from kaosmem.language.analysis import analyze
+from kaosmem.language.statements import (
+    WORDS_IN_COMMON,
+    Statement,
+    are_of_one_subject,
+    has_value,
+    is_short,
+    labels_of,
+    names_of,
+    statements,
+)
 from kaosmem.types import Item, aware
 
 CORRECTION_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
@@ -76,14 +83,9 @@ MOST = 5
 A text may look like a correction and be none. With fewer, these keep the real one out.
 """
 
-_WORDS = 6
-_IN_COMMON = 3
 _ALIKE = 0.75
-_MAX_WORDS = 120
-"""A longer text says too many things to be corrected as a whole."""
-_MAX_SENTENCE_CHARS = 130
-"""A longer sentence says too many things, so that its value is rarely about the words before it."""
-_MAX_STATEMENTS = 24
+_MAX_COMPARED = 64
+"""So many texts that share the words of a subject are compared with an item, the newest ones."""
 
 NEAR = 5
 """An item that says that it corrects something speaks of so many items before it."""
@@ -91,47 +93,12 @@ _IN_COMMON_NEAR = 2
 _NEXT = 2
 """One of fewer than three words, such as "make that 40", speaks of the values told in so many items before it."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…।؟])[\"')\]»”’*]*\s+|(?<=[。！？])|\n")
-_QUESTION = re.compile(r"[?？؟][\"')\]»”’*\s]*$")
-_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
-_CHUNK_END = re.compile(rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])")
-_VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
-_FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
-"""Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
-_AROUND = ".,:;!?\"'()[]*`‘’“”«»"
-_DAYS = """
-    january february march april may june july august september october november december monday tuesday wednesday
-    thursday friday saturday sunday
-"""
-_PERSONS = frozenset(analyze("i me my mine myself m ve d ll re us"))
-_NO_SUBJECT = _PERSONS | frozenset(analyze(_DAYS))
-"""Terms of no subject that are not stop words either."""
-
-
-class Statement(NamedTuple):
-    """The words of a subject, and the value that a text gives it; the text itself if it is one sentence."""
-
-    words: frozenset[str]
-    value: str
-    is_whole: bool = False
-
-
-def statements(item: Item) -> tuple[Statement, ...]:
-    """Return the statements of an item, found once in its life.
-
-    >>> from kaosmem import SessionMemory
-    >>> item = SessionMemory.test_mode().add("findings", "The launch of Apollo moves to day 12.")
-    >>> [(sorted(each.words), each.value) for each in statements(item)][0]
-    (['apollo', 'day', 'launch', 'move'], '12')
-    """
-    return item.memo("statements", _statements)
-
 
 def _stated(item: Item) -> bool:
     """Return whether an item may correct another one or be corrected."""
     if not _has_teller(item):
         return False
-    return bool(statements(item)) or (_is_short(item) and (_has_value(item) or is_explicit(item)))
+    return bool(statements(item)) or (is_short(item) and (has_value(item.text) or is_explicit(item)))
 
 
 def _has_teller(item: Item) -> bool:
@@ -145,55 +112,16 @@ def is_explicit(item: Item) -> bool:
 
 
 def _is_explicit(item: Item) -> bool:
-    return _has_teller(item) and _is_short(item) and says_it_corrects(item.text)
-
-
-def _is_short(item: Item) -> bool:
-    """Return whether an item is a text that is short enough to be about few things, and not code."""
-    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16 or "```" in item.content:
-        return False
-    return len(item.content.split()) <= _MAX_WORDS
+    return _has_teller(item) and is_short(item) and says_it_corrects(item.text)
 
 
 def _named(item: Item) -> frozenset[str]:
     """Return the words of an item that may name a subject, numbers and days among them."""
-    terms = analyze(without_cues(item.text))
-    return frozenset(
-        term for term in terms if term not in _PERSONS and (len(term) > 1 or not term.isascii() or term.isdigit())
-    )
+    return names_of(without_cues(item.text))
 
 
-def _has_value(item: Item) -> bool:
-    return _VALUE.search(item.text) is not None
-
-
-def _statements(item: Item) -> tuple[Statement, ...]:
-    if not _is_short(item):
-        return ()
-    sentences = [each for part in _SENTENCE_END.split(item.text) if (each := part.strip())]
-    found = dict.fromkeys(each for sentence in sentences for each in _with_values(sentence))
-    if len(sentences) == 1 and not _QUESTION.search(sentences[0]):
-        words = frozenset(_terms(sentences[0]))
-        if len(words) >= _IN_COMMON:
-            found[Statement(words, " ".join(sentences[0].casefold().split()), is_whole=True)] = None
-    return tuple(found)[:_MAX_STATEMENTS]
-
-
-def _with_values(sentence: str) -> Iterator[Statement]:
-    if len(sentence) > _MAX_SENTENCE_CHARS or not _VALUE.search(sentence):
-        return
-    if _QUESTION.search(sentence) or _FORMULA.search(sentence):
-        return
-    terms: list[str] = []
-    for chunk in _CHUNK_END.split(sentence):
-        if not _VALUE.search(chunk):
-            terms += _terms(chunk)
-        elif len(words := frozenset(terms[-_WORDS:])) >= _IN_COMMON:
-            yield Statement(words, chunk.strip(_AROUND).casefold())
-
-
-def _terms(text: str) -> Iterator[str]:
-    return (term for term in analyze(text) if term not in _NO_SUBJECT and (len(term) > 1 or not term.isascii()))
+def _labels(item: Item) -> frozenset[str]:
+    return labels_of(without_cues(item.text))
 
 
 class Corrections:
@@ -216,12 +144,16 @@ class Corrections:
         """Add items. An item that states nothing, or has neither a speaker nor a dated source, is not kept."""
         self._items |= {at: item for at, item in items.items() if item.memo("stated", _stated)}
         self._ordinals: list[int] = []  # of the item that states each row
+        self._rows: list[Statement] = []
         self._stated_by: dict[int, int] = {}  # the rows of each item
         self._told_by: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._keyed = 0
         self._words: defaultdict[str, int] = defaultdict(int)
         self._values: defaultdict[str, int] = defaultdict(int)
         self._sizes: defaultdict[int, int] = defaultdict(int)  # by number of words; 0 for a value in a longer text
+        self._marks: defaultdict[str, int] = defaultdict(int)
+        self._mark_counts: defaultdict[int, int] = defaultdict(int)  # the rows by their number of marks
+        self._are_marks_indexed = False
         newest_first = sorted(self._items, key=lambda at: (self._items[at].valid_from, at), reverse=True)
         self._age = {at: age for age, at in enumerate(newest_first)}
         for at in newest_first:
@@ -233,6 +165,7 @@ class Corrections:
         for statement in statements(item):
             row = 1 << len(self._ordinals)
             self._ordinals.append(at)
+            self._rows.append(statement)
             rows |= row
             for word in statement.words:
                 self._words[word] |= row
@@ -257,14 +190,31 @@ class Corrections:
         possible = reduce(or_, (self._told_by[teller] for teller in _tellers(item)))
         possible &= (own & -own) - 1  # later ones
         possible &= ~self._keyed if item.key else -1
+        if not possible:
+            return []
+        alike: list[tuple[Statement, int]] = []
         rows = 0
-        for statement in statements(item) if possible else ():
-            rows |= self._alike(statement, possible & ~self._values[statement.value])
+        for statement in statements(item):
+            same = self._alike(statement, possible & ~self._values[statement.value])
+            if same:
+                alike.append((statement, same))
+                rows |= same
+        # Few items share the words of a statement. Marks are looked at first only where not all would be compared.
+        if rows.bit_count() > _MAX_COMPARED:
+            alike = [(statement, self._unmarked(statement, same)) for statement, same in alike]
+            rows = reduce(or_, (same for _, same in alike), 0)
         found: list[int] = []
-        while rows and len(found) < MOST:
-            at = self._ordinals[(rows & -rows).bit_length() - 1]
-            rows &= ~self._stated_by[at]
+        for _ in range(_MAX_COMPARED):
+            if not rows or len(found) == MOST:
+                break
+            row = rows & -rows
+            rows ^= row
+            number = row.bit_length() - 1
+            at = self._ordinals[number]
+            if not any(same & row and are_of_one_subject(each, self._rows[number]) for each, same in alike):
+                continue
             if may_correct(self._items[at], item):
+                rows &= ~self._stated_by[at]
                 found.append(at)
         return found
 
@@ -277,16 +227,63 @@ class Corrections:
             if self._age[at] > self._age[ordinal]:
                 continue
             named = _named(later)
-            is_next = at <= ordinal + _NEXT and len(named) < _IN_COMMON and _has_value(later) and _has_value(item)
-            if is_next or len(named & _named(item)) >= _IN_COMMON_NEAR:
+            is_next = at <= ordinal + _NEXT and len(named) < WORDS_IN_COMMON
+            if is_next and has_value(later.text) and has_value(item.text):
                 yield at
+                continue
+            in_common = len(named & _named(item))
+            if in_common >= _IN_COMMON_NEAR and not self._is_of_another(at, item):
+                yield at
+
+    def _is_of_another(self, at: int, item: Item) -> bool:
+        """Return whether an item that says that it corrects names another one near it, as by the number of an order."""
+        labels = _labels(self._items[at])
+        if labels & _labels(item):
+            return False
+        near = (self._items.get(each) for each in range(at - NEAR, at))
+        return any(each is not None and labels & _labels(each) for each in near)
+
+    def _unmarked(self, statement: Statement, among: int) -> int:
+        """Return the rows that do not name another thing than a statement does, among some rows.
+
+        They have all of its marks, or no mark that it lacks.
+        """
+        if not statement.marks or not among:
+            return among
+        if not self._are_marks_indexed:
+            self._index_marks()
+        having = [among] + [0] * len(statement.marks)  # the rows that have at least 0, 1, 2, ... of its marks
+        for mark in statement.marks:
+            marked = self._marks[mark]
+            for count in range(len(statement.marks), 0, -1):
+                having[count] |= having[count - 1] & marked
+        rows = having[-1]
+        for count, marked in self._mark_counts.items():
+            if count < len(having):
+                rows |= having[count] & marked
+        return rows
+
+    def _index_marks(self) -> None:
+        """Index the marks of all rows. Most questions need none of them."""
+        for number, statement in enumerate(self._rows):
+            row = 1 << number
+            self._mark_counts[len(statement.marks)] |= row
+            for mark in statement.marks:
+                self._marks[mark] |= row
+        self._are_marks_indexed = True
 
     def _alike(self, statement: Statement, among: int) -> int:
         """Return the rows of the subject of a statement, among some rows."""
+        if not among:
+            return 0
         size = len(statement.words)
-        sizes = [each for each in self._sizes if each and _ALIKE * each <= size] if statement.is_whole else [0]
-        alike = {each: max(_IN_COMMON, ceil(_ALIKE * max(size, each)) if each else 0) for each in sizes}
-        most = size - min(alike.values())
+        sizes = [0]
+        if statement.is_whole:
+            sizes = [each for each in self._sizes if each and _ALIKE * each <= size]
+        alike: dict[int, int] = {}
+        for each in sizes:
+            alike[each] = max(min(WORDS_IN_COMMON, size), ceil(_ALIKE * max(size, each)) if each else 0)
+        most = size - min(alike.values(), default=size)
         lacking = [among] * (most + 1)  # the rows that lack at most 0, 1, 2, ... of the words so far
         for word in statement.words:
             having = self._words[word]
@@ -295,7 +292,7 @@ class Corrections:
             lacking[0] &= having
             if not lacking[most]:
                 return 0
-        return reduce(or_, (lacking[size - least] & self._sizes[each] for each, least in alike.items()))
+        return reduce(or_, (lacking[size - least] & self._sizes[each] for each, least in alike.items()), 0)
 
     def words(self, ordinals: Iterable[int], limit: int) -> list[str]:
         """Return the most frequent words of the statements of items."""

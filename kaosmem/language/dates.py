@@ -301,6 +301,9 @@ class PastCues:
 
     languages: Mapping[str, PastWords] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"PastCues({', '.join(self.languages)})"  # the words take pages of help()
+
     def including(self, **languages: PastWords) -> PastCues:
         """Return these cues and those of more languages; a language that is there already is replaced."""
         for name, words in languages.items():

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Protocol, TypeVar
 
 from kaosmem.language.analysis import words_of
-from kaosmem.types import ImageBlock, Item, ToolResultBlock
+from kaosmem.types import ImageBlock, Item, OpaqueBlock, ToolResultBlock
 
 _WORDS_AT_ONCE = 10_000
 
@@ -38,7 +38,7 @@ def _is_text(item: Item) -> bool:
         return True
     inner = (block.content for block in item.content if isinstance(block, ToolResultBlock))
     parts = chain(item.content, *(each for each in inner if not isinstance(each, str)))
-    return not any(isinstance(part, ImageBlock) for part in parts)
+    return not any(isinstance(part, ImageBlock | OpaqueBlock) for part in parts)
 
 
 class Shown:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, Period, periods_in, without_periods
 from kaosmem.language.sentences import sentence_ends
 
@@ -19,6 +21,16 @@ MAX_QUERY_CHARS = 8_000
 
 _END_CHARS, _QUESTION_CHARS, _WORDS_CHARS = 2_000, 900, 1_500
 _WORD_CHARS = range(3, 41)
+_REQUESTS = """
+    summarise summarize summary recap overview sum continue proceed go explain describe elaborate help tell show list
+    give say know think mean happen do done make get please thank thanks hello hi hey ok okay yes right sure next more
+    now new news far everything anything something thing stuff all i me my us let
+    das dies diese bitte danke hallo ja weiter mach fasse fass zusammen zusammenfassen zusammenfassung erkläre zeig mir
+    was alles résume résumer résumé ceci cela merci bonjour oui continue explique resume resumir resumen esto gracias
+    hola sí sigue continúa explica
+    резюмируй подытожь продолжай объясни привет спасибо да это
+"""
+"""Words that ask for something and are no subject: a question of these alone is about all that there is."""
 _PUNCTUATION = ".,:;!?\"'()[]{}<>`*"
 
 
@@ -65,10 +77,20 @@ class Query:
         """The text without words such as "last week", by which an item of the period does not match."""
         return without_periods(self.text)
 
+    @cached_property
+    def has_topic(self) -> bool:
+        """Whether the text has a word that an item can be about, as "Summarise this" has none."""
+        return not _without_topic().issuperset(analyze(self.topic))
+
     def admits(self, item: Item) -> bool:
         """Return whether an item had begun to hold, and was known, at the times that the query asks for."""
         has_begun = self.as_of is None or item.valid_from <= self.as_of
         return has_begun and (self.known_at is None or item.created_at <= self.known_at)
+
+
+@cache
+def _without_topic() -> frozenset[str]:
+    return frozenset(analyze(_REQUESTS))
 
 
 def excerpt(text: str) -> str:

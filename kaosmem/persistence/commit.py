@@ -206,8 +206,10 @@ def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], 
         # Durable before what follows: were both torn in one sector, the record before would be part of the damage.
         steps.append(Append(log_file(head.segment), head.size, b"\n", head.began))
         head = replace(head, size=head.size + 1, whole=True)
-    steps.append(Append(log_file(head.segment), head.size, commit.data, head.began))
-    return steps, _after(head, commit, head.size + len(commit.data))
+    after = _after(head, commit, head.size + len(commit.data))
+    last = after.seq, after.crc
+    steps.append(Append(log_file(head.segment), head.size, commit.data, head.began, last))
+    return steps, after
 
 
 def _store_blobs(commit: Commit) -> Steps[None]:

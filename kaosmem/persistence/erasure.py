@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -35,7 +35,8 @@ class Erasure:
     """An erasure, as the log has it.
 
     log_id, record, checksum: the log, the number of its last record at the erasure, and that record's checksum. Record
-    0 is an erasure before anything was stored. item_ids: the erased items. at: no erased item is newer.
+    0 is an erasure before anything was stored. item_ids: the erased items. created_at: when these were created, as far
+    as it is known. at: no erased item is newer.
     """
 
     log_id: str
@@ -43,12 +44,27 @@ class Erasure:
     checksum: str
     item_ids: frozenset[str]
     at: datetime
+    created_at: Mapping[str, Collection[datetime]] = field(default_factory=dict)
+
+    def is_later(self, item: Mapping[str, Any]) -> bool:
+        """Return whether a stored item is another than the erased one of its id, or newer than the erasure.
+
+        Clocks of several machines differ, so the times of creation tell two items apart, and not which is later.
+        """
+        try:
+            created_at = datetime.fromisoformat(item["created_at"])
+            if known := self.created_at.get(item["id"]):
+                return created_at not in known
+            return created_at > self.at
+        except (TypeError, ValueError):
+            return False
 
 
-def unerased(erasure: Erasure, files: Collection[str]) -> Steps[list[str]]:
+def unerased(erasure: Erasure, files: Collection[str], old_versions: Collection[str]) -> Steps[list[str]]:
     """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError for a damaged snapshot.
 
-    files: the paths of the session's files that are not blank.
+    files: the paths of the session's files that are not blank. old_versions: the paths of those that have, or had when
+    they were deleted, an old version that the storage keeps.
     """
     reasons: list[str] = []
     if erasure.record:
@@ -64,7 +80,13 @@ def unerased(erasure: Erasure, files: Collection[str]) -> Steps[list[str]]:
             continue
     older = older_files(files, erasure.record, search.blobs) if erasure.record else []
     reasons += (f"{path!r} is from before the erasure" for path in older)
-    return reasons + search.reasons + search.in_windows()
+    if kept := older_files(old_versions, erasure.record, search.blobs):
+        count = "1 file" if len(kept) == 1 else f"{len(kept):,} files"
+        reasons.append(
+            f"the bucket keeps old versions of {count} from before the erasure, such as {kept[0]!r}; delete these "
+            "versions"
+        )
+    return reasons + search.reasons + search.in_derived() + search.in_windows()
 
 
 def _check_log(erasure: Erasure) -> Steps[list[str]]:
@@ -95,13 +117,15 @@ class _Search:
     """A search of a session's files for erased items.
 
     blobs: the names of long texts that records refer to. newer: ids of later items, which may be erased ids that were
-    free again. shown: paths with the erased ids that a window in them shows.
+    free again. derived: paths with an item and the erased item that it names as its source. shown: paths with the
+    erased ids that a window in them shows.
     """
 
     erasure: Erasure
     reasons: list[str] = field(default_factory=list)
     blobs: set[str] = field(default_factory=set)
     newer: set[str] = field(default_factory=set)
+    derived: list[tuple[str, str, str]] = field(default_factory=list)
     shown: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, path: str, data: bytes) -> None:
@@ -116,6 +140,14 @@ class _Search:
                 continue
             self._search(path, fields.get("d"))
 
+    def in_derived(self) -> list[str]:
+        """Return a sentence for each item that is derived from an erased one, and not from a later one of its id."""
+        return [
+            f"{path!r} holds item {shown(item_id)}, derived from {shown(source)}"
+            for path, item_id, source in self.derived
+            if source not in self.newer
+        ]
+
     def in_windows(self) -> list[str]:
         """Return a sentence for each erased item that a window shows."""
         shown_ids = sorted({each for each in self.shown if each[1] not in self.newer})
@@ -125,12 +157,13 @@ class _Search:
         """Search the data of a line."""
         known = self.erasure.item_ids
         for item in _items_in(stored):
-            if _is_newer(item, self.erasure.at):
+            if self.erasure.is_later(item):
                 self.newer.add(item["id"])
             elif item["id"] in known:
                 self.reasons.append(f"{path!r} holds item {shown(item['id'])}")
-            elif derived := known.intersection(item.get("sources") or ()):
-                self.reasons.append(f"{path!r} holds item {shown(item['id'])}, derived from {shown(min(derived))}")
+            else:
+                sources = known.intersection(item.get("sources") or ())
+                self.derived += ((path, item["id"], source) for source in sorted(sources))
         if isinstance(stored, dict):
             windows = stored.get("windows")
             for window in windows if isinstance(windows, list) else [stored]:
@@ -156,10 +189,3 @@ def _shown_in(window: object) -> Collection[str]:
         case {"shown": dict(items)} | {"window": str(), "items": dict(items)}:
             return items.keys()
     return ()
-
-
-def _is_newer(item: dict[str, Any], at: datetime) -> bool:
-    try:
-        return datetime.fromisoformat(item["created_at"]) > at
-    except (TypeError, ValueError):
-        return False

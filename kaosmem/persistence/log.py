@@ -147,11 +147,11 @@ class SessionLog:
         """
         with as_durability_error("reading the session"):
             try:
-                recovery = run(recover(session_id), storage)
+                recovery = run(recover(session_id, is_noted=storage.appends), storage)
             except CorruptionError as error:
                 if not read_only:
                     raise
-                recovery = run(salvage(error, session_id), storage)
+                recovery = run(salvage(error, session_id, is_noted=storage.appends), storage)
             if not recovery.segments and not recovery.snapshot:
                 check_no_other(storage)
         log = cls(storage, recovery, session_id, read_only=read_only, clock=clock)
@@ -468,7 +468,12 @@ class SessionLog:
     def unerased(self, erasure: Erasure) -> list[str]:
         """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError, DurabilityError."""
         with as_durability_error("verifying an erasure"):
-            return run(unerased(erasure, self.files()), self._storage)
+            old_versions, refusals = self._old_versions()
+            return run(unerased(erasure, self.files(), old_versions), self._storage) + refusals
+
+    def keeps_versions(self) -> bool | None:
+        """Return whether old versions of deleted files stay in the storage; None if it does not tell."""
+        return self._storage.keeps_versions()
 
     def line_up(self) -> Future[Leave] | None:
         """Wait in line with other writers, as `Storage.line_up` says."""
@@ -504,6 +509,16 @@ class SessionLog:
         known = {str(error) for error in self._damage}
         self._damage += (error for error in damage if str(error) not in known)
         return entries
+
+    def _old_versions(self) -> tuple[set[str], list[str]]:
+        """Return the paths of the files that have an old version, and why the storage does not tell."""
+        try:
+            return self._storage.old_versions(), []
+        except OSError as error:
+            return set(), [
+                f"the bucket does not tell which old versions of deleted files it keeps ({type(error).__name__}); "
+                "allow s3:GetBucketVersioning and s3:ListBucketVersions"
+            ]
 
     def _check_writable(self) -> None:
         if self._read_only:

@@ -33,6 +33,7 @@ from kaosmem.persistence.files.records import (
 )
 from kaosmem.persistence.layout import (
     ARCHIVE,
+    LOCK,
     LOG,
     PURGE,
     SESSION,
@@ -43,7 +44,7 @@ from kaosmem.persistence.layout import (
     segments,
     snapshot_file,
 )
-from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.persistence.steps import List, Noted, Read, Steps
 from kaosmem.types import JSONValue
 
 LOOKS = 10
@@ -100,17 +101,19 @@ class Recovery:
     named: int = 0
 
 
-def recover(session: str = "") -> Steps[Recovery]:
+def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
     """Return the state of a session, looked for again as long as other writers move its files meanwhile.
 
     session: the id that it is opened under; without it, the session of the files is not checked.
+    is_noted: writers note the last record; the log is checked against that.
     Raises CorruptionError, UnsupportedVersionError and ConflictError.
     """
     seen = None
     told: list[str] = []
     for _ in range(LOOKS):
-        # First the identity, which is stored after the log has begun, and then the log: a snapshot listed after it
-        # cannot lack the log that follows it.
+        # First the note and the identity, which are stored after their records, and then the log: a snapshot listed
+        # after it cannot lack the log that follows it.
+        noted = (yield Noted()) if is_noted else None
         identity = (yield from read_identity()) if session else None
         log = yield List(LOG)
         snapshots = numbers((yield List(SNAP)))
@@ -119,6 +122,8 @@ def recover(session: str = "") -> Steps[Recovery]:
             if not session:
                 return recovery
             yield from _check_own(recovery, session, identity, max(numbers(log), default=0))
+            if lacking := _lacking_noted(recovery.head, noted):
+                raise lacking
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
@@ -359,6 +364,22 @@ def _check_own(
         damage.append(identity)
     elif recovery.snapshot or len(head.txns) > 1:  # else its writer may have been killed before it stored it
         damage.append(missing(SESSION, "the next save writes it anew"))
+
+
+def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError | None:
+    """Return an error if the log ends before the record that a writer noted, or has another in its place."""
+    if noted is None or head.seq > noted[0] or (head.seq, head.crc) == noted:
+        return None
+    seq = min(head.seq + 1, noted[0])
+    lost = f"record {seq}, which was" if seq == noted[0] else f"records {seq} to {noted[0]}, which were"
+    path = log_file(head.segment or 1)
+    return CorruptionError(
+        f"{path!r} is an older copy, or was cut: it lacks {lost} saved, as {LOCK!r} notes; bring back the newest file, "
+        f"or empty the file {LOCK!r} to go on without what is lost; {REMEDY}",
+        file=path,
+        byte=head.size,
+        seq=seq,
+    )
 
 
 def _missing_spare(base: ItemFile | None, walk: _Walk, snapshots: Sequence[int]) -> list[CorruptionError]:

@@ -37,7 +37,7 @@ from kaosmem.persistence.recovery import (
     check_version,
     is_purge_unfinished,
 )
-from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.persistence.steps import List, Noted, Read, Steps
 from kaosmem.types import JSONValue
 
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
@@ -47,29 +47,35 @@ _MAX_PIECES = 20
 """How many lines a line is tried as. Metadata may look like the beginning of a line, too."""
 
 
-def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovery]:
+def salvage(cause: CorruptionError, session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
     """Return the intact part of a session, and the damage.
 
-    cause: the reason why it cannot be recovered; raised if nothing is intact. session: as in `recover`.
+    cause: the reason why it cannot be recovered; raised if nothing is intact. session, is_noted: as in `recover`.
     Raises UnsupportedVersionError, and ConflictError if other writers move the session's files all the time.
     """
     for _ in range(LOOKS):
+        noted = (yield Noted()) if is_noted else None
         listed = (yield List(LOG)), (yield List(SNAP))
         try:
-            found = yield from _salvaged(*listed, session)
+            found = yield from _salvaged(*listed, session, noted[0] if noted else 0)
         except FileNotFoundError:
             continue
         if listed == ((yield List(LOG)), (yield List(SNAP))):
             if found is None:
                 raise cause
-            if not found.recovered.damage:
-                found.recovered.damage.append(cause)
+            damage = found.recovered.damage
+            is_end_lost = noted is not None and found.head.seq < noted[0]
+            if not damage or (is_end_lost and all(error.file != cause.file for error in damage)):
+                damage.append(cause)
             return found
     raise changed_meanwhile()
 
 
-def _salvaged(log: Collection[str], snapshots: Collection[str], session: str) -> Steps[Recovery | None]:
-    """Return the intact part of a session, None if there are files and nothing of them is intact."""
+def _salvaged(log: Collection[str], snapshots: Collection[str], session: str, noted: int) -> Steps[Recovery | None]:
+    """Return the intact part of a session, None if there are files and nothing of them is intact.
+
+    noted: the number of the last record that a writer noted, 0 for none.
+    """
     damage: list[CorruptionError] = []
     log_id = yield from _log_id(session, damage)
     newest = max(numbers(snapshots), default=0)
@@ -77,7 +83,7 @@ def _salvaged(log: Collection[str], snapshots: Collection[str], session: str) ->
     log_id = log_id or base.log_id
     places = yield from _places(log, base, log_id, damage)
     records = {place.seq: place.record for place in reversed(places) if place.record and place.seq > base.seq}
-    is_exact &= _name_lost(places, base.seq, newest, damage)
+    is_exact &= _name_lost(places, base.seq, max(newest, noted), damage)
     is_exact &= yield from _filled(base, records, damage)
     archives = base.archives if base.log_id else None  # where nothing names them
     damage += yield from check_archives(archives or ())
@@ -348,7 +354,7 @@ def _without_torn(
 def _name_lost(places: Sequence[_Place], start: int, newest: int, damage: list[CorruptionError]) -> bool:
     """Name the damage of the log after record `start`. Return whether no record is lost.
 
-    newest: the record of the newest snapshot, valid or not.
+    newest: the last record that is known to have been stored: of the newest snapshot, valid or not, or noted.
     """
     bad: list[list[_Place]] = []
     for (_, is_bad), each in groupby(places, lambda place: (place.path, place.record is None)):

@@ -61,12 +61,22 @@ class Append:
     """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file.
 
     since: as for `Sync`; the bytes from there to `size` are durable before the new ones are written.
+    last: the number and the checksum of the last record in `data`, for `Noted`; None if `data` ends no commit.
     """
 
     path: str
     size: int
     data: bytes
     since: int = 0
+    last: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Answered by the number and checksum of the last record that a writer noted as durable, or by None.
+
+    The note may be older than the log. It is never newer than the log that is read after it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +163,7 @@ Step: TypeAlias = (
     | ReadParts
     | Lock
     | Append
+    | Noted
     | Sync
     | Sweep
     | Create

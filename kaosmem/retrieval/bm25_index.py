@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from rank_bm25 import BM25Okapi
 
+from kaosmem.exact import UNITS, idf, okapi_idf
 from kaosmem.language.analysis import analyze
+from kaosmem.language.keys import key_words
 from kaosmem.retrieval.columns import Columns, StoredColumns, encode_columns, unusable
 from kaosmem.retrieval.postings import FlatPostings, Postings
 from kaosmem.retrieval.ranker import check_new, unknown
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 
 
 _NO_ORDINALS = np.empty(0, np.int64)
+
+
+def item_terms(item: Item, analyze: Callable[[str], list[str]]) -> list[str]:
+    """Return the terms of an item: those of its key that its text lacks, then those of its text."""
+    terms = analyze(item.text)
+    if item.key is None:
+        return terms
+    known = frozenset(terms)
+    about = [term for term in analyze(key_words(item.key)) if term not in known]
+    return about + terms
 
 
 class Slots:
@@ -172,7 +184,7 @@ class BM25Index:
         new = check_new(entries, self._slots)
         if len(new) < _MIN_BATCH:
             for ordinal, item in new:
-                terms = self._analyze(item.text)
+                terms = item_terms(item, self._analyze)
                 self._append(ordinal, item, terms)
                 self._postings.attach(terms)
         else:
@@ -182,7 +194,7 @@ class BM25Index:
 
     def update(self, ordinal: int, item: Item) -> None:
         slot = self._slots.find(ordinal)
-        terms = self._analyze(item.text)
+        terms = item_terms(item, self._analyze)
         self._detach(slot)
         self._append(ordinal, item, terms)
         self._postings.attach(terms)
@@ -210,7 +222,7 @@ class BM25Index:
             return []
         found = self._scores_of(weights)
         slots = found.contenders(limit) if among is None else self._slots_of(among)
-        return best(self._slots.ordinals[slots], found.at(slots), limit)
+        return best(self._slots.ordinals[slots], found.at(slots) / UNITS, limit)
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
         """Return the number of entries with each term; None with an analysis of the caller's."""
@@ -221,7 +233,7 @@ class BM25Index:
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded; `idf="okapi"` may give negative ones."""
         slots = self._slots.in_order()
-        scores = self._scores_of(self._weights(query)).at(slots)
+        scores = self._scores_of(self._weights(query)).at(slots) / UNITS
         return dict(zip(self._slots.ordinals[slots].tolist(), scores.tolist(), strict=True))
 
     def _slots_of(self, ordinals: Collection[int]) -> NDArray[np.int64]:
@@ -246,7 +258,7 @@ class BM25Index:
 
     def _add_batch(self, entries: Sequence[tuple[int, Item]]) -> None:
         """Add many entries, whose terms are sorted together instead of placed one by one."""
-        terms = [self._analyze(item.text) for _, item in entries]
+        terms = [item_terms(item, self._analyze) for _, item in entries]
         for (ordinal, item), own in zip(entries, terms, strict=True):
             self._append(ordinal, item, own)
         self._postings.attach_many(terms)
@@ -297,24 +309,24 @@ class BM25Index:
     def _weights_of(self, terms: Iterable[str]) -> dict[str, float]:
         """Return the weight of each known term of a query: its idf times its count times k1 + 1."""
         counts = {term: n for term, n in Counter(terms).items() if term in self._postings}
-        idf = self._lucene_idf if self._idf == "lucene" else self._okapi_idf
-        return {term: idf(self._postings.frequency(term)) * n * (self._k1 + 1) for term, n in counts.items()}
+        weight = self._lucene_idf if self._idf == "lucene" else self._okapi_idf
+        return {term: weight(self._postings.frequency(term)) * n * (self._k1 + 1) for term, n in counts.items()}
 
     def _lucene_idf(self, frequency: int) -> float:
-        """Return ln(1 + (n - frequency + 0.5) / (frequency + 0.5)), which is never negative."""
-        return math.log1p((len(self) - frequency + 0.5) / (frequency + 0.5))
+        return idf(len(self), frequency)
 
     def _okapi_idf(self, frequency: int) -> float:
         """Return rank_bm25's idf: where Okapi's would be negative, epsilon times its average over all terms."""
-        idf = math.log(len(self) - frequency + 0.5) - math.log(frequency + 0.5)
-        return idf if idf >= 0 else self._epsilon * self._average_okapi_idf()
+        found = okapi_idf(len(self), frequency)
+        return found if found >= 0 else self._epsilon * self._average_okapi_idf()
 
     def _average_okapi_idf(self) -> float:
         frequencies, terms = np.unique(self._postings.frequencies(), return_counts=True)
-        terms = terms[frequencies > 0]
-        frequencies = frequencies[frequencies > 0]
-        idfs = np.log(len(self) - frequencies + 0.5) - np.log(frequencies + 0.5)
-        return math.fsum((terms * idfs).tolist()) / len(self._postings)
+        addends = []
+        for frequency, n in zip(frequencies.tolist(), terms.tolist(), strict=True):
+            if frequency > 0:
+                addends.append(n * okapi_idf(len(self), frequency))
+        return math.fsum(addends) / len(self._postings)
 
     def _scores_of(self, weights: Mapping[str, float]) -> EntryScores:
         return EntryScores(weights, self._postings, self._norms, len(self._slots))
@@ -330,6 +342,18 @@ class BM25Index:
         return norms
 
 
+class _Okapi(BM25Okapi):  # type: ignore[misc]
+    """rank_bm25's model, with logarithms and a sum that are the same on every machine."""
+
+    def _calc_idf(self, nd: Mapping[str, int]) -> None:
+        for term, frequency in nd.items():
+            self.idf[term] = okapi_idf(self.corpus_size, frequency)
+        self.average_idf = math.fsum(self.idf.values()) / len(self.idf)
+        for term, found in self.idf.items():
+            if found < 0:
+                self.idf[term] = self.epsilon * self.average_idf
+
+
 class RankBM25Index:
     """Items by ordinal, their texts ranked by `rank_bm25.BM25Okapi`, which is built anew when they have changed."""
 
@@ -343,13 +367,13 @@ class RankBM25Index:
         return len(self._terms)
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._terms |= {ordinal: self._analyze(item.text) for ordinal, item in check_new(entries, self._terms)}
+        self._terms |= {ordinal: item_terms(item, self._analyze) for ordinal, item in check_new(entries, self._terms)}
         self._model = None
 
     def update(self, ordinal: int, item: Item) -> None:
         if ordinal not in self._terms:
             raise unknown(ordinal)
-        self._terms[ordinal] = self._analyze(item.text)
+        self._terms[ordinal] = item_terms(item, self._analyze)
         self._model = None
 
     def remove(self, ordinal: int) -> None:
@@ -370,7 +394,7 @@ class RankBM25Index:
         if not any(self._terms.values()):
             return dict.fromkeys(self._terms, 0.0)
         if self._model is None:
-            self._model = BM25Okapi(list(self._terms.values()), **self._parameters)
+            self._model = _Okapi(list(self._terms.values()), **self._parameters)
         # With b = 1 an entry without terms scores 0 / 0.
         with np.errstate(invalid="ignore"):
             scores: NDArray[np.float64] = np.nan_to_num(self._model.get_scores(self._analyze(query)))

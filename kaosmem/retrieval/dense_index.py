@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.language.keys import key_words
 from kaosmem.memos import register_memo
 from kaosmem.retrieval.columns import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
@@ -131,6 +132,12 @@ def _picked(
     return digests[slots], rows[slots]
 
 
+def _embedded_text(item: Item) -> str:
+    """Return an item's text, after the words of its key."""
+    about = key_words(item.key) if item.key is not None else ""
+    return f"{about}: {item.text}" if about else item.text
+
+
 _BATCH = 256  # texts embedded at a time
 _LEAST_SPREAD = 0.02  # of cosines: a smaller spread does not tell a few similar entries apart
 
@@ -159,13 +166,13 @@ class DenseIndex(LinearIndex):
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
         """Add entries of (ordinal, item), embedded before anything is changed."""
         new = check_new(entries, self._slots)
-        with self._embedded([item.text for _, item in new]):
+        with self._embedded([_embedded_text(item) for _, item in new]):
             super().add(new)
 
     def update(self, ordinal: int, item: Item) -> None:
         """Put another item in an entry's place, embedded only if its text is new. Raises KeyError."""
         self._slots.find(ordinal)
-        with self._embedded([item.text]):
+        with self._embedded([_embedded_text(item)]):
             super().update(ordinal, item)
 
     @contextmanager
@@ -186,7 +193,7 @@ class DenseIndex(LinearIndex):
 
     def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
         super()._append(ordinal, item, terms)
-        key = text_key(item.text)
+        key = text_key(_embedded_text(item))
         self._vectors.append(key, self._ready[key])
 
     def _detach(self, slot: int) -> None:
@@ -226,8 +233,11 @@ class DenseIndex(LinearIndex):
         grid, used = np.rint(cosines * (1 << 20)).astype(np.int64), np.flatnonzero(self._vectors.used)
         size = max(1, len(used))
         mean = grid[used].sum(axis=0) / size
-        spread = np.sqrt(np.maximum(0.0, (grid[used] ** 2).sum(axis=0) / size - mean**2))
-        likeness: NDArray[np.float64] = ((grid - mean) / np.maximum(spread, _LEAST_SPREAD * (1 << 20))).mean(axis=1)
+        squares = (grid[used] * grid[used]).sum(axis=0) / size
+        spread = np.sqrt(np.maximum(0.0, squares - mean * mean))
+        by_text = (grid - mean) / np.maximum(spread, _LEAST_SPREAD * (1 << 20))
+        # One column, or two: their sum has one order.
+        likeness: NDArray[np.float64] = (by_text[:, 0] + by_text[:, -1]) / 2
         return likeness
 
     def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:

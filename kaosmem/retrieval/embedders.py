@@ -23,9 +23,24 @@ MAX_TOKENS = 128
 _MAX_CHARS = 16 * MAX_TOKENS  # a longer beginning would be cut into pieces for nothing
 
 
+_OUTPUT_UNITS = 1 << 20
+"""The model's numbers are rounded to whole numbers of 1 / _OUTPUT_UNITS."""
+_WORD_UNITS = 1 << 16
+"""The word vectors of WordLlama are rounded to whole numbers of 1 / _WORD_UNITS."""
+
+
+def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a vector of numbers up to 16 at length 1, the same on every machine; zeros stay zeros."""
+    rounded = np.rint(vector * (1 << 16))
+    length = np.sqrt((rounded * rounded).sum())
+    return vector / (length / (1 << 16)) if length else vector
+
+
 class MiniLMEmbedder:
     """Embeds English by its first hundred words, some 30 texts a second and core. Raises MissingExtraError.
 
+    The model itself is computed by onnxruntime, whose last digits differ between processors. The same text may get a
+    slightly different vector on another one; vectors that are stored with an index stay as they are.
     Source: Reimers & Gurevych 2019, "Sentence-BERT"; Wang et al. 2020, "MiniLM".
     """
 
@@ -77,8 +92,9 @@ def _encoder() -> Callable[[str], NDArray[np.float32]]:
     def encode(text: str) -> NDArray[np.float32]:
         pieces = np.array([tokenizer.encode(_encodable(text[:_MAX_CHARS])).ids], np.int64)
         inputs = {"input_ids": pieces, "attention_mask": np.ones_like(pieces), "token_type_ids": np.zeros_like(pieces)}
-        mean: NDArray[np.float32] = session.run(None, inputs)[0][0].mean(axis=0)
-        return mean / np.linalg.norm(mean)
+        # Each number is rounded before it is added up; the sum is exact in any order then.
+        found = np.rint(session.run(None, inputs)[0][0].astype(np.float64) * _OUTPUT_UNITS)
+        return _unit(found.sum(axis=0) / (_OUTPUT_UNITS * len(found))).astype(np.float32)
 
     return encode
 
@@ -114,16 +130,18 @@ def _word_encoder() -> Callable[[str], NDArray[np.float32]]:
     from tokenizers import Tokenizer
 
     folder = _folder("wordllama")
-    table = load_file(folder / "weights/l2_supercat_256.safetensors")["embedding.weight"]
+    # In whole numbers, so that the sum over a text's pieces is exact in any order.
+    weights = load_file(folder / "weights/l2_supercat_256.safetensors")["embedding.weight"]
+    table = np.rint(weights.astype(np.float32) * _WORD_UNITS).astype(np.int32)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
     def encode(text: str) -> NDArray[np.float32]:
         pieces = tokenizer.encode(_encodable(text), add_special_tokens=False).ids
-        total: NDArray[np.float32] = table[pieces].sum(axis=0, dtype=np.float32)
-        length = np.linalg.norm(total)
-        return total / length if length else total
+        total = table[pieces].sum(axis=0, dtype=np.int64).astype(np.float64)
+        most = np.abs(total).max()
+        return _unit(total / most if most else total).astype(np.float32)
 
     return encode
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -11,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
-from kaosmem.language.rules import rules_in
+from kaosmem.language.rules import PLAIN_CUES, rules_in
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
+from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.scores import Chosen, EntryScores, QueryScores, QueryTerms, best, by_chunks, is_tied, scaled
 from kaosmem.retrieval.signals import (
-    ENOUGH_TEXTS,
     MAX_TERMS,
-    LatentSpace,
     Sequences,
     best_of_source,
     having,
@@ -129,7 +130,7 @@ class LinearIndex(BM25Index):
 
         @cache
         def means() -> dict[str, float]:
-            return {name: each.mean() for name, each in added.items()}
+            return {name: math.fsum(each.tolist()) / len(each) for name, each in added.items()}
 
         def signals(ordinal: int) -> dict[str, float]:
             place = places.get(ordinal)
@@ -160,7 +161,7 @@ class LinearIndex(BM25Index):
         self._roles.append(item.role)
         self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
         self._tokens.append(item.tokens)
-        self._rules.append(item.role not in _NEVER_RULES and any(rules_in(item.text[:_RULE_CHARS])))
+        self._rules.append(item.role not in _NEVER_RULES and any(rules_in(item.text[:_RULE_CHARS], PLAIN_CUES)))
 
     def _detach(self, slot: int) -> None:
         self._sequences.clear(slot)
@@ -274,11 +275,11 @@ class LinearIndex(BM25Index):
             "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
             "phrases": self._phrases(self._asked_last(scores), hashes, rows, len(slots)),
             "asked_numbers": numbers * asked.is_for_number,
-            "size": np.log(np.maximum(1, self._tokens_now(chosen.ordinals, slots))) / 5,
+            "size": logs(np.maximum(1.0, self._tokens_now(chosen.ordinals, slots))) / 5,
         }
         if asked.quoted:
             quoted = [having(terms, hashes, rows, len(slots)) for terms in asked.quoted]
-            signals["quoted"] = np.mean(quoted, axis=0)
+            signals["quoted"] = np.count_nonzero(quoted, axis=0) / len(quoted)
         if self.is_conversation:
             return signals | self._spoken(asked, slots, words)
         return signals | self._written(scores, chosen, hashes, rows) | {"numbers": numbers}
@@ -334,7 +335,7 @@ class LinearIndex(BM25Index):
             "clause": clause,
             "clause_and_source": clause * source,
             "clause_in_source": place_in_source(numbers, clause),
-            "title": title.rarest**3,
+            "title": title.rarest * title.rarest * title.rarest,
             "title_share": title.share,
             "title_and_share": title.rarest * title.share,
             "meaning": meaning,

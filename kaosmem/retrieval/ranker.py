@@ -49,8 +49,8 @@ class Index(Protocol):
 
         among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score of an
         index that scores each entry alone.
-        Scores are above 0 and have at most 12 decimals; of equal ones the newest comes first. The same entries and
-        query give the same answer, whatever changes led to the entries.
+        Scores are above 0; of equal ones the newest comes first. The same entries and query give the same answer,
+        whatever changes led to the entries. Scores need no rounding: `ranking_of` does it wherever an index is asked.
         """
 
 
@@ -121,6 +121,34 @@ class StorableRanker(Ranker, Protocol):
         kind of index, another version or analysis, and for damage that would make it fail later; other damage gives
         wrong scores, so the bytes should be checked before.
         """
+
+
+_DIGITS = ".14g"
+"""Scores keep 14 significant digits. That leaves out the last bits, which differ between machines, and changes no score
+of the shipped rankers: a share of 100 with 12 decimals, or a BM25 score with 9."""
+
+
+def ranking_of(index: Index, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+    """Return what an index ranks for a query, ordered by rounded scores; of equal ones the newest comes first.
+
+    Two machines that work out a score in floats seldom agree in its last bits.
+    """
+    if isinstance(index, ExplainingIndex):
+        found = index.ranking(query, limit, among=among)
+    else:
+        found = Ranking(index.rank(query, limit, among=among))
+    matches = [(ordinal, float(format(score, _DIGITS))) for ordinal, score in found.matches]
+    matches.sort(key=_best_first)
+
+    def signals(ordinal: int) -> Mapping[str, float]:
+        return {name: round(value, 9) for name, value in found.signals(ordinal).items()}
+
+    return Ranking(matches, signals)
+
+
+def _best_first(match: tuple[int, float]) -> tuple[float, int]:
+    ordinal, score = match
+    return -score, -ordinal
 
 
 def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> list[tuple[int, Item]]:

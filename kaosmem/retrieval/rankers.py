@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from kaosmem.arguments import check_instance
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
-from kaosmem.names import shown_name
+from kaosmem.names import shown_name, shown_number
 from kaosmem.retrieval.ranker import Ranker
 
 if TYPE_CHECKING:
@@ -165,11 +165,11 @@ class RankBM25Ranker:
 
 def _check_parameters(k1: float, b: float, epsilon: float) -> None:
     if not 0 < k1 < math.inf:
-        raise InvalidArgumentError(f"k1 is {k1!r}; give a number above 0, such as 1.5")
+        raise InvalidArgumentError(f"k1 is {shown_number(k1)}; give a number above 0, such as 1.5")
     if not 0 <= b <= 1:
-        raise InvalidArgumentError(f"b is {b!r}; give a number from 0 to 1, such as 0.75")
+        raise InvalidArgumentError(f"b is {shown_number(b)}; give a number from 0 to 1, such as 0.75")
     if not 0 <= epsilon < math.inf:
-        raise InvalidArgumentError(f"epsilon is {epsilon!r}; give a number from 0 up, such as 0.25")
+        raise InvalidArgumentError(f"epsilon is {shown_number(epsilon)}; give a number from 0 up, such as 0.25")
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class GraphRanker:
         for name in ("depth", "hub", "max_relationships"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise InvalidArgumentError(f"{name} is {value!r}; give a whole number from 1 up")
+                raise InvalidArgumentError(f"{name} is {shown_number(value)}; give a whole number from 1 up")
 
     @property
     def name(self) -> str:

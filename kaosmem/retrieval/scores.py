@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.exact import UNITS
 from kaosmem.memos import register_memo
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def best(
     # A little below the floor: a score that rounds to the last one's is compared by ordinal.
     least = 10.0**-decimals
     (kept,) = np.nonzero(scores >= max(floor(scores, limit) - least, least / 10))
-    kept_ordinals, rounded = ordinals[kept], np.round(scores[kept], decimals)
+    scale = 10.0**decimals
+    kept_ordinals, rounded = ordinals[kept], np.rint(scores[kept] * scale) / scale
     order = np.lexsort((kept_ordinals, rounded))[: -limit - 1 : -1]
     order = order[rounded[order] > 0]
     return list(zip(kept_ordinals[order].tolist(), rounded[order].tolist(), strict=True))
@@ -79,6 +81,7 @@ def by_chunks(scores_of: Callable[[slice], NDArray[np.float64]], size: int) -> N
 class EntryScores:
     """The scores of all slots for some terms: of rare ones found by their postings, of common ones where asked.
 
+    What a term gives is rounded to whole numbers of 1 / UNITS, so that a sum is the same in any order.
     weights: by term. norms: of slots, the formula's addend to an entry's occurrences of a term.
     It views the index: let go of it before the next change.
     """
@@ -91,15 +94,16 @@ class EntryScores:
         size: int,
     ) -> None:
         self._postings, self._norms = postings, norms
-        self._common = {term: weight for term, weight in weights.items() if postings.is_common(term)}
-        rare = {term: weight for term, weight in weights.items() if term not in self._common}
+        in_units = {term: weight * UNITS for term, weight in weights.items()}
+        self._common = {term: weight for term, weight in in_units.items() if postings.is_common(term)}
+        rare = {term: weight for term, weight in in_units.items() if term not in self._common}
         slots, occurrences, sizes = postings.unpacked(rare)
         by_posting = np.repeat(np.fromiter(rare.values(), np.float64, len(rare)), sizes)
-        self._given = slots, occurrences * by_posting / (occurrences + norms(slots))
+        self._given = slots, np.rint(occurrences * by_posting / (occurrences + norms(slots)))
         self._size = size
 
     def at(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return the scores of some slots."""
+        """Return the scores of some slots, in whole numbers of 1 / UNITS."""
         if not self._common and not isinstance(slots, slice):
             return self._found(slots)
         scores = self._rare[slots]
@@ -108,14 +112,14 @@ class EntryScores:
             common = np.zeros(len(norms))
             for term, weight in self._common.items():
                 occurrences = self._postings.column(term)[slots]
-                common += occurrences * weight / (occurrences + norms)
+                common += np.rint(occurrences * weight / (occurrences + norms))
             scores = scores + common
         return scores
 
     def shares(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Return the scores of some slots as shares of the best of all, as they are where none is above 0."""
         scores = self._all[slots] if self._common else self.at(slots)
-        return scores / self._most if self._most > 0 else scores
+        return scores / self._most if self._most > 0 else scores / UNITS
 
     @cached_property
     def _rare(self) -> NDArray[np.float64]:
@@ -128,7 +132,7 @@ class EntryScores:
     def _sums(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The slots that have a rare term, in order, and their scores by rare terms."""
         slots, scores = self._given
-        order = np.argsort(slots, kind="stable")  # so that a sum is added up as in a column
+        order = np.argsort(slots)
         slots = slots[order]
         is_new = np.diff(slots, prepend=-1) > 0
         return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(np.float64, copy=False)
@@ -163,7 +167,7 @@ class EntryScores:
         if self._size < FLOOR_SHARE * limit:
             return slice(None)
         rough, error = self._rough()
-        return np.flatnonzero(rough >= floor(rough, limit) - error - 1e-9)
+        return np.flatnonzero(rough >= floor(rough, limit) - error - UNITS * 1e-9)
 
     def _rough(self) -> tuple[NDArray[np.float32], float]:
         """Return the scores of all slots at half the precision and twice the speed, and their largest error."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kaosmem.exact import UNITS, idf
 from kaosmem.retrieval.columns import Columns, StoredColumns, owned
 from kaosmem.retrieval.postings import FlatPostings, Postings
 from kaosmem.retrieval.scores import is_test_name, scaled, title_terms
@@ -188,7 +189,8 @@ class SourceMatcher:
             return np.zeros(len(self._lengths))
         matches = scaled(self._content_scores(asked.counts, occurrences)) + scaled(self._title_scores(asked.titles))
         matches[NONE] = 0.0
-        return scaled(matches) ** 3
+        shares = scaled(matches)
+        return shares * shares * shares
 
     def named(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Named:
         """Return the share of each source's name that a query has."""
@@ -199,36 +201,32 @@ class SourceMatcher:
             name = self._labels.name(number)
             is_test[number] = not asks_for_tests and is_test_name(name)
             terms = title_terms(name, self._analyze)
-            idfs = {term: _idf(count, self._titles.frequency(term)) for term in sorted(terms)}
+            idfs = {term: idf(count, self._titles.frequency(term)) for term in sorted(terms)}
             had = [idf for term, idf in idfs.items() if term in asked.titles]
             if had:
-                rarest[number] = max(had) / _idf(count, 1)
-                share[number] = sum(had) / sum(idfs.values())
+                rarest[number] = max(had) / idf(count, 1)
+                share[number] = math.fsum(had) / math.fsum(idfs.values())
         return Named(rarest[numbers], share[numbers], is_test[numbers])
 
     def _content_scores(
         self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
     ) -> NDArray[np.float64]:
-        lengths = np.array(self._lengths, np.float64)
+        lengths = np.array(self._lengths, np.int64)
         count, numbers = len(self._labels), self.numbers
-        average = max(1.0, lengths[1:].sum() / count)
+        average = max(1.0, int(lengths[1:].sum()) / count)
         norms = K1 * (1 - B + B * lengths / average)
         scores = np.zeros(len(lengths))
         for term, slots, times in occurrences:
             held = np.bincount(numbers[slots], times, len(lengths))
             held[NONE] = 0.0
-            idf = _idf(count, int(np.count_nonzero(held)))
-            scores += counts[term] * idf * held * (K1 + 1) / (held + norms)
+            weight = counts[term] * idf(count, int(np.count_nonzero(held))) * (K1 + 1) * UNITS
+            scores += np.rint(weight * held / (held + norms))
         return scores
 
     def _title_scores(self, titles: Collection[str]) -> NDArray[np.float64]:
         scores = np.zeros(len(self._lengths))
-        for term in sorted(titles):  # a sum is the same in every process
+        for term in titles:
             if term in self._titles:
                 numbers, _, _ = self._titles.unpacked([term])
-                scores[numbers] += _idf(len(self._labels), len(numbers))
+                scores[numbers] += round(idf(len(self._labels), len(numbers)) * UNITS)
         return scores
-
-
-def _idf(count: int, frequency: int) -> float:
-    return math.log1p((count - frequency + 0.5) / (frequency + 0.5))

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import check_name, shown_name
+from kaosmem.names import check_name, shown_number
 
 
 @dataclass(slots=True)
@@ -101,10 +101,10 @@ class EvictionPolicy:
         except Exception as error:
             raise self._unusable(f"raises {type(error).__name__}") from error
         if type(key) is not tuple:
-            raise self._unusable(f"is {shown_name(key)}")
+            raise self._unusable(f"is {shown_number(key)}")
         for each in key:
             if not isinstance(each, int | float):
-                raise self._unusable(f"contains {shown_name(each)}")
+                raise self._unusable(f"contains {shown_number(each)}")
         return key
 
     def _unusable(self, fact: str) -> InvalidArgumentError:

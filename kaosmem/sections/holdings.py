@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
@@ -18,6 +19,9 @@ from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import MAX_INTEGER, Item, JSONValue, StoredItem
 from kaosmem.units import Link, Units
+
+_ASKED_FOR_FIELDS = 64
+"""In so many of the newest items a field is looked for whose name is near that of a filter."""
 
 
 class Moment(NamedTuple):
@@ -103,14 +107,23 @@ class Holdings:
         """Return the ordinal of a history's newest item of role user with more than tool results."""
         return next(reversed(self._questions), None)
 
-    def passing(self, wanted: MetadataFilter) -> set[int] | None:
-        """Return the ordinals of the items that pass a filter; None where no item has any of its fields."""
+    def passing(self, wanted: MetadataFilter) -> set[int]:
+        """Return the ordinals of the items that pass a filter."""
+        return self._grouping(wanted).passing(wanted)
+
+    def unanswered(self, wanted: MetadataFilter) -> str:
+        """Return why no live item can pass a filter, "" if the filter can be compared with some of them."""
+        newest = islice(reversed(self._held), _ASKED_FOR_FIELDS)
+        known = {field for ordinal in newest for field in self[ordinal].metadata}
+        return wanted.unanswered(self._grouping(wanted).values, known)
+
+    def _grouping(self, wanted: MetadataFilter) -> Grouping:
         grouping = self._groupings.get(wanted.fields)
         if grouping is None:
             grouping = self._groupings[wanted.fields] = Grouping(wanted.fields)
             for ordinal in self._held:
                 grouping.put(ordinal, self[ordinal].metadata)
-        return grouping.passing(wanted)
+        return grouping
 
     @property
     def all_alone(self) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from math import log
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from kaosmem.exact import log
 from kaosmem.language.dates import day_of
-from kaosmem.retrieval.ranker import CountingIndex, ExplainingIndex, Ranking, StorableRanker
+from kaosmem.retrieval.ranker import CountingIndex, Ranking, StorableRanker, ranking_of
 from kaosmem.sections.holdings import Holdings, Moment
 from kaosmem.sections.past import EvictedItem
 from kaosmem.types import decoded
@@ -212,10 +212,7 @@ class LazyIndex:
         index = self.synced()
         if among is None and self._ranked is not None and self._ranked[:2] == (query, limit):
             return self._ranked[2]
-        if isinstance(index, ExplainingIndex):
-            ranking = index.ranking(query, limit, among=among)
-        else:
-            ranking = Ranking(index.rank(query, limit, among=among))
+        ranking = ranking_of(index, query, limit, among=among)
         if among is None:
             self._ranked = query, limit, ranking
         return ranking

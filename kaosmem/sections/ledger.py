@@ -100,6 +100,7 @@ class Ledger:
 
     def inherit(self, other: Ledger, shared: int) -> None:
         """Take the loaded texts and the index of another ledger with the same first `shared` items."""
+        self.held.past.keeps_texts = other.held.past.keeps_texts
         with other.index.asking:
             if shared and self.spec.recalls and self.held.past.unloaded:
                 _inherit(self.held, other.held, shared)
@@ -114,6 +115,7 @@ class Ledger:
             self.archive.put(version)
         other = Ledger.restore(self.spec, state, entries, archive=self.archive, ranker=self.ranker)
         other.index.inherit(self.index, 0)
+        other.held.past.keeps_texts = self.held.past.keeps_texts
         self.held, self.removed, self.lock, self.index = other.held, other.removed, other.lock, other.index
 
     @_under_lock
@@ -125,14 +127,16 @@ class Ledger:
         self.held.put(item)
 
     @_under_lock
-    def update(self, item: Item, evicted: Iterable[str], at: datetime | None) -> None:
+    def update(self, item: Item, evicted: Iterable[str], at: datetime | None, *, is_version: bool = True) -> None:
         """Put an item in the place of the live one with its id, after evicting others.
 
         at: when this was decided, None if that is not known.
+        is_version: whether the item before goes to the archive.
         """
         self.evict(evicted, successor=item)
         ordinal = self.held.ordinal(item.id)
-        self.archive.put(Archived(self.held[ordinal], ordinal=ordinal, corrected=at))
+        if is_version:
+            self.archive.put(Archived(self.held[ordinal], ordinal=ordinal, corrected=at))
         self.held.replace(ordinal, item)
         self.index.changed(ordinal)
 
@@ -324,4 +328,6 @@ def _inherit(held: Holdings, other: Holdings, shared: int) -> None:
         if max(unit) < shared and not any(at in past or at in held or at in past.returned for at in unit):
             past.put(unit)
             past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
+            if past.keeps_texts:
+                past.texts.update((each, other.past.texts[each]) for each in unit.values() if each in other.past.texts)
     past.expect(evicted)

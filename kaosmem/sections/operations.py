@@ -110,23 +110,27 @@ class Update(SectionOperation):
     """An item takes the place of the live item with its id, after others were evicted.
 
     at: when the session was told, None if that is not known.
+    is_version: whether the item before goes to the archive as an earlier version.
     """
 
     op = "update"
     item: Item
     evicted: Sequence[str]
     at: datetime | None = None
+    is_version: bool = True
 
     @property
     def data(self) -> Mapping[str, JSONValue]:
-        return {"item": self.item.to_dict(), "evicted": [*self.evicted], **_stored_time(self.at)}
+        mark = {} if self.is_version else {"is_version": False}
+        return {"item": self.item.to_dict(), "evicted": [*self.evicted], **_stored_time(self.at), **mark}
 
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, Item.from_dict(data["item"], section), data["evicted"], _time(data))
+        item = Item.from_dict(data["item"], section)
+        return cls(section, item, data["evicted"], _time(data), data.get("is_version", True))
 
     def apply(self, ledger: Ledger) -> None:
-        ledger.update(self.item, self.evicted, self.at)
+        ledger.update(self.item, self.evicted, self.at, is_version=self.is_version)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:

@@ -76,6 +76,7 @@ class Past:
     """Evicted units, each under the ordinal of its first item.
 
     texts: of items that only files hold, read for a proposal.
+    keeps_texts: whether all texts that are read or were in memory stay there, so that a search finds them.
     used: tokens of all items.
     unloaded: how many more archive files hold, of which nothing is known to recall them by.
     returned: ordinals of items that came back, though files may list them as evicted.
@@ -86,6 +87,7 @@ class Past:
         self.used = self.unloaded = 0
         self.returned: set[int] = set()
         self.texts: dict[EvictedItem, Item] = {}
+        self.keeps_texts = False
         self._items: dict[int, Item | EvictedItem] = {}
         self._members: dict[int, tuple[int, ...]] = {}  # first -> ordinals, of units with several
         self._firsts: dict[int, int] = {}  # ordinal -> first, of items that are not alone
@@ -161,7 +163,10 @@ class Past:
         known = self._items.get(evicted.position)
         if known is None or (known.id, known.tokens) != (evicted.id, evicted.tokens):
             return False
+        text = self[evicted.position]
         self._items[evicted.position] = evicted
+        if self.keeps_texts and isinstance(text, Item):
+            self.texts[evicted] = text
         return True
 
     def ordinals(self, item_ids: Container[str]) -> set[int]:
@@ -197,7 +202,7 @@ class Past:
             if left := {ordinal: item for ordinal, item in unit.items() if ordinal not in ordinals}:
                 self.put(left)
         self._by_key = {key: versions for key, versions in self._by_key.items() if versions}
-        self.texts = {}
+        self.texts = {item: text for item, text in self.texts.items() if self._items.get(item.position) is item}
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an item's unit."""
@@ -229,9 +234,16 @@ class Past:
         return tuple(item for item in items if isinstance(item, EvictedItem))
 
     def keep_texts(self, firsts: Iterable[int]) -> None:
-        """Let go of all texts that were read but those of these units."""
+        """Let go of all texts that were read but those of these units, unless all are kept."""
+        if self.keeps_texts:
+            return
         items = (self._items[ordinal] for first in firsts for ordinal in self.members(first))
         self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem) and item in self.texts}
+
+    @property
+    def without_text(self) -> list[EvictedItem]:
+        """Return the items whose texts are not at hand, beside those that are not loaded."""
+        return [each for each in self._items.values() if isinstance(each, EvictedItem) and each not in self.texts]
 
     def item_tokens(self, ordinal: int) -> int:
         """Return the tokens of an item, 0 for an unknown one."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import Query
@@ -52,6 +52,36 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Hit:
+    """An item that a search found, with its score. A hit unpacks as `(item, score)`.
+
+    section: the name of the section or attached section that it is in.
+    is_archived: whether it was evicted or superseded, and is in the archive of the section.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> for name in ("Ann", "Bob"):
+    ...     item = memory.add("findings", f"{name} owns the deal.", key="owner")
+    >>> for hit in memory.search("Who owns the deal?"):
+    ...     item, score = hit
+    ...     print(item.text, hit.section, hit.is_archived)
+    Bob owns the deal. findings False
+    Ann owns the deal. findings True
+    """
+
+    item: Item
+    score: float
+    section: str
+    is_archived: bool = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.item, self.score))
+
+    def __getitem__(self, place: int) -> Any:
+        return (self.item, self.score)[place]
+
+
+@dataclass(frozen=True, slots=True)
 class Stock:
     """All items that a section could propose, evicted ones included.
 
@@ -75,6 +105,9 @@ class Proposal:
     signals: the parts of the score of the candidate at a position, by name; empty if the ranker does not tell them.
     unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
     error: the name of the error's type, if the proposal is incomplete.
+    unrelated: positions of candidates that nothing in the query speaks for. They are shown only if the section fits
+        whole. offers_all: whether all live items that pass the filter are among the candidates.
+    unanswered: why the filter lets none of the items through, if it can't be compared with any of them.
     """
 
     candidates: tuple[Candidate, ...]
@@ -86,6 +119,9 @@ class Proposal:
     signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
     unread: tuple[EvictedItem, ...] = ()
     error: str = ""
+    unanswered: str = ""
+    unrelated: frozenset[int] = frozenset()
+    offers_all: bool = False
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
@@ -178,7 +214,7 @@ class Source(Protocol):
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return units worth about twice `cap` tokens, the most wanted first.
 
-        wanted: propose only items that pass this filter, if the source has such metadata.
+        wanted: propose only items that pass this filter. The session leaves out all others.
         """
         ...
 

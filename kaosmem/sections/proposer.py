@@ -12,10 +12,10 @@ from kaosmem.retrieval import Query, analyze
 from kaosmem.sections.holdings import Holdings, is_needed
 from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
-from kaosmem.sections.proposal import Candidate, Proposal, Stock
+from kaosmem.sections.proposal import Candidate, Hit, Proposal, Stock
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import KnownVersions, SectionCorrections, ShownVersions, tied
-from kaosmem.types import Item, StoredItem, ThinkingBlock, block_text
+from kaosmem.types import Item, StoredItem, unshown_chars
 
 _RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""
@@ -37,16 +37,17 @@ _READ_AT_ONCE = 4_096
 class _Scores:
     """The scores of units for a query.
 
-    of: by first ordinal. by_worth: the units in order of worth.
+    of: by first ordinal. by_worth: the units in order of worth. are_all: whether no other unit has a score.
     signals: the parts of a unit's score; of several items, those of the best.
     """
 
     of: Mapping[int, float]
     by_worth: Sequence[int]
     signals: Callable[[int], Mapping[str, float]]
+    are_all: bool = False
 
     @classmethod
-    def of_units(cls, held: Holdings, found: Found) -> _Scores:
+    def of_units(cls, held: Holdings, found: Found, limit: int) -> _Scores:
         """Return the scores of units, each the sum over its items.
 
         Units of the query's periods without any of its words have no score. Their place is that of `found.newest`.
@@ -62,7 +63,7 @@ class _Scores:
                 best_of.setdefault(first, ordinal)
         worth, newest = _by_worth(held, scores), held.firsts(found.newest)
         by_worth = [*dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))]
-        return cls(scores, by_worth, lambda first: signals(best_of.get(first, first)))
+        return cls(scores, by_worth, lambda first: signals(best_of.get(first, first)), len(ranked) < limit)
 
     def best_first(self, near: Collection[int]) -> list[int]:
         """Return the units by score down to the best one that is not `near`, then by worth.
@@ -84,6 +85,7 @@ class Proposer:
     """Orders the units of one section for a proposal, and changes nothing.
 
     Its public methods wait while another thread asks or changes the index.
+    is_searched: whether a search has asked for evicted items, of which it finds those whose texts are at hand.
     """
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
@@ -93,6 +95,7 @@ class Proposer:
         self._corrections = SectionCorrections(spec, held, index)
         self._scored: tuple[object, _Scores] = None, _UNRANKED  # of the last ranking
         self._known_versions: KnownVersions = {}
+        self.is_searched = False
 
     def required_with(self, item: Item) -> list[Item]:
         """Return the items that a static section must show whole once it has this one, in order.
@@ -135,17 +138,52 @@ class Proposer:
         """Return how many changes the index lacks, 0 if a proposal with these arguments does not rank."""
         return self._index.behind if self._ranks(cap, is_crowded=is_crowded) else 0
 
-    def rank(self, query: Query, limit: int, *, wanted: MetadataFilter | None = None) -> list[tuple[Item, float]]:
-        """Return at most `limit` live items that pass a filter with their scores for a query, best first.
+    def search(
+        self, query: Query, limit: int, *, wanted: MetadataFilter | None = None, archived: bool = True
+    ) -> list[Hit]:
+        """Return at most `limit` items that pass a filter, best first.
 
         Items of the query's periods without any of its words come last, or first if no item of the periods has one.
+        archived: whether evicted items count, as far as their texts are at hand.
         """
+        past = self._held.past
+        self.is_searched = self.is_searched or archived
         with self._index.asking:
-            passing = self._passing(wanted)
-            if passing is None and self._held.past:
-                passing = set(self._held)
-            found = self._index.find(query, limit, passing).scored(limit)
-        return [(self._held[ordinal], score) for ordinal, score in found]
+            among = self._passing(wanted)
+            if past and archived:
+                among = None if among is None else {*among, *past}
+            elif past and among is None:
+                among = set(self._held)
+            tried = limit
+            while True:
+                found = self._index.find(query, tried, among).scored(tried)
+                hits = self._hits(found, wanted)
+                if len(hits) >= limit or len(found) < tried:
+                    return hits[:limit]
+                tried *= 4  # some of them are not at hand, or may not be shown
+
+    def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
+        """Return the found items that are at hand, of those with one id the live one or the best."""
+        held, hits, seen = self._held, list[Hit](), set[str]()
+        for ordinal, score in found:
+            item, is_live = held.known(ordinal), ordinal in held
+            if isinstance(item, EvictedItem) or item.id in seen or (not is_live and item.id in held.ordinals):
+                continue
+            seen.add(item.id)
+            if is_live or wanted is None or wanted(item.metadata):
+                hits.append(Hit(item, score, self._spec.name, not is_live))
+        return hits
+
+    def place(self, query: Query, item_id: str) -> tuple[int, float] | tuple[None, None]:
+        """Return the rank and the score of a live item among all that match a query, None for one that does not."""
+        held = self._held
+        first = held.units.first(held.ordinal(item_id))
+        with self._index.asking:
+            limit = len(held) + len(held.past) + 1
+            scores = _Scores.of_units(held, self._index.find(query, limit), limit)
+        if first not in scores.of:
+            return None, None
+        return scores.by_worth.index(first) + 1, scores.of[first]
 
     def unindexed_evicted(self) -> list[EvictedItem]:
         """Return evicted items that are to be read, and taken in, before the index can have them, some at a time."""
@@ -166,7 +204,7 @@ class Proposer:
         if self._spec.placement == "history":
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return self._spec.recall > 0 and (len(past) > 0 or is_crowded)
-        is_more = is_crowded or len(held) + len(past) > self._spec.retrieval_threshold
+        is_more = is_crowded or len(held) + len(past) > self._spec.retrieval_threshold or self._spec.min_score > 0
         return self._spec.placement == "query" and is_more
 
     def propose(
@@ -177,7 +215,7 @@ class Proposer:
         The units that must be shown come first, then the `recent` newest ones. The rest of a `query` section follows by
         worth, or newest first if there are few and all fit. The units of a history come newest first. `earlier` has
         the units that the query finds in it: the best-scored one that is far enough back to be cut off, then by worth.
-        wanted: of a `query` section, propose only units with an item that passes.
+        wanted: propose only units with an item that passes. The newest messages of a history need not pass.
         is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
         past, is_history = self._held.past, self._spec.placement == "history"
@@ -188,7 +226,7 @@ class Proposer:
             if past and is_ranked and (unread := self._unindexed_evicted()):
                 return Proposal((), unread=tuple(unread))
             if is_history:
-                return self._propose_history(query, cap, is_ranked)
+                return self._propose_history(query, cap, wanted, is_ranked)
             return self._propose(query, cap, wanted, is_ranked)
 
     def keep_texts(self, proposal: Proposal) -> None:
@@ -202,13 +240,13 @@ class Proposer:
 
     def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
         must = self._required()
-        passing = self._passing(wanted)
+        passing = None if self._spec.placement == "static" else self._passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
         scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
         versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
         ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
-        recallable = _recallable(self._held, ordered, wanted=None if passing is None else wanted)
+        recallable = _recallable(self._held, ordered, wanted=wanted)
         first_wanted = self._most_valuable(must, recallable, cap, passing)
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
@@ -217,6 +255,7 @@ class Proposer:
         candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores.of))
         candidates = tied(candidates, corrected)
         live = sum(len(unit.items) for unit in candidates if not unit.recalled)
+        related = {*must, *islice(self._newest_first(passing), self._spec.recent), *scores.by_worth}
         return Proposal(
             candidates,
             (),
@@ -225,6 +264,9 @@ class Proposer:
             stock=self._stock(query if is_ranked else None),
             is_all=live == len(self._held) <= self._spec.retrieval_threshold,
             signals=scores.signals,
+            unanswered=self._unanswered(wanted) if passing is not None and not candidates else "",
+            unrelated=_unrelated(candidates, related) if scores.are_all and query.has_topic else frozenset(),
+            offers_all=live == len(self._held if passing is None else passing),
         )
 
     def _most_valuable(
@@ -244,8 +286,7 @@ class Proposer:
                 break
             is_evicted = first in self._held.past
             # Evicted units were looked at where they are recalled.
-            is_passed = passing is None or is_evicted or not passing.isdisjoint(self._held.units.members(first))
-            if first in chosen or not is_passed:
+            if first in chosen or not (is_evicted or _passes(passing, self._held.units.members(first))):
                 continue
             if is_evicted:
                 if left_to_recall <= 0:
@@ -258,16 +299,19 @@ class Proposer:
 
     def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
         """Return whether a filter lets a live item through."""
+        if self._spec.placement == "static":
+            return True
         with self._index.lock:
             passing = self._passing(wanted)
         return passing is None or self._held.ordinal(item_id) in passing
 
     def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
-        """Return the ordinals of the items that pass a filter; None where it does not narrow the section.
+        """Return the ordinals of the live items that pass a filter; None without a filter."""
+        return None if wanted is None else self._held.passing(wanted)
 
-        It narrows `query` sections in which some item has one of its fields.
-        """
-        return None if wanted is None or self._spec.placement != "query" else self._held.passing(wanted)
+    def _unanswered(self, wanted: MetadataFilter | None) -> str:
+        """Return why a filter can't be compared with the items of the section, "" if it can or there are none."""
+        return "" if wanted is None or not self._held else self._held.unanswered(wanted)
 
     def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
         if passing is None:
@@ -275,21 +319,24 @@ class Proposer:
         else:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
-    def _propose_history(self, query: Query, cap: int, is_ranked: bool) -> Proposal:
+    def _propose_history(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
         must = self._required()
         walked, cuts, is_all = self._walk_back(must, 2 * cap)
-        wanted = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
-        scores = self._scores(query, cap) if is_ranked else _UNRANKED
+        newest = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
+        passing = self._passing(wanted)
+        scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
         versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
-        earlier = self._earlier(walked, must, cap, scores, versions) if is_ranked else {}
+        is_found = bool(scores.by_worth) or not (scores.are_all and query.has_topic)
+        recalls = is_ranked and is_found
+        earlier = self._earlier(walked, must, cap, scores, versions, wanted) if recalls else {}
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
-        corrected = self._corrections.find(earlier, scores.of)
+        corrected = self._corrections.find(earlier, scores.of, among=passing)
         earlier |= dict.fromkeys(chain.from_iterable(corrected.values()))
         before = versions.labelled(self._candidates(earlier, must=must, cuts=cuts, scores=scores.of))
         before = tied(before, corrected)
         return Proposal(
-            self._candidates(wanted, must=must, cuts=cuts, scores={}),
+            self._candidates(newest, must=must, cuts=cuts, scores={}),
             tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
             taken=self._held.taken,
             evicted=len(self._held.past),
@@ -299,9 +346,16 @@ class Proposer:
         )
 
     def _earlier(
-        self, walked: Sequence[int], must: set[int], cap: int, scores: _Scores, versions: ShownVersions
+        self,
+        walked: Sequence[int],
+        must: set[int],
+        cap: int,
+        scores: _Scores,
+        versions: ShownVersions,
+        wanted: MetadataFilter | None,
     ) -> dict[int, None]:
         """Return the units of a history that may be recalled, in order of worth. walked: its newest units."""
+        passing = self._passing(wanted)
         held, past, room, told = self._held, self._held.past, int(self._spec.recall * cap), Told()
         weights = accumulate(map(self._weight, walked))
         near = {first for first, weight in zip(walked, weights, strict=True) if weight <= cap}
@@ -309,10 +363,12 @@ class Proposer:
         by_worth = versions.order(scores.best_first(near) if scores.of else newest_first)
         earlier: dict[int, None] = {}
         left: float = 2 * room
-        for first in _recallable(held, by_worth):
+        for first in _recallable(held, by_worth, wanted=wanted):
             if left <= 0:
                 break
             is_evicted = first in past
+            if not is_evicted and not _passes(passing, held.units.members(first)):
+                continue
             if first not in must and not (past if is_evicted else held.units).is_orphan(first):
                 earlier[first] = None
                 share = 0 if first in near else self._share(first, room, told)
@@ -360,7 +416,7 @@ class Proposer:
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
                 found = self._index.find(query, limit, current)
         if found.ranked is not self._scored[0]:  # as after the reading of the proposed texts
-            self._scored = found.ranked, _Scores.of_units(self._held, found)
+            self._scored = found.ranked, _Scores.of_units(self._held, found, limit)
         return self._scored[1]
 
     def _share(self, first: int, cap: int, told: Told) -> int:
@@ -397,12 +453,21 @@ class Proposer:
         return tuple(candidates)
 
 
+def _unrelated(candidates: Iterable[Candidate], related: Collection[int]) -> frozenset[int]:
+    """Return the positions of the candidates that nothing in a query speaks for."""
+    positions = set()
+    for unit in candidates:
+        if unit.position not in related and unit.successor is None and not unit.must:
+            positions.add(unit.position)
+    return frozenset(positions)
+
+
 def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:
     """Return about how many tokens of an item every format shows: some leave thinking out."""
     if not isinstance(item, Item) or isinstance(item.content, str):
         return item.tokens
-    thinking = sum(len(block_text(block)) for block in item.content if isinstance(block, ThinkingBlock))
-    return item.tokens - item.tokens * thinking // max(1, len(item.text))
+    unshown = unshown_chars(item.content)
+    return item.tokens - item.tokens * unshown // max(1, len(item.text) + unshown)
 
 
 def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
@@ -421,6 +486,11 @@ def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
     worst_first = np.lexsort((np.fromiter(lasts, np.int64, len(scores)), relevance / np.sqrt(sizes)))
     best_first: list[int] = firsts[worst_first[::-1]].tolist()
     return best_first
+
+
+def _passes(passing: set[int] | None, members: Iterable[int]) -> bool:
+    """Return whether one of the items of a unit is among those that pass a filter, or there is no filter."""
+    return passing is None or not passing.isdisjoint(members)
 
 
 def _recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None) -> Iterator[int]:

@@ -176,18 +176,19 @@ class Section:
         self.compact(change)
         return change.items[0][1]
 
-    def update(self, item: Item, *, at: datetime | None = None) -> None:
+    def update(self, item: Item, *, at: datetime | None = None, is_version: bool = True) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
 
         An item with another key than the live one supersedes as a new item does.
         at: when the session was told, None if that is not known.
+        is_version: False if the item says the same as before, so that nothing goes to the archive.
         Raises NotFoundError, InvalidArgumentError, SectionFullError; then nothing has changed.
         """
         self._check_change(item)
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
         evicted = _choose_leaving(self.spec, self.held, item, tokens=growth, items=0)
-        self._change(Update(self.spec.name, item, evicted or [], at))
+        self._change(Update(self.spec.name, item, evicted or [], at, is_version))
         if evicted is None:
             self.evict((item.id,))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
 from kaosmem.formats.text import DATES, Dates, LabelStyle
-from kaosmem.names import check_name, shown, shown_name
+from kaosmem.names import check_name, shown, shown_name, shown_number
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
@@ -40,7 +41,8 @@ class SectionSpec:
     retrieval_threshold: with more items than this, the query always ranks them. With fewer, it ranks them unless all
         sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
-    recall: share of its cap for earlier messages and evicted items that match the query. In a history that is cut, this
+    recall: share of its cap for earlier messages and evicted items that match the query. The best evicted match of a
+        `query` section may take more if it needs more. In a history that is cut, this
         share is reserved; the newest messages take the part of it that no earlier message needs.
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
@@ -53,6 +55,8 @@ class SectionSpec:
     provenance: shows the trust of each item in its label. A history shows it only for recalled messages.
     corrections: show an item only together with later items that give its subject another value, if they are of the
         same speaker or source. The last of them is marked as newer.
+    min_score: percent of the score of its best match, 0 to 100, that a retrieved item must have. The default leaves
+        out only items that nothing in the question speaks for, unless the section fits whole.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
         has no timestamp) or `none`.
     Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError for the rest.
@@ -84,13 +88,14 @@ class SectionSpec:
     dates: Dates = "timestamp"
     corrections: bool = True
     compaction: CompactionStrategy | None = None
+    min_score: float = 0.0
 
     def __post_init__(self) -> None:
         check_name(self.name, "section")
         if self.budget is not None and not _is_count(self.budget):
             raise InvalidArgumentError(
-                f"section {self.name!r} has the budget {shown(self.budget)}; use a whole number of tokens from 0 up, "
-                "or None for no bound"
+                f"section {self.name!r} has the budget {shown_number(self.budget)}; "
+                "use a whole number of tokens from 0 up, or None for no bound"
             )
         for field, known in (("placement", PLACEMENTS), ("persistence", PERSISTENCE), ("dates", DATES)):
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
@@ -100,6 +105,8 @@ class SectionSpec:
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
         for field in ("in_context", "provenance", "corrections"):
             self._require(field, isinstance(getattr(self, field), bool), "True or False")
+        is_percent = _is_share(self.min_score / 100) if isinstance(self.min_score, int | float) else False
+        self._require("min_score", is_percent and not isinstance(self.min_score, bool), "a number from 0 to 100")
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
         self._require("priority", is_integer(self.priority), "a whole number within 64 bits")
@@ -233,7 +240,7 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
         raise InvalidArgumentError(
             f"there are {len(by_name)} sections and may be {MAX_SECTIONS}; tell items apart by metadata"
         )
-    floors = sum(spec.floor for spec in by_name.values())
+    floors = math.fsum(spec.floor for spec in by_name.values())
     if floors > 1 + 1e-9:  # tenths do not add up exactly
         raise InvalidArgumentError(f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less")
     return by_name
@@ -243,6 +250,9 @@ class SectionSpecs(tuple[SectionSpec, ...]):
     """Specs of a session's sections, in order of declaration."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"SectionSpecs({', '.join(spec.name for spec in self)})"  # the fields take pages of help()
 
     def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
         """Return these specs with some changed, each by its name: a whole spec, or the fields that change.

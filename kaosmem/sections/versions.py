@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
@@ -190,17 +191,20 @@ class SectionCorrections:
         from kaosmem.language import corrections as language
 
         wanted, is_live, known = [*firsts], self._held.__contains__, self._held.known
+        is_candidate = is_live if among is None else among.__contains__
         is_small = among is None and len(self._held) <= _SMALL
         pool = (
-            self._held.newest_first() if is_small else filter(is_live, chain(wanted, scores, self._soon_after(wanted)))
+            self._held.newest_first()
+            if is_small
+            else filter(is_candidate, chain(wanted, scores, self._soon_after(wanted)))
         )
         evicted = {at: item for at in wanted if not is_live(at) and isinstance(item := known(at), Item)}
         corrections = language.Corrections(self._alone(pool) | evicted)
         found = self._closed(corrections, wanted)
         if found and scores and not is_small:
             words = corrections.words(sorted({*found, *chain.from_iterable(found.values())}), _SUBJECT_WORDS)
-            more = self._index.synced().rank(" ".join(words), _SMALL, among=among)
-            corrections.add(self._alone(filter(is_live, self._held.firsts(ordinal for ordinal, _ in more))))
+            more = ranking_of(self._index.synced(), " ".join(words), _SMALL, among=among).matches
+            corrections.add(self._alone(filter(is_candidate, self._held.firsts(ordinal for ordinal, _ in more))))
             found = self._closed(corrections, wanted)
         return found
 

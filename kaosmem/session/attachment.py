@@ -11,7 +11,7 @@ from typing import TypeVar
 from kaosmem.assembly import SourceReport, SourceStatus
 from kaosmem.errors import InvalidArgumentError, SourceError
 from kaosmem.filters import MetadataFilter
-from kaosmem.names import shown, shown_name
+from kaosmem.names import shown, shown_number
 from kaosmem.retrieval import Query
 from kaosmem.sections import ForgettingSource, Proposal, Section, SectionSpec, Source, read_evicted
 from kaosmem.types import Item
@@ -38,7 +38,7 @@ class Attachment:
         given = self.timeout_s
         is_number = isinstance(given, int | float) and not isinstance(given, bool)
         if given is not None and not (is_number and 0 < given < math.inf):
-            raise InvalidArgumentError(f"timeout_s is {shown_name(given)}; give seconds, a number above 0, or None")
+            raise InvalidArgumentError(f"timeout_s is {shown_number(given)}; give seconds, a number above 0, or None")
 
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None

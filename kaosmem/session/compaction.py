@@ -95,11 +95,14 @@ class SectionCompaction:
 
     @property
     def _size(self) -> int:
-        """Return the tokens of the section as a history, with its header and a mark for the items that left it."""
+        """Return the tokens of the section as a history, with what stands around its items."""
+        return self._frame(is_marked=len(self._section.archive) > 0) + self._weight(self._section)
+
+    def _frame(self, *, is_marked: bool) -> int:
+        """Return the tokens of the header of the section, and of a mark for the items that left it."""
         header = self._format.history_header_tokens(self._section.spec.title, self._counter)
         mark = Mark(self._section.held.taken)
-        left = self._format.entry_tokens(mark, self._counter) if len(self._section.archive) else 0
-        return header + left + self._weight(self._section)
+        return header + (self._format.entry_tokens(mark, self._counter) if is_marked else 0)
 
     def _weight(self, items: Iterable[Item]) -> int:
         form, measure = f"message {self._format.name} {self._counter.name}", self._measure
@@ -111,10 +114,12 @@ class SectionCompaction:
 
     async def _compact(self) -> None:
         from kaosmem.compaction.fallback import failed_model  # not every session needs it
+        from kaosmem.compaction.strategies import strategy_within
 
         section, before = self._section, [*self._section]
         try:
-            after = await self._strategy.compact([*map(message_of, before)])
+            strategy = strategy_within(self._strategy, max(0, self._budget - self._frame(is_marked=True)))
+            after = await strategy.compact([*map(message_of, before)])
             change = self._shortened(before, after)
             is_done = change is None or (self._is_as_told(before, change) and section.compact(change))
         except (Exception, asyncio.CancelledError) as error:

@@ -18,7 +18,7 @@ from kaosmem.entities import (
     safe_line,
 )
 from kaosmem.errors import NotFoundError
-from kaosmem.names import shown
+from kaosmem.names import shown, shown_number
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import Item, JSONValue, Trust
@@ -87,7 +87,7 @@ class Graph:
         Raises NotFoundError for an id without an entity or a relationship.
         """
         if type(depth) is not int or depth < 1:
-            raise ValueError(f"depth is {depth!r}; give a whole number from 1 up")
+            raise ValueError(f"depth is {shown_number(depth)}; give a whole number from 1 up")
         described, related = self._around(entity_id, depth)
         if not described and not related:
             raise _unknown_entity(entity_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.arguments import Clock
 from kaosmem.ingest import (
+    Choice,
     IngestReport,
     Passage,
     Reading,
@@ -53,10 +54,14 @@ class Ingestion:
         self._items_added = self._items_removed = self._steps = 0
 
     async def run(
-        self, path_or_fs: str | os.PathLike[str] | AbstractFileSystem, *, progress: Progress | None = None
+        self,
+        path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+        choice: Choice,
+        *,
+        progress: Progress | None = None,
     ) -> IngestReport:
         """Read the files that have changed and return what was done. Raises MissingFileError."""
-        found, skipped = await asyncio.to_thread(find_files, path_or_fs)
+        found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
         self._label = corpus_label(path_or_fs)
         held = await self._held()
         todo = changes(found, {source: items[0].metadata["file"] for source, items in held.items()})
@@ -142,7 +147,9 @@ class Ingestion:
             tokens = self._counter(passage.text)
             metadata = self._metadata(passage)
             updated = replace(item, content=passage.text, tokens=tokens, metadata=metadata)
-            self._section.update(updated, at=self._clock())
+            # New lines or another stamp alone make no earlier version that a question could recall.
+            is_version = updated.text != item.text
+            self._section.update(updated, at=self._clock(), is_version=is_version)
 
     async def _archive(self, items: Iterable[Item]) -> None:
         for item in items:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kaosmem.arguments import check_several, check_ttl
 from kaosmem.assembly import shortened
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
-from kaosmem.names import check_item_id, shown, shown_name
+from kaosmem.names import check_item_id, shown, shown_number
 from kaosmem.sections import Section, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import (
@@ -78,10 +78,10 @@ class ItemFactory:
             raise DuplicateError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
         if not is_integer(priority):
             raise InvalidArgumentError(
-                f"priority is {shown_name(priority)}; give a whole number within 64 bits, higher for more important"
+                f"priority is {shown_number(priority)}; give a whole number within 64 bits, higher for more important"
             )
         if not isinstance(pinned, bool):
-            raise InvalidArgumentError(f"pinned is {shown_name(pinned)}; give True or False")
+            raise InvalidArgumentError(f"pinned is {shown_number(pinned)}; give True or False")
         created_at = self._clock()
         return Item(
             id=id or self.free_id(),
@@ -160,4 +160,4 @@ def _known_trust(given: int) -> Trust:
     try:
         return Trust(given)  # a number of one too
     except ValueError:
-        raise InvalidArgumentError(f"trust is {shown_name(given)}; give a Trust, such as Trust.USER") from None
+        raise InvalidArgumentError(f"trust is {shown_number(given)}; give a Trust, such as Trust.USER") from None

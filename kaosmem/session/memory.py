@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from itertools import count
-from typing import TYPE_CHECKING, Literal
+from itertools import chain, count
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from kaosmem.arguments import Clock, check_clock, check_instance, check_several, check_time
 from kaosmem.assembly import Context, assemble, check_budget, check_required
@@ -27,13 +27,14 @@ from kaosmem.errors import (
 )
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format, get_format, parse_message
-from kaosmem.ingest import IngestReport
+from kaosmem.ingest import Choice, IngestReport, check_patterns
 from kaosmem.language.dates import PAST_CUES, PastCues
-from kaosmem.names import check_item_id, check_name, shown
+from kaosmem.names import check_item_id, check_name, shown, shown_name
 from kaosmem.persistence import Location, SessionLog, filesystem_of, unknown_session
 from kaosmem.retrieval import Query, Ranker
 from kaosmem.sections import (
     DEFAULT_SECTIONS,
+    Hit,
     Section,
     SectionSpec,
     Source,
@@ -46,7 +47,7 @@ from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening, SharedSessions, unopened
-from kaosmem.session.receipts import ErasureReceipt
+from kaosmem.session.receipts import OLD_VERSIONS, ErasureReceipt
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.past import Originals, Timeline, check_archived, load_past
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
 
 _SHARED, _QUEUES = SharedSessions(), Queues()
 _NOT_RECALLED = "what was evicted earlier cannot be recalled"
+_READ_AT_ONCE = 4_096
+"""How many archived items `prepare` reads at a time."""
 _SHOWN_SECTIONS, _SHOWN_NOTICES = 30, 10
 """How many a notebook shows."""
 
@@ -113,6 +116,7 @@ class SessionMemory:
             if (strategy := section.spec.compaction) and not read_only
         ]
         self._read_only = read_only
+        self._is_closed = False
         self._one_loop = one_loop
         self._clock, self._past_cues = clock, check_instance(past_cues, PastCues, "past_cues")
         # Not `self`: in a cycle, a closed session would wait for the garbage collector.
@@ -157,7 +161,7 @@ class SessionMemory:
         session_id: str = "default",
         *,
         namespace: str = "default",
-        sections: Sequence[SectionSpec] = DEFAULT_SECTIONS,
+        sections: Sequence[SectionSpec] | None = DEFAULT_SECTIONS,
         sources: Iterable[Source | Section] = (),
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         ranker: Ranker | None = None,
@@ -172,6 +176,7 @@ class SessionMemory:
 
         url_or_fs: a path, a URL that fsspec understands, or a filesystem.
         sections: in order of declaration; add your own with `(*DEFAULT_SECTIONS, SectionSpec(...))`.
+            None takes the specs that the session was stored with, and the default ones for a new session.
         sources: attached for the block, as by `attach` without further arguments.
         counter: the name of an encoding or an OpenAI model, "estimate", or a function from str to int. The default is
             o200k_base.
@@ -196,7 +201,7 @@ class SessionMemory:
         """
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
-        specs = tuple(check_specs(sections).values())
+        specs = None if sections is None else tuple(check_specs(sections).values())
         clock = _now if clock is None else check_clock(clock)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
         read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
@@ -259,13 +264,20 @@ class SessionMemory:
             memory._attach(source)
         return memory
 
+    def __reduce__(self) -> NoReturn:
+        # `copy` and `pickle` ask for this: two memories over one log would both write the same changes.
+        raise ConcurrentUseError(
+            f"session {self.session_id!r} is one live memory and cannot be copied; pass the memory itself, or open the "
+            "session once more with SessionMemory.open()"
+        )
+
     async def __aenter__(self) -> SessionMemory:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         is_told = self._saver.is_in_conflict
         try:
-            if kind is None and not self._read_only:
+            if kind is None and not self._read_only and not self._is_closed:
                 await self.save()
         except ConflictError:
             if not is_told:
@@ -276,22 +288,24 @@ class SessionMemory:
     async def close(self) -> None:
         """Wait for a running snapshot and release the log.
 
-        Unsaved changes are lost, and further changes are refused.
+        Unsaved changes are lost. What the session holds can still be read. Everything that would change it raises
+        ReadOnlyError: `save`, `refresh` and a window of `assemble_context` too.
         """
         await self._saver.close()
+        self._is_closed = True
         for section in self._sections.values() if not self._read_only else ():
             section.freeze("was closed; open it again to change it")
 
     # what it holds
 
     def __getitem__(self, section: str) -> Section:
-        try:
-            return self._sections[section]
-        except (KeyError, TypeError):  # a list can't be a name either
+        found = self._sections.get(section) if isinstance(section, str) else None
+        if found is None:
             raise NotFoundError(
-                f"no section {shown(section)}; there are {', '.join(self._sections)}; "
+                f"no section {shown_name(section)}; there are {', '.join(self._sections)}; "
                 "to have another, give a SectionSpec for it in sections"
-            ) from None
+            )
+        return found
 
     def __iter__(self) -> Iterator[Section]:
         return iter(self._sections.values())
@@ -301,14 +315,19 @@ class SessionMemory:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return the notices of opening and saving: damage, sections without a spec, another counter."""
+        """Return the notices: damage, sections without a spec, another counter, archives that a search left out."""
         lost = (error for section in self._sections.values() for error in section.ledger.lost)
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
         not_compacted = (each.notice for each in self._compactions if each.notice)
+        unread = (
+            f"a search left out {count:,} archived items of section {shown(name)}, whose texts are in files; "
+            "await prepare() before it"
+            for name, count in self._roster.unread.items()
+        )
         windows = self._saver.windows.notices.values()
         return (
             *(*map(str, self._log.damage), *self._notices, *not_recalled),
-            *(*not_compacted, *self._saver.notices, *windows),
+            *(*not_compacted, *self._saver.notices, *windows, *unread),
         )
 
     @property
@@ -349,11 +368,14 @@ class SessionMemory:
         limit: int = 10,
         *,
         filter: Filter | None = None,  # noqa: A002
-    ) -> list[tuple[Item, float]]:
-        """Return the items that match a query best, with their scores, best first.
+        archived: bool = True,
+    ) -> list[Hit]:
+        """Return the items that match a query best, with their scores, best first. A hit unpacks as `(item, score)`.
 
         section: a section or an attached section. The default is every section that may be shown.
-        filter: conditions on metadata, as in `assemble_context`.
+        filter: conditions on metadata, which every hit meets.
+        archived: find evicted and superseded items too; `hit.is_archived` marks them. A search reads no files:
+            `await memory.prepare()` reads stored archives first. Until then `notices` names what a search left out.
         Raises NotFoundError, InvalidArgumentError for the limit.
 
         >>> memory = SessionMemory.test_mode()
@@ -362,11 +384,12 @@ class SessionMemory:
         ['The rent is 900 euros.']
         """
         wanted = None if filter is None else parse_filter(filter)
-        found = self._roster.rank(Query.read(check_text(query, "query"), self._clock), section, limit, wanted=wanted)
-        if all(item.expires_at is None for item, _ in found):
+        asked = Query.read(check_text(query, "query"), self._clock)
+        found = self._roster.search(asked, section, limit, wanted=wanted, archived=archived)
+        if all(hit.item.expires_at is None for hit in found):
             return found
         now = self._clock()
-        return [(item, score) for item, score in found if not item.is_expired(now)]
+        return [hit for hit in found if not hit.item.is_expired(now)]
 
     async def fetch(self, item_id: str) -> Item:
         """Return a whole item: live, archived, or from an attached source.
@@ -622,8 +645,9 @@ class SessionMemory:
 
         All versions are erased, archived ones too. If a summary is erased, its other originals come back until the
         section is compacted again. Other unsaved changes are saved. If this call fails after it began, the next save
-        finishes it. The cost is that of writing the session anew, for one item or many. Copies of the files, and
-        contexts that were handed over before, are out of reach.
+        finishes it. The cost is that of writing the session anew, for one item or many. Copies of the files, old
+        versions that a bucket keeps (see `receipt.old_versions`), and contexts that were handed over before, are out
+        of reach.
         Raises NotFoundError, ReadOnlyError, ConflictError, CorruptionError and DurabilityError. Raises
         SourceError, after all other work, if a source holds an item and cannot delete it.
 
@@ -646,10 +670,14 @@ class SessionMemory:
         _SHARED.drop(self._opening)
         sources, unable = await self._roster.forget(erased.item_ids)
         log_id, record, checksum = erased.mark
+        keeps_versions = await asyncio.to_thread(self._log.keeps_versions)
+        created_at = {item_id: tuple(sorted(times)) for item_id, times in sorted(erased.created_at.items())}
         receipt = ErasureReceipt(
             session_id=self.session_id,
             namespace=self._opening.namespace,
-            at=max(filter(None, (self._clock(), erased.newest))),
+            at=max((self._clock(), *chain.from_iterable(created_at.values()))),
+            created_at=created_at,
+            old_versions=OLD_VERSIONS[keeps_versions],
             log_id=log_id,
             record=record,
             checksum=checksum,
@@ -672,7 +700,8 @@ class SessionMemory:
         """Return a sentence for each reason why an erasure does not hold, none if it holds.
 
         The files of this session and the attached sources are read. An erasure holds if no file from before it is
-        left, no file names an erased item, and the log goes on from the record that the receipt names. An item that
+        left, no file names an erased item, and the log goes on from the record that the receipt names. S3 is asked for
+        old versions of the files from before the erasure. An item that
         was added later under an erased id is another item.
         Raises InvalidArgumentError for the receipt of another session, CorruptionError and DurabilityError.
 
@@ -714,6 +743,8 @@ class SessionMemory:
             raise ReadOnlyError(
                 f"session {self.session_id!r} was opened read-only; open it without read_only to change it"
             )
+        if self._is_closed:
+            raise ReadOnlyError(f"session {self.session_id!r} was closed; open it again to go on")
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -767,8 +798,11 @@ class SessionMemory:
         budget, reserve: in tokens. The reserve is kept free for tool schemas and the reply.
         format: "text", "openai", "anthropic", or a `kaosmem.formats.Format` of your own.
         sections: names of the sections and sources to show. The default is all of them.
-        filter: conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows each section of
-            placement `query` in which any item has one of the fields; pinned items are filtered, too.
+        filter: conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`). It narrows everything that
+            depends on the query: sections of placement `query` and sources, pinned items too, and earlier messages
+            that are recalled. An item without the field does not pass, unless the filter says
+            `{"$if_present": {"source": "a.md"}}`. `context.notices` names sections that the filter empties since no
+            item has the field, or its values are of another type.
         overflow: if the required items do not fit, "raise" an error, or "cut" their longest texts in the middle. A
             system message is never cut. `fetch` returns the whole text.
         min_confidence: 0 to 1. If the confidence of the context is lower, everything that was retrieved is left out.
@@ -804,8 +838,9 @@ class SessionMemory:
         """
         self._check_loop()
         tokens = check_budget(budget, reserve)
-        call = self._window_call(window, tokens, block, rebase, model, as_of or known_at)
         wanted = None if filter is None else parse_filter(filter)
+        call = self._window_call(window, tokens, block, rebase, model, as_of or known_at)
+        call = call and replace(call, wanted=wanted, reserve=reserve)
         specs = self._roster.shown(sections)
         as_of = None if as_of is None else check_time(as_of, "as_of")
         known_at = None if known_at is None else check_time(known_at, "known_at")
@@ -827,7 +862,9 @@ class SessionMemory:
             query=query,
             overflow=overflow,
             min_confidence=min_confidence,
-            decide=lambda item_id: roster.decide(item_id, shown_names=specs.keys(), wanted=wanted),
+            decide=lambda item_id: roster.decide(
+                item_id, query=asked, shown_names=specs.keys(), wanted=wanted, now=self._clock()
+            ),
             sources=reports,
         )
         if call is None:
@@ -897,6 +934,7 @@ class SessionMemory:
 
         The work runs beside the event loop. Without it, the first question that ranks a section waits for the same
         work; later changes are indexed by the next question.
+        The texts of stored archives are read too, and stay in memory, so that `search` finds them.
         progress: called with the number of changes that are indexed and the number of all.
 
         >>> import asyncio
@@ -908,7 +946,9 @@ class SessionMemory:
         2 of 2
         """
         self._check_loop()
-        sections = [section for section in self._sections.values() if section.spec.in_context]
+        sections = [each for each in self._sections.values() if each.spec.in_context or each.proposer.is_searched]
+        for section in sections:
+            section.held.past.keeps_texts = True
         await self._read_back(sections)
         done = 0
         while lacking := [section for section in sections if section.proposer.unindexed]:
@@ -921,6 +961,11 @@ class SessionMemory:
             for section in sections if not left else ():
                 if unread := section.proposer.unindexed_evicted():
                     section.ledger.take_in(await asyncio.to_thread(read_evicted, unread))
+        for section in sections:
+            lacking_text = section.held.past.without_text
+            for start in range(0, len(lacking_text), _READ_AT_ONCE):
+                read = await asyncio.to_thread(read_evicted, lacking_text[start : start + _READ_AT_ONCE])
+                section.ledger.take_in(read)
 
     async def _expire(self) -> None:
         """Move the items whose time to live is over to the archive. Summaries of them give way to their originals."""
@@ -984,6 +1029,7 @@ class SessionMemory:
             raise ReadOnlyError(
                 f"session {self.session_id!r} was opened read-only and stays as it was; open it again to see the newest"
             )
+        self._check_writable()
         await self._saver.refresh(discard=discard)
 
     # what comes in from files
@@ -993,12 +1039,19 @@ class SessionMemory:
         path_or_fs: Location,
         section: str = "documents",
         *,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        gitignore: bool = True,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Read a file or folder into a section, as passages with their source and lines.
 
         The next call for this place reads only files that changed. Passages of files that changed or vanished move to
         the archive.
+        include: patterns of the files to take, as .gitignore writes them, such as "*.md" or "docs/". The default takes
+            all files.
+        exclude: patterns of the files and folders to leave out.
+        gitignore: whether to leave out what the .gitignore files in the folder name.
         progress: called with each file's source, the number of files read, and the number of files to read.
         Raises MissingFileError, InvalidArgumentError, and as `add`.
 
@@ -1013,7 +1066,8 @@ class SessionMemory:
         ingestion = Ingestion(
             self._writable(section), add=self.add, has=self.__contains__, counter=self.counter, clock=self._clock
         )
-        return await ingestion.run(path_or_fs, progress=progress)
+        choice = Choice(check_patterns(include, "include"), check_patterns(exclude, "exclude"), gitignore)
+        return await ingestion.run(path_or_fs, choice, progress=progress)
 
     def _check_loop(self) -> None:
         if not self._one_loop:

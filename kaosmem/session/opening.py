@@ -18,9 +18,9 @@ from kaosmem.arguments import Clock, check_clock, check_instance, check_ttl
 from kaosmem.errors import CorruptionError, NotOpenedError
 from kaosmem.persistence import Location, Recovered, SessionLog, StoredSession, fingerprint, same_place
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import SectionSpec
+from kaosmem.sections import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes
-from kaosmem.session.saving.salvaging import salvage_sections
+from kaosmem.session.saving.salvaging import salvage_sections, stored_specs
 from kaosmem.tokens import TokenCounter, get_counter
 
 P = ParamSpec("P")
@@ -39,7 +39,7 @@ class Opening:
     location: Location = field(repr=False)
     session_id: str
     namespace: str
-    sections: Sequence[SectionSpec]
+    sections: Sequence[SectionSpec] | None
     given_counter: TokenCounter | Callable[[str], int] | str | None
     ranker: Ranker | None
 
@@ -67,7 +67,7 @@ class Opening:
             if not read_only:
                 raise
             recovered.damage.append(error)
-            return log, salvage_sections(recovered, self.sections, self.counter, self.ranker)
+            return log, salvage_sections(recovered, self._specs(recovered), self.counter, self.ranker)
         if not recovered.is_partial:
             keep_indexes(log, hydrated.sections)
         return log, hydrated
@@ -75,7 +75,13 @@ class Opening:
     def hydrate(self, recovered: Recovered) -> Hydrated:
         """Return the state of a log, as sections. Raises CorruptionError, UnsupportedVersionError."""
         read = salvage_sections if recovered.is_partial else hydrate
-        return read(recovered, self.sections, self.counter, self.ranker)
+        return read(recovered, self._specs(recovered), self.counter, self.ranker)
+
+    def _specs(self, recovered: Recovered) -> Sequence[SectionSpec]:
+        """Return the given specs, or those that the session was stored with."""
+        if self.sections is not None:
+            return self.sections
+        return stored_specs(recovered) or DEFAULT_SECTIONS
 
     @property
     def place(self) -> Hashable:
@@ -87,10 +93,11 @@ class Opening:
         """Return a key that is equal for openings with the same arguments. Objects are compared by identity."""
         specs = tuple(
             (replace(spec, ranker=None, compaction=None), id(spec.ranker), id(spec.compaction))
-            for spec in self.sections
+            for spec in self.sections or ()
         )
         given = self.given_counter
-        return self.place, specs, given if isinstance(given, str) else id(given), id(self.ranker)
+        is_as_stored = self.sections is None
+        return self.place, is_as_stored, specs, given if isinstance(given, str) else id(given), id(self.ranker)
 
 
 class Unopened(AbstractAsyncContextManager[T]):

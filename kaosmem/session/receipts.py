@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence import Erasure
 from kaosmem.types import JSONValue
+
+OldVersions: TypeAlias = Literal["none", "kept", "unknown"]
+
+OLD_VERSIONS: Mapping[bool | None, OldVersions] = {False: "none", True: "kept", None: "unknown"}
+"""The field of a receipt, by whether the storage keeps old versions of its files."""
 
 _TEXTS = "session_id", "namespace", "log_id", "checksum"
 _LISTS = "items", "derived", "finished", "windows", "files"
@@ -27,7 +32,11 @@ class ErasureReceipt:
     windows: the names of windows that showed one. sources: the erased ids by the name of the attached source.
     files: the session's files that were deleted, because they were written before the erasure.
     log_id, record, checksum: the session's log, its last record at the erasure, and that record's checksum.
+    old_versions: whether the storage keeps old versions of deleted files: "none", "kept", or "unknown" if it does not
+        tell. Kept versions hold the erased texts until you delete them, or a lifecycle rule does.
     at: the time of the erasure. No erased item is newer.
+    created_at: when the erased items were created, by id, as far as this call erased them. A later item of an erased id
+        has another time, so `verify` tells the two apart though the clocks of two machines differ.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -51,30 +60,58 @@ class ErasureReceipt:
     windows: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    created_at: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    old_versions: OldVersions = "unknown"
 
     @property
     def erasure(self) -> Erasure:
         """The erasure as the session's log has it."""
         ids = *self.items, *self.derived, *self.finished
-        return Erasure(self.log_id, self.record, self.checksum, frozenset(ids), self.at)
+        return Erasure(self.log_id, self.record, self.checksum, frozenset(ids), self.at, self.created_at)
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the receipt as JSON values."""
         sources: dict[str, JSONValue] = {name: list(ids) for name, ids in self.sources.items()}
         lists: dict[str, JSONValue] = {name: list(getattr(self, name)) for name in _LISTS}
         texts: dict[str, JSONValue] = {name: getattr(self, name) for name in _TEXTS}
-        return {**texts, "record": self.record, "at": self.at.isoformat(), **lists, "sources": sources}
+        times: dict[str, JSONValue] = {}
+        for item_id, created_at in self.created_at.items():
+            times[item_id] = [each.isoformat() for each in created_at]
+        return {
+            **texts,
+            "record": self.record,
+            "at": self.at.isoformat(),
+            **lists,
+            "sources": sources,
+            "created_at": times,
+            "old_versions": self.old_versions,
+        }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ErasureReceipt:
-        """Return the receipt that `to_dict` returned. Raises InvalidArgumentError."""
+        """Return the receipt that `to_dict` returned. Raises InvalidArgumentError.
+
+        A receipt without `created_at` and `old_versions` has no times and says "unknown".
+        """
         try:
             at, record = datetime.fromisoformat(stored["at"]), stored["record"]
             given = {name: stored[name] for name in _TEXTS} | {name: tuple(stored[name]) for name in _LISTS}
             sources = {name: tuple(ids) for name, ids in stored["sources"].items()}
+            created_at = {item_id: tuple(map(_time, times)) for item_id, times in stored.get("created_at", {}).items()}
+            old_versions = stored.get("old_versions", "unknown")
+            if old_versions not in OLD_VERSIONS.values():
+                raise ValueError
         except (AttributeError, KeyError, TypeError, ValueError):
             given = {}
         texts = [*map(given.get, _TEXTS), *(each for name in _LISTS for each in given.get(name, ()))]
         if not given or {*map(type, texts)} != {str} or type(record) is not int or record < 0 or at.tzinfo is None:
             raise InvalidArgumentError("this is no receipt of an erasure; give the value that to_dict() returned")
-        return cls(at=at, record=record, sources=sources, **given)
+        return cls(at=at, record=record, sources=sources, created_at=created_at, old_versions=old_versions, **given)
+
+
+def _time(stored: str) -> datetime:
+    """Return a stored time. Raises ValueError for one without a zone."""
+    time = datetime.fromisoformat(stored)
+    if time.tzinfo is None:
+        raise ValueError
+    return time

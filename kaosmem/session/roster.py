@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain, count
 from types import MappingProxyType
 
@@ -13,11 +14,12 @@ from kaosmem.assembly import Decision, Reason, SourceReport
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
 from kaosmem.filters import MetadataFilter
-from kaosmem.names import check_name, shown
+from kaosmem.names import check_name, shown, shown_name
 from kaosmem.retrieval import Query
 from kaosmem.sections import (
     Candidate,
     EvictedItem,
+    Hit,
     NamedSource,
     Proposal,
     Section,
@@ -77,7 +79,7 @@ class Roster:
     def spec(self, name: str) -> SectionSpec:
         """Return the spec that a section or source is shown by. Raises NotFoundError."""
         if name not in self._specs:
-            raise NotFoundError(f"no section or source {shown(name)}; there are {', '.join(self._specs)}")
+            raise NotFoundError(f"no section or source {shown_name(name)}; there are {', '.join(self._specs)}")
         return self._specs[name]
 
     def shown(self, names: Iterable[str] | None) -> dict[str, SectionSpec]:
@@ -144,7 +146,8 @@ class Roster:
                 raise answer
             offered, reports[name] = answer
             if offered is not None:
-                proposals[name] = self._taken_in(name, _unexpired(_admitted(offered, query), clock), known)
+                offered = _passed(_admitted(offered, query), specs[name], wanted)
+                proposals[name] = self._taken_in(name, _unexpired(offered, clock), known)
         return proposals, reports
 
     def use(self, items: Iterable[Item]) -> None:
@@ -156,41 +159,56 @@ class Roster:
             if name in self.sections:
                 self.sections[name].use(item_ids)
 
-    def decide(self, item_id: str, *, shown_names: Collection[str], wanted: MetadataFilter | None) -> Decision:
+    def decide(
+        self, item_id: str, *, query: Query, shown_names: Collection[str], wanted: MetadataFilter | None, now: datetime
+    ) -> Decision:
         """Return the decision on an item that was not proposed. Raises NotFoundError."""
         for name, section in self._all_sections():
             if item_id in section:
                 reason = Reason.OUTRANKED if name in shown_names else Reason.NOT_SHOWN
+                item, fault = section.peek(item_id), ""
                 if reason is Reason.OUTRANKED and not section.proposer.is_passed(item_id, wanted):
                     reason = Reason.FILTERED
-                item = section.peek(item_id)
-                return Decision(item_id, name, False, reason, None, None, item.tokens, item=item)
+                    fault = wanted.faults(item.metadata) if wanted else ""
+                rank, score = None, None
+                if reason is Reason.OUTRANKED and section.spec.placement == "query":
+                    rank, score = section.proposer.place(query, item_id)
+                    reason = Reason.UNRELATED if score is None and query.has_topic else reason
+                return Decision(item_id, name, False, reason, rank, score, item.tokens, item=item, fault=fault)
         for name, section in self.sections.items():
             if archived := section.archive.get(item_id):
                 newest = None if archived.key is None else section.keyed(archived.key)
                 same_as = newest.id if newest else None
-                return Decision(
-                    item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as, item=archived
-                )
+                ended = archived.expires_at
+                fault = f"it expired on {ended.isoformat()}" if ended and newest is None and ended <= now else ""
+                left = Decision(item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as)
+                return replace(left, item=archived, fault=fault)
         if self._now is not None:
-            decision = self._now.decide(item_id, shown_names=shown_names, wanted=wanted)
-            return replace(decision, reason=Reason.FILTERED, same_as=None)
+            decision = self._now.decide(item_id, query=query, shown_names=shown_names, wanted=wanted, now=now)
+            fault = decision.fault or _not_then(query)
+            return replace(decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault)
         raise NotFoundError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
 
-    def rank(
-        self, query: Query, section: str | None, limit: int, *, wanted: MetadataFilter | None
-    ) -> list[tuple[Item, float]]:
-        """Return the items most relevant to a query, of one section or of all that may be shown, with their scores."""
+    def search(
+        self, query: Query, section: str | None, limit: int, *, wanted: MetadataFilter | None, archived: bool
+    ) -> list[Hit]:
+        """Return the items most relevant to a query, of one section or of all that may be shown."""
         check_count(limit, "limit")
         names = {self.spec(section).name} if section else self.shown(None).keys()
-        found = [
-            match
-            for name, each in self._all_sections()
-            if name in names
-            for match in each.proposer.rank(query, limit, wanted=wanted)
-        ]
-        found.sort(key=lambda match: (-match[1], -match[0].created_at.timestamp(), match[0].id))
+        found: list[Hit] = []
+        for name, each in self._all_sections():
+            if name in names:
+                hits = each.proposer.search(query, limit, wanted=wanted, archived=archived)
+                found += [replace(hit, section=name) for hit in hits]
+        found.sort(key=lambda hit: (-hit.score, -hit.item.created_at.timestamp(), hit.item.id))
         return found[:limit]
+
+    @property
+    def unread(self) -> dict[str, int]:
+        """Return how many archived items a search has left out, by section, since their texts are not at hand."""
+        searched = {name: each for name, each in self._all_sections() if each.proposer.is_searched}
+        counts = {name: each.held.past.unloaded + len(each.held.past.without_text) for name, each in searched.items()}
+        return {name: count for name, count in counts.items() if count}
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of a source, or None.
@@ -316,6 +334,17 @@ def _admitted(proposal: Proposal, query: Query) -> Proposal:
     return proposal.filtered(lambda unit: all(map(query.admits, unit.items)))
 
 
+def _passed(proposal: Proposal, spec: SectionSpec, wanted: MetadataFilter | None) -> Proposal:
+    """Return a source's proposal without units that do not pass a filter, whatever the source makes of it.
+
+    The newest messages of a history need not pass.
+    """
+    if wanted is None or spec.placement == "static":
+        return proposal
+    passed = proposal.filtered(lambda unit: any(wanted(item.metadata) for item in unit.items))
+    return replace(passed, candidates=proposal.candidates) if spec.placement == "history" else passed
+
+
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
     """Return a proposal without units that hold an item whose time to live is over."""
     units = (*proposal.candidates, *proposal.earlier)
@@ -323,6 +352,13 @@ def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
         return proposal
     now = clock()
     return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))
+
+
+def _not_then(query: Query) -> str:
+    """Return why an item is left out of a look at an earlier time."""
+    times = (("as_of", query.as_of), ("known_at", query.known_at))
+    given = " and ".join(f"{name}={time.isoformat()}" for name, time in times if time is not None)
+    return f"it did not hold, or was not known, at {given}"
 
 
 class _KnownItems:

@@ -12,7 +12,8 @@ from kaosmem.assembly import Context, Limits, Packing
 from kaosmem.assembly.growth import Growth, Request, begin, gained
 from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes, without_thinking
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import check_name, shown
+from kaosmem.filters import MetadataFilter
+from kaosmem.names import check_name, shown, shown_number
 from kaosmem.sections import Proposal, Section, SectionSpec
 from kaosmem.sections.operations import Turn
 from kaosmem.tokens import preserves_thinking
@@ -40,6 +41,7 @@ class WindowCall:
 
     budget: tokens of the request. block: tokens of the block, None for a default by budget. rebase: pack it anew.
     model: the model that it is sent to, None for one with preserved thinking.
+    wanted: the filter of the call. reserve: tokens that the call keeps free beside its budget.
     Raises InvalidNameError and InvalidArgumentError.
     """
 
@@ -48,11 +50,13 @@ class WindowCall:
     block: int | None = None
     rebase: bool = False
     model: str | None = None
+    wanted: MetadataFilter | None = None
+    reserve: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.name, "window")
         if not isinstance(self.rebase, bool):
-            raise InvalidArgumentError(f"rebase is {shown(self.rebase)}; give True or False")
+            raise InvalidArgumentError(f"rebase is {shown_number(self.rebase)}; give True or False")
         if self.block is not None:
             check_count(self.block, "block")
         if self.model is not None:
@@ -148,9 +152,25 @@ class Windows:
         bound = without_thinking(specs.values(), proposals, keeps_open_loop=keeps_open_loop)
         context, packing = pack(bound, limits=call.limits)
         window = self.held.get(call.name, Window(call.name))
-        request = Request(list(specs.values()), proposals, sections.keys(), call.model, context, packing)
+        wanted = "" if call.wanted is None else call.wanted.text
+        request = Request(
+            list(specs.values()),
+            proposals,
+            sections.keys(),
+            call.budget + call.reserve,
+            call.model,
+            context,
+            packing,
+            filter=wanted,
+        )
         request = replace(request, corrections=_corrections(window, request, sections))
         reason = Rebased.ASKED if call.rebase and window.epoch else _reason(window, request, {**attached, **sections})
+        if (
+            not reason
+            and call.wanted is not None
+            and not all(call.wanted(each.metadata) for each in request.corrections)
+        ):
+            reason = Rebased.CHANGED  # the newer version may not be shown, so the older one may not stay
         growth: Growth | None = None
         if not reason:
             new = gained(window, request)
@@ -249,7 +269,32 @@ def _reason(window: Window, request: Request, sections: Mapping[str, Section]) -
     for name, value in request.settings.items():
         if window.settings.get(name) != value:
             return name
-    return Rebased.CHANGED if _is_changed(window, sections) else ""
+    if _is_changed(window, sections):
+        return Rebased.CHANGED
+    return Rebased.STATIC if _has_lost_static(window, request, sections) else ""
+
+
+def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Section]) -> bool:
+    """Return whether a window shows an item of a static section that is no longer in force, and nothing says so.
+
+    A superseded item may stay visible if its live version is visible too, or is appended, marked as newer.
+    """
+    visible = window.shown.keys() | {item.id for share in request.packing.static_shares for item in share.items}
+    static = {spec.name for spec in request.specs if spec.placement == "static"}
+    for item_id, shown_item in window.shown.items():
+        proposal = request.proposals.get(shown_item.section)
+        if shown_item.section not in static or proposal is None:
+            continue  # without a proposal, its source failed
+        section = sections.get(shown_item.section)
+        if section is None:
+            live = (item for unit in proposal.candidates for item in unit.items)
+            if not any(item.id == item_id and digest(item) == shown_item.digest for item in live):
+                return True
+        elif item_id not in section:
+            successor = None if shown_item.key is None else section.keyed(shown_item.key)
+            if successor is None or successor.id not in visible:
+                return True
+    return False
 
 
 def _is_changed(window: Window, sections: Mapping[str, Section]) -> bool:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from itertools import count
 
-from kaosmem.arguments import check_instance
+from kaosmem.arguments import Clock, check_clock, check_instance, check_ttl
 from kaosmem.display import visible
 from kaosmem.errors import MissingFileError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import BM25Ranker, Query
+from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.sources.store_source import Scored, StoreSource, passing, proposed
+from kaosmem.sources.store_source import Scored, StoreSource, proposed
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
+from kaosmem.stores.expiry import utc_now
 from kaosmem.types import Content, ImageBlock, Item, JSONValue, Trust, check_metadata, check_text
 
 FILES = SectionSpec("files", 4_000, 55, eviction="none")
 
 PREVIEW_CHARS = 300
+_DESCRIBED_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,14 @@ class BlobSource(StoreSource):
     """Artefacts as handles: the newest first, or, above the spec's threshold, those whose handles match the query.
 
     `memory.fetch(id)` returns a text whole, an image as an ImageBlock, and for other bytes the handle with a URL.
-    handles: the handles of artefacts that are stored already; a store cannot list them. `upload` adds to them. Keep
-        them to use the artefacts in another process. Each has the metadata `key`, `content_type` and `size`.
+    The source shows all artefacts of the store, also those of other processes. It lists the keys of the store again
+    for a context after `refresh_s` seconds, since each key costs the store some time. It asks only for the media types
+    and sizes of new keys, and reads no bytes. If the listing fails, the known handles are shown, and the context names
+    the error. Handles of listed artefacts stand before those of uploads, by key. They have no preview and no metadata
+    of `upload`: these are part of a handle. Each handle has the metadata `key`, `content_type` and `size`.
+    handles: the handles to show, oldest first; `upload` adds to them. The store is not listed. None: list the store.
+    refresh_s: seconds from one listing to the next, above 0.
+    clock: returns times with a zone.
     Raises InvalidArgumentError for the store and the spec.
 
     >>> from kaosmem import SessionMemory
@@ -84,14 +95,20 @@ class BlobSource(StoreSource):
     def __init__(
         self,
         store: BlobStore,
-        handles: Iterable[BlobHandle] = (),
+        handles: Iterable[BlobHandle] | None = None,
         *,
+        refresh_s: float = 30.0,
+        clock: Clock | None = None,
         spec: SectionSpec = FILES,
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
         self._store, self._shelf = check_instance(store, BlobStore, "store"), _Shelf()
-        for handle in handles:
+        self._is_listed = handles is None
+        self._refresh = timedelta(seconds=check_ttl(refresh_s, "refresh_s"))
+        self._clock = utc_now if clock is None else check_clock(clock)
+        self._listed_at: datetime | None = None
+        for handle in handles or ():
             self._shelf.put(handle, self._handle(handle))
 
     @property
@@ -110,21 +127,29 @@ class BlobSource(StoreSource):
         return handle
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return the handles, without looking at the store: to fetch one says whether it is gone."""
+        """Return the handles. Listed artefacts may be gone by now: to fetch one says whether it is."""
+        error = ""
+        if self._is_listed and self._is_due():
+            try:
+                await self._list()
+            except Exception as raised:  # whatever a store raises: the known handles are better than none
+                error = type(raised).__name__
         newest_first = [(self._handle(handle), None) for handle in reversed(self.handles)]
         found: list[Scored] = [*newest_first]
         if len(found) > self.spec.retrieval_threshold:
             scores = self._shelf.scores(query.text)
             worded = [(self._handle(self._shelf.handles[key]), score) for key, score in scores.items()]
             found = [*worded, *(each for each in newest_first if each[0].metadata["key"] not in scores)]
-        return proposed(passing(found, wanted), cap=cap)
+        return replace(proposed(found, cap=cap, wanted=wanted), error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return an artefact in full, or None; the handle of one that the store has no more goes with it."""
-        key = self._local(item_id)
-        if key is None or (handle := self._shelf.handles.get(key)) is None:
+        key = self._store_id(item_id)
+        if key is None:
             return None
         try:
+            if (handle := self._shelf.handles.get(key) or await self._described(key)) is None:
+                return None
             data = await self._store.download(key)
             return self._handle(handle, await self._content(handle, data))
         except MissingFileError:
@@ -136,6 +161,33 @@ class BlobSource(StoreSource):
         for key in self._store_ids(item_ids):
             await self._store.delete(key)
             self._shelf.discard(key)
+
+    def _is_due(self) -> bool:
+        return self._listed_at is None or self._clock() >= self._listed_at + self._refresh
+
+    async def _list(self) -> None:
+        """Take the handles of the artefacts that are new in the store, and leave out those that are gone."""
+        now, known = self._clock(), set(self._shelf.handles)  # one that is uploaded meanwhile stays
+        keys = await self._store.list_keys()
+        for gone in known.difference(keys):
+            self._shelf.discard(gone)
+        new = [key for key in keys if key not in self._shelf.handles]
+        for begin in range(0, len(new), _DESCRIBED_AT_ONCE):
+            part = new[begin : begin + _DESCRIBED_AT_ONCE]
+            for handle in await asyncio.gather(*map(self._described, part)):
+                if handle is not None and handle.key not in self._shelf.handles:
+                    self._shelf.put(handle, self._handle(handle))
+        self._listed_at = now
+
+    async def _described(self, key: str) -> BlobHandle | None:
+        """Return a handle without preview of a stored artefact, None if it is gone or the source lists no store."""
+        if not self._is_listed:
+            return None
+        try:
+            info = await self._store.describe(key)
+        except MissingFileError:
+            return None
+        return BlobHandle(key, info.content_type, info.size)
 
     async def _content(self, handle: BlobHandle, data: bytes) -> Content:
         if handle.content_type.startswith("image/"):
@@ -175,7 +227,8 @@ class _Shelf:
 
     def scores(self, query: str) -> dict[str, float]:
         """Return the scores of keys by the words of a query, best first."""
-        return {self._keys[ordinal]: score for ordinal, score in self._index.rank(query, len(self.handles))}
+        matches = ranking_of(self._index, query, len(self.handles)).matches
+        return {self._keys[ordinal]: score for ordinal, score in matches}
 
 
 def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -12,7 +12,7 @@ from kaosmem.conversation import Condensation, Condenser, ConversationEvent, Con
 from kaosmem.conversation.rolling import Unit, ViewOutline
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
-from kaosmem.names import shown
+from kaosmem.names import shown_number
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.sources.store_source import StoreSource
@@ -50,22 +50,26 @@ class ConversationSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:
-            raise InvalidArgumentError(f"share is {shown(share)}; give a part of the cap, above 0 and at most 1")
+            raise InvalidArgumentError(f"share is {shown_number(share)}; give a part of the cap, above 0 and at most 1")
         self._log, self._share = check_instance(log, EventLog, "log"), share
         self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
         self._counter = get_counter(counter)
         self._shown: dict[int, tuple[ConversationEvent, Item]] = {}
+        self._uncondensed = ConversationView()
+        self._read = 0  # events of the log that it has
 
     def named(self, name: str) -> ConversationSource:
         """Return the source under another name, over the same log."""
         other = super().named(name)
         other._shown = {}
+        other._uncondensed, other._read = ConversationView(), 0
         return other
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return units of the view: required units, then the newest. A condensation is appended first.
 
-        If it can't be condensed, the window shows the units that fit.
+        If it can't be condensed, the window shows the units that fit. The positions are those that the entries would
+        have if nothing were condensed, so a condensation moves none.
         """
         view, error = await self._view(cap)
         candidates: list[Candidate] = []
@@ -85,7 +89,9 @@ class ConversationSource(StoreSource):
             left -= max(1, tokens)
             candidates.append(Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens))
         is_all = sum(len(unit.items) for unit in candidates) == len(view)
-        return Proposal(tuple(candidates), taken=len(view), is_all=is_all, error=error)
+        positions = self._positions(view, [unit.position for unit in candidates])
+        placed = tuple(unit._replace(position=positions[unit.position]) for unit in candidates)
+        return Proposal(placed, taken=self._taken(view), is_all=is_all, error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, or a summary; None for events that no model sees."""
@@ -110,6 +116,34 @@ class ConversationSource(StoreSource):
         except Exception as raised:  # whatever a model raises: a long conversation is better than none
             return self._log.view, type(raised).__name__
         return view, failed_model(event.message for event in view if isinstance(event, SummaryEvent))
+
+    def _positions(self, view: ConversationView, places: Iterable[int]) -> dict[int, int]:
+        """Return by place in a view the position that each entry would have if nothing were condensed.
+
+        A summary stands directly before the entry that follows it.
+        """
+        self._read_log()
+        positions = {}
+        after = self._taken(view)
+        for place in sorted(places, reverse=True):
+            position = self._uncondensed.place_of(view[place].id)
+            # Where a summary is put in without a gap, the entries before it make room.
+            after = after - 1 if position is None else min(position, after - 1)
+            positions[place] = after
+        return positions
+
+    def _taken(self, view: ConversationView) -> int:
+        """Return how many entries there would be, up to the newest of a view, if nothing were condensed."""
+        newest = self._uncondensed.place_of(view[-1].id) if view else None
+        return len(self._uncondensed) if newest is None else newest + 1
+
+    def _read_log(self) -> None:
+        """Take in what was appended to the log."""
+        new = self._log[self._read :]
+        self._read += len(new)
+        for event in new:
+            if not isinstance(event, Condensation):
+                self._uncondensed.append(event)
 
     def _shown_item(self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""

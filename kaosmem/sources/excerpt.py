@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from kaosmem.compaction import Outline
 from kaosmem.compaction.thread import is_record
-from kaosmem.types import ChatMessage
+from kaosmem.types import ChatMessage, unshown_chars
 from kaosmem.units import Link
 
 FRAMING_TOKENS = 4
@@ -128,7 +128,8 @@ def local_ids(placed: Sequence[Placed]) -> list[str]:
 
 def weight(message: ChatMessage) -> int:
     """Return about how many tokens a message costs: which counter the session has is not known here."""
-    return len(message.text.encode()) // _BYTES_A_TOKEN + FRAMING_TOKENS
+    chars = len(message.text.encode()) + unshown_chars(message.content)
+    return chars // _BYTES_A_TOKEN + FRAMING_TOKENS
 
 
 def _placed(placed: Sequence[Placed], left: Sequence[ChatMessage]) -> Iterator[Placed]:

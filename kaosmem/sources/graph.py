@@ -14,8 +14,9 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import GraphRanker, Query
 from kaosmem.retrieval.graph_index import Mentions
+from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.sources.store_source import StoreSource, passing, proposed
+from kaosmem.sources.store_source import StoreSource, proposed
 from kaosmem.stores import GraphStore
 from kaosmem.types import Item, JSONValue, Trust, json_text
 
@@ -33,8 +34,11 @@ class GraphSource(StoreSource):
 
     A relationship with `valid_from` or `valid_until` among its properties shows its interval. `as_of` of
     `assemble_context` walks along the relationships that held then, and shows these alone.
-    A store cannot be asked for the meaning of a name. So the source must know the entities that a query may name:
-    `entities`, which are stored already, and all entities that `add` stores.
+    A query may name any entity of the store. For each context the source asks the store for the ids of its entities,
+    and reads only the entities with new ids. It learns the new names of a known entity only from `add`. If the store
+    fails, the source fails, and the context says so.
+    entities: the only entities that a query may name, beside those that `add` stores; they are stored already. The
+        store is not asked for its entities. None: all entities.
     depth: hops from a named entity to the furthest.
     Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the rest.
     """
@@ -42,7 +46,7 @@ class GraphSource(StoreSource):
     def __init__(
         self,
         store: GraphStore,
-        entities: Iterable[Entity | Mapping[str, JSONValue]] = (),
+        entities: Iterable[Entity | Mapping[str, JSONValue]] | None = None,
         *,
         depth: int = 2,
         spec: SectionSpec = RELATIONS,
@@ -52,7 +56,8 @@ class GraphSource(StoreSource):
         self._store = check_instance(store, GraphStore, "store")
         self._depth, self._ranker = depth, GraphRanker(depth)
         self._mentions, self._names = Mentions(), dict[str, tuple[str, ...]]()
-        self._note(map(Entity.of, entities))
+        self._reads_names = entities is None
+        self._note(map(Entity.of, entities or ()))
 
     async def add(
         self,
@@ -67,6 +72,8 @@ class GraphSource(StoreSource):
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
         """Return the neighbourhood of the entities that the query names, nearest and best first."""
+        if self._reads_names:
+            await self._read_names()
         named = self._mentions.entities_in(query.text)[:MAX_NAMED]
         parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
         if query.as_of is not None:
@@ -74,11 +81,11 @@ class GraphSource(StoreSource):
         items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
         index = self._ranker.index()
         index.add(enumerate(items))
-        scores = dict(index.rank(query.text, len(items)))
+        scores = dict(ranking_of(index, query.text, len(items)).matches)
         # An entity may lack the name by which it was found, and then nothing says how near its lines are.
         others = [(item, None) for ordinal, item in enumerate(items) if ordinal not in scores]
         ranked = [(items[ordinal], score) for ordinal, score in scores.items()]
-        return proposed(passing([*ranked, *others], wanted), cap=cap)
+        return proposed([*ranked, *others], cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return the line of an entity or a relationship, or None."""
@@ -97,6 +104,17 @@ class GraphSource(StoreSource):
             else:
                 await self._store.delete_entity(found.entity_id)
                 self._unlearn(found.entity_id)
+
+    async def _read_names(self) -> None:
+        """Learn the names of the entities that are new in the store, and unlearn those of deleted ones."""
+        known = set(self._names)  # an entity that is added meanwhile stays
+        stored = set(await self._store.list_entities())
+        for entity_id in known - stored:
+            self._unlearn(entity_id)
+        new = stored.difference(self._names)
+        if new:
+            read = await self._store.get_entities(sorted(new))
+            self._note(each for each in read if each.id not in self._names)
 
     def _note(self, entities: Iterable[Entity]) -> None:
         for entity in entities:

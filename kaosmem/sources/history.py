@@ -1,4 +1,4 @@
-"""A thread of messages as a source: its newest ones, as a history."""
+"""A thread of messages as a source: its newest ones, as a history, and the earlier ones that match the query."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.sources.excerpt import Compacted, Excerpt, Placed, local_ids
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread_reader import ThreadReader
+from kaosmem.sources.thread_recall import ThreadRecall
 from kaosmem.stores import HistoryProvider
-from kaosmem.types import ChatMessage, Item, Trust
+from kaosmem.types import ChatMessage, Item, JSONValue, Trust
 
-HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0)
+HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none")
 
 
 class HistorySource(StoreSource):
-    """The newest messages of an agent's thread, as a history.
+    """The newest messages of an agent's thread, as a history, and the earlier messages that match the query.
 
-    The source reads back from the end of the thread, only half as much again as fits. So a context costs the same for a
-    thread of any length. Older messages are as if they were not there, even a pinned one, except the newest user
-    message.
-    Earlier messages are not recalled. The query must be given by the caller.
+    The source reads the newest messages back from the end of the thread, only half as much again as fits.
+    Earlier messages are recalled as those of a section are: up to the part `recall` of its cap (0.25 in `HISTORY`).
+    The query must be given by the caller. The first query reads and indexes the whole thread, and the source holds it
+    in memory. Later queries read only the messages that were appended since. With `recall=0` in the spec, earlier
+    messages are as if they were not there, even a pinned one, except the newest user message. Then a context costs the
+    same for a thread of any length.
+    An item has the metadata of its message, and as `timestamp` and `run_id`, unless the metadata have these fields, the
+    time and the run of the message. So a label shows the day of the message.
     A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own.
 
     pipeline: shortens the messages that were read; one strategy or a pipeline. The first user message is, for the
@@ -57,15 +62,20 @@ class HistorySource(StoreSource):
         self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}
         self._compacted: Compacted | None = None
+        self._recall = ThreadRecall(self._reader, self.spec, self._message_item)
 
     def named(self, name: str) -> HistorySource:
         """Return the source under another name."""
         other = super().named(name)
         other._shown, other._compacted = {}, None
+        other._recall = ThreadRecall(other._reader, other.spec, other._message_item)
         return other
 
     async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return the required messages first (newest user message and unit, pins), then the newest units."""
+        """Return the required messages first (newest user message and unit, pins), then the newest units.
+
+        `earlier` has the units that match the query, if the spec recalls.
+        """
         room = 3 * cap // 2
         excerpt = read = await self._reader.newest(room)
         error = ""
@@ -79,7 +89,10 @@ class HistorySource(StoreSource):
                 error = type(raised).__name__
             self._compacted = Compacted(read, excerpt)
         candidates = tuple(self._candidates(excerpt))
-        return Proposal(candidates, taken=excerpt.taken, is_all=excerpt.start == 0, error=error)
+        proposal = Proposal(candidates, taken=excerpt.taken, is_all=excerpt.start == 0, error=error)
+        if not self.spec.recalls:
+            return proposal
+        return await self._recall.earlier(query, cap=cap, wanted=wanted, among=proposal)
 
     def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
         outline, must = excerpt.outline, excerpt.must
@@ -136,5 +149,17 @@ class HistorySource(StoreSource):
 
     def _message_item(self, local: str, message: ChatMessage) -> Item:
         sources = tuple(f"{self.spec.name}/{source}" for source in message.sources)
-        item = self._item(local, message.content, role=message.role)
+        item = self._item(
+            local, message.content, role=message.role, metadata=_metadata_of(message), created_at=message.created_at
+        )
         return replace(item, pinned=message.pinned, sources=sources, trust=message.authority)
+
+
+def _metadata_of(message: ChatMessage) -> dict[str, JSONValue]:
+    """Return the metadata of a message, with its time and its run."""
+    stated: dict[str, JSONValue] = {}
+    if message.created_at is not None:
+        stated["timestamp"] = message.created_at.isoformat()
+    if message.run_id:
+        stated["run_id"] = message.run_id
+    return {**stated, **message.metadata}

@@ -155,7 +155,7 @@ class StateSource(StoreSource):
         """Return the lines, whatever the query."""
         state = await self._store.get_state(self._session_id)
         lines = [(self._line(key, value), None) for key, value in sorted(state.items())]
-        return proposed(passing(lines, wanted), cap=cap)
+        return proposed(lines, cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a line, or None."""

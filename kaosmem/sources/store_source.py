@@ -14,7 +14,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Told
 from kaosmem.names import check_id
 from kaosmem.sections import Proposal, SectionSpec, renamed
-from kaosmem.types import Content, Item, JSONValue, Trust, content_text
+from kaosmem.types import Content, Item, JSONValue, Trust, content_text, unshown_chars
 
 S = TypeVar("S", bound="StoreSource")
 
@@ -84,7 +84,7 @@ class StoreSource:
             self._spec.name,
             role or (speaker if isinstance(speaker, str) else ""),
             content,
-            len(content_text(content).encode()) // _BYTES_A_TOKEN,
+            (len(content_text(content).encode()) + unshown_chars(content)) // _BYTES_A_TOKEN,
             created_at or _UNKNOWN_TIME,
             metadata=metadata or {},
             trust=self._trust,
@@ -112,22 +112,28 @@ def _is_id(text: str) -> bool:
 
 
 def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scored]:
-    """Return the items that pass a filter. If no item has a field of the filter, all items pass."""
+    """Return the items that pass a filter."""
+    return [(item, score) for item, score in found if wanted is None or wanted(item.metadata)]
+
+
+def proposed(found: Iterable[Scored], *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    """Return a proposal of the found items that pass a filter, best first, up to twice `cap` tokens."""
     listed = list(found)
-    if wanted is None or all(wanted.fields.isdisjoint(item.metadata) for item, _ in listed):
-        return listed
-    return [(item, score) for item, score in listed if wanted(item.metadata)]
-
-
-def proposed(found: Iterable[Scored], *, cap: int) -> Proposal:
-    """Return a proposal of the found items, best first, up to twice `cap` tokens."""
     kept, left, told = [], 2 * cap, Told()
-    for item, score in found:
+    for item, score in passing(listed, wanted):
         if left <= 0:
             break
         kept.append((item, score))
         left -= _share(item, cap, told)
-    return Proposal.of(kept)
+    if kept or wanted is None or not listed:
+        return Proposal.of(kept)
+    return Proposal((), unanswered=unanswered([item for item, _ in listed], wanted))
+
+
+def unanswered(items: Iterable[Item], wanted: MetadataFilter) -> str:
+    """Return why none of some items can pass a filter, "" if it can be compared with some of them."""
+    entries = [item.metadata for item in items]
+    return wanted.unanswered(entries, {field for entry in entries for field in entry})
 
 
 async def searched(
@@ -149,7 +155,7 @@ async def searched(
         told = Told()
         weight = sum(_share(item, cap, told) for item, _ in kept)
         if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
-            return proposed(kept, cap=cap)
+            return proposed(known.values(), cap=cap, wanted=wanted)
         limit = max(2 * limit, math.ceil(1.2 * limit * 2 * cap / max(1, weight)))
 
 

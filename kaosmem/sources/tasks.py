@@ -9,7 +9,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.sources.store_source import StoreSource, passing, proposed
+from kaosmem.sources.store_source import StoreSource, proposed
 from kaosmem.stores import GlobalTaskStore, Task, TaskList, TaskStore, current_board_key
 from kaosmem.types import Item, Trust
 
@@ -49,7 +49,7 @@ class TaskSource(StoreSource):
         if (board := await self._board()) is None:
             return Proposal(())
         tasks = sorted(board.tasks, key=lambda task: not task.status.is_open)
-        return proposed(passing([(self._line(task, board), None) for task in tasks], wanted), cap=cap)
+        return proposed([(self._line(task, board), None) for task in tasks], cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a task, or None."""

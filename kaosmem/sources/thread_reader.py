@@ -13,6 +13,7 @@ from kaosmem.units import Link
 _TYPICAL_TOKENS = 100
 _FEWEST_READ = 16
 _PAGE = 256
+_LARGE_PAGE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class ThreadReader:
         """Return the message at a position, or None."""
         read = await self._page(position, position + 1)
         return read[0] if read else None
+
+    async def page(self, begin: int) -> list[ChatMessage]:
+        """Return the messages from a position on, at most a page of them."""
+        return await self._page(begin, begin + _LARGE_PAGE)
 
     async def find(self, message_id: str) -> ChatMessage | None:
         """Return the newest message of that id, or None."""

@@ -7,15 +7,18 @@ from collections.abc import Collection
 from kaosmem.arguments import check_instance
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.filters import Filter, MetadataFilter
+from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.sources.store_source import Scored, StoreSource, corrected, searched
+from kaosmem.sources.store_source import Scored, StoreSource, corrected, searched, unanswered
 from kaosmem.stores import SearchResult, VectorDocument, VectorStore
 from kaosmem.types import Content, Item, TextBlock, Trust
 
 VECTORS = SectionSpec("vectors", None, 50, 0.2, eviction="none", header="documents found")
+
+_ASKED_FOR_FIELDS = 64
+"""If a filter lets nothing through, it is compared with the metadata of so many documents."""
 
 
 class VectorSource(StoreSource):
@@ -50,13 +53,17 @@ class VectorSource(StoreSource):
         embedding = [float(number) for number in embeddings[0]]
         if not any(embedding):
             return Proposal(())
-        narrowing = await self._narrowing(embedding, wanted)
+        narrowing = None if wanted is None else wanted.given
 
         async def search(limit: int) -> tuple[list[Scored], bool]:
             found = await self._store.search(embedding, collection=self._collection, limit=limit, filter=narrowing)
             return [(self._document(each), each.score) for each in found], len(found) == limit
 
-        return corrected(await searched(search, cap=cap), self.spec)
+        proposal = await searched(search, cap=cap)
+        if wanted is not None and not proposal.candidates:
+            nearest = await self._store.search(embedding, collection=self._collection, limit=_ASKED_FOR_FIELDS)
+            return Proposal((), unanswered=unanswered(map(self._document, nearest), wanted) if nearest else "")
+        return corrected(proposal, self.spec)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a document, or None."""
@@ -68,14 +75,6 @@ class VectorSource(StoreSource):
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete documents from the store."""
         await self._store.delete(self._store_ids(item_ids), collection=self._collection)
-
-    async def _narrowing(self, embedding: list[float], wanted: MetadataFilter | None) -> Filter | None:
-        """Return a filter as the store takes it, None where no document has any of its fields."""
-        if wanted is None:
-            return None
-        has_field = {"$or": [{field: {"$exists": True}} for field in sorted(wanted.fields)]}
-        one = await self._store.search(embedding, collection=self._collection, limit=1, filter=has_field)
-        return wanted.given if one else None
 
     def _document(self, found: VectorDocument | SearchResult) -> Item:
         content: Content = found.content

@@ -1,7 +1,7 @@
 """Stores outside a session: a Protocol and an implementation in memory for each kind."""
 
 from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
-from kaosmem.stores.blob import BlobStore, InMemoryFileStore
+from kaosmem.stores.blob import BlobInfo, BlobStore, InMemoryFileStore
 from kaosmem.stores.graph import BaseGraphStore, CypherCapable, GraphStore, InMemoryGraphStore
 from kaosmem.stores.history import (
     BaseHistoryProvider,
@@ -40,6 +40,7 @@ __all__ = [
     "BaseShortTermMemory",
     "BaseTaskStore",
     "BaseVectorStore",
+    "BlobInfo",
     "BlobStore",
     "CypherCapable",
     "Entity",

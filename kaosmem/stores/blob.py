@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias, runtime_checkable
+from hashlib import sha256
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
 from kaosmem.arguments import Clock, check_ttl
-from kaosmem.errors import InvalidArgumentError, MissingFileError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingFileError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.expiry import Expiries
 from kaosmem.types import check_text
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+class BlobInfo(NamedTuple):
+    """The media type that bytes were stored with, and their number."""
+
+    content_type: str
+    size: int
 
 
 @runtime_checkable
@@ -37,7 +45,10 @@ class BlobStore(Protocol):
         """
 
     async def download(self, key: str) -> bytes:
-        """Return the bytes. Raises MissingFileError."""
+        """Return the bytes. Raises MissingFileError, and CorruptionError if they are not the stored ones."""
+
+    async def describe(self, key: str) -> BlobInfo:
+        """Return the media type and the size of the bytes without reading them. Raises MissingFileError."""
 
     async def delete(self, key: str) -> None:
         """Delete the bytes, if they exist."""
@@ -67,6 +78,23 @@ def unknown_blob(key: str) -> MissingFileError:
     return MissingFileError(f"nothing is stored under {shown(key)}, or its time to live is over")
 
 
+def checksum(data: bytes) -> str:
+    """Return the SHA-256 of bytes, in hexadecimal digits."""
+    return sha256(data).hexdigest()
+
+
+def checked(key: str, data: bytes, wanted: str) -> bytes:
+    """Return bytes that have a checksum. Raises CorruptionError for others."""
+    if checksum(data) != wanted:
+        raise changed_blob(key)
+    return data
+
+
+def changed_blob(key: str) -> CorruptionError:
+    """Return the error for bytes that are not the stored ones."""
+    return CorruptionError(f"the bytes under {shown(key)} have changed since they were stored; upload them again")
+
+
 class InMemoryFileStore:
     """A BlobStore in this process; its URLs are `memory://` and the key, percent-encoded.
 
@@ -92,6 +120,10 @@ class InMemoryFileStore:
     async def download(self, key: str) -> bytes:
         return self._blob(key)[0]
 
+    async def describe(self, key: str) -> BlobInfo:
+        data, content_type = self._blob(key)
+        return BlobInfo(content_type, len(data))
+
     async def delete(self, key: str) -> None:
         self._blobs.pop(check_id(key, "blob key"), None)
         self._expiries.discard(key)
@@ -108,10 +140,6 @@ class InMemoryFileStore:
     async def delete_all(self) -> None:
         for key in [*self._blobs]:
             await self.delete(key)
-
-    def content_type(self, key: str) -> str:
-        """Return the media type that bytes were stored with. Raises MissingFileError."""
-        return self._blob(key)[1]
 
     def _blob(self, key: str) -> tuple[bytes, str]:
         check_id(key, "blob key")

@@ -73,6 +73,13 @@ class GraphStore(Protocol):
         """Return the ids of all entities, sorted."""
 
     @abstractmethod
+    async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
+        """Return the entities with these ids, each once and sorted by id. Unknown ids are left out.
+
+        Raises InvalidNameError for an id, InvalidArgumentError for ids given as one str.
+        """
+
+    @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
 
@@ -103,7 +110,7 @@ def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> s
 
 
 class BaseGraphStore(GraphStore):
-    """The checks of a GraphStore. A backend adds seven methods, which get checked values."""
+    """The checks of a GraphStore. A backend adds eight methods, which get checked values."""
 
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
         added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
@@ -125,6 +132,10 @@ class BaseGraphStore(GraphStore):
         check_count(depth, "depth", least=1)
         return await self._around(entity_id, depth, check_relationship_types(relationship_types, types))
 
+    async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
+        wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
+        return await self._read_entities(sorted(wanted)) if wanted else []
+
     async def delete_entity(self, entity_id: str) -> None:
         await self._delete_entity(check_id(entity_id, "entity id"))
 
@@ -138,6 +149,10 @@ class BaseGraphStore(GraphStore):
     @abstractmethod
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
         """Add or replace relationships with different ids, and add missing ends, in one step."""
+
+    @abstractmethod
+    async def _read_entities(self, ids: list[str]) -> list[Entity]:
+        """Return the entities among these different ids, at least one, in their order."""
 
     @abstractmethod
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
@@ -187,6 +202,9 @@ class InMemoryGraphStore(BaseGraphStore):
         self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
         self._graph.add_edges_from([(each.source, each.target, each.id, {"of": each}) for each in relationships])
         self._relationships |= {each.id: each for each in relationships}
+
+    async def _read_entities(self, ids: list[str]) -> list[Entity]:
+        return [_copy(self._entities[each]) for each in ids if each in self._entities]
 
     async def _delete_entity(self, entity_id: str) -> None:
         if entity_id in self._graph:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.arguments import check_count, check_several
+from kaosmem.arguments import STRICT_JSON, Clock, check_clock, check_count, check_several
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
+from kaosmem.stores.expiry import utc_now
 from kaosmem.types import ChatMessage, JSONValue, Trust, check_content, check_text, content_json, json_text
 from kaosmem.types.content import stored_blocks
 
@@ -25,6 +26,8 @@ class HistoryProvider(Protocol):
     agent_id, session_id, run_id: any text of 1 to 256 characters without control characters. Different ids never
         collide.
     With `run_id=""` a message belongs to no run. An unknown thread is empty.
+    A message keeps its metadata. It comes back with the `run_id` of its append, and with the time of its append as
+    `created_at` if it had none.
     All methods raise InvalidNameError for an id, before anything has changed.
     """
 
@@ -77,8 +80,21 @@ def check_message(message: object) -> ChatMessage:
     return message if content is message.content else replace(message, content=content)
 
 
+def _stamped(message: ChatMessage, now: datetime, run: str) -> ChatMessage:
+    return replace(message, created_at=message.created_at or now, run_id=run)
+
+
 class BaseHistoryProvider(HistoryProvider):
-    """The checks of a HistoryProvider. A backend adds six methods, which get checked values."""
+    """The checks of a HistoryProvider. A backend adds six methods, which get checked values.
+
+    clock: gives the times of messages, with a zone. None: the computer's clock.
+    """
+
+    _clock: Clock = staticmethod(utc_now)
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        if clock is not None:
+            self._clock = check_clock(clock)
 
     async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
         await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
@@ -88,7 +104,8 @@ class BaseHistoryProvider(HistoryProvider):
     ) -> None:
         thread, run = _thread_key(agent_id, session_id), run_id if run_id == "" else check_id(run_id, "run id")
         if new := [check_message(message) for message in check_several(messages, "messages")]:
-            await self._append(thread, run, new)
+            now = self._clock()
+            await self._append(thread, run, [_stamped(each, now, run) for each in new])
 
     async def get_messages(
         self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
@@ -125,13 +142,16 @@ class BaseHistoryProvider(HistoryProvider):
 class InMemoryHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in this process.
 
+    clock: gives the times of messages, with a zone.
+
     >>> history = InMemoryHistoryProvider()
     >>> await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
     >>> await history.count_messages("analyst", session_id="room-7")
     1
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
         self._threads: dict[Thread, list[tuple[str, ChatMessage]]] = {}
 
     async def list_threads(self) -> list[Thread]:
@@ -167,17 +187,25 @@ def encode_message(message: ChatMessage) -> str:
     >>> decode_message(encode_message(ChatMessage("user", "Who owns the deal?", id="m1"))).id
     'm1'
     """
-    fields: dict[str, JSONValue] = {"id": message.id, "pinned": message.pinned, "sources": list(message.sources)}
+    fields: dict[str, JSONValue] = {
+        "id": message.id,
+        "pinned": message.pinned,
+        "sources": list(message.sources),
+        "metadata": dict(message.metadata),
+        "run_id": message.run_id,
+    }
     given = {name: value for name, value in fields.items() if value}
     if message.trust is not None:
         given["trust"] = int(message.trust)
+    if message.created_at is not None:
+        given["created_at"] = message.created_at.isoformat()
     return json_text({"role": message.role, "content": content_json(message.content), **given})
 
 
 def decode_message(text: str) -> ChatMessage:
     """Return the message of which `encode_message` made a text. Raises CorruptionError."""
     try:
-        fields = json.loads(text)
+        fields = STRICT_JSON.decode(text)
         content, trust = fields["content"], fields.get("trust")
         return ChatMessage(
             fields["role"],
@@ -186,6 +214,9 @@ def decode_message(text: str) -> ChatMessage:
             pinned=fields.get("pinned", False),
             sources=tuple(fields.get("sources", ())),
             trust=None if trust is None else Trust(trust),
+            metadata=fields.get("metadata", {}),
+            created_at=fields.get("created_at"),
+            run_id=fields.get("run_id", ""),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptionError(

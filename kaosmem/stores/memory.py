@@ -14,8 +14,9 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import Clock, check_count, check_ttl
 from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.names import check_id, shown, shown_name
+from kaosmem.names import check_id, shown, shown_number
 from kaosmem.retrieval import BM25Ranker, Ranker
+from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.stores.expiry import Expiries
 from kaosmem.types import Item, JSONValue, Version, check_json, check_metadata, check_text, stated_from
 
@@ -154,7 +155,7 @@ def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONVal
     checked = check_metadata(metadata)
     if "timestamp" in checked and fact_time(checked) is None:
         raise InvalidArgumentError(
-            f"timestamp is {shown_name(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
+            f"timestamp is {shown_number(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
             "or leave it out"
         )
     return checked
@@ -453,7 +454,7 @@ class _Facts:
 
     def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         among = None if superseded or len(self._live) == len(self._versions) else self._live
-        found = self._index.rank(query, min(limit, len(self._versions)), among=among)
+        found = ranking_of(self._index, query, min(limit, len(self._versions)), among=among).matches
         return [_copy(self._versions[ordinal].item, score) for ordinal, score in found]
 
 

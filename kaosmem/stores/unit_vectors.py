@@ -61,7 +61,8 @@ class UnitVectors:
     ) -> list[tuple[str, float]]:
         """Return at most `limit` (id, cosine) of those whose id passes, largest first; of equal ones by id.
 
-        Cosines are rounded to 1e-9: the same vectors give the same answer, however they came to be here.
+        Cosines are exact sums, rounded to 1e-9: the same vectors give the same answer, however they came to be here,
+        on every machine.
         """
         unit, size = _units([query])[0][0], len(self._ids)
         wanted = limit = min(limit, size)
@@ -88,10 +89,39 @@ class UnitVectors:
         cosines: list[float] = []
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             vectors = self._rows[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
-            # Summed row by row: a product of matrices rounds each row as its place among the others has it.
-            products = (vectors * unit).sum(axis=1) / np.sqrt((vectors * vectors).sum(axis=1))
-            cosines += np.clip(np.round(products, 9), -1.0, 1.0).tolist()
+            cosines += cosines_of(vectors, unit).tolist()
         return sorted(zip((self._ids[row] for row in rows), cosines, strict=True), key=lambda hit: (-hit[1], hit[0]))
+
+
+_UNITS = 2.0**25
+"""Parts of a vector of length 1 are rounded to whole numbers of 1 / _UNITS: sums of products are exact."""
+
+
+def cosines_of(units: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines of directions with one direction, the same on every machine, to 1e-9.
+
+    units, unit: of length 1, shapes (n, dimensions) and (dimensions,).
+    """
+    rows, across = np.rint(units * _UNITS), np.rint(unit * _UNITS)
+    lengths = np.sqrt((rows * rows).sum(axis=1)) * np.sqrt((across * across).sum())
+    cosines: NDArray[np.float64] = np.rint((rows @ across) / lengths * 1e9) / 1e9
+    return np.clip(cosines, -1.0, 1.0)
+
+
+def unit_of(embedding: Sequence[float]) -> NDArray[np.float32]:
+    """Return an embedding at length 1 in single precision."""
+    unit: NDArray[np.float32] = _units([embedding])[0][0].astype(np.float32)
+    return unit
+
+
+def _sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of each row, shape (n, 1), added up by halves in the same order on every machine."""
+    while rows.shape[1] > 1:
+        half = rows.shape[1] // 2
+        folded = rows[:, :half] + rows[:, half : 2 * half]
+        folded[:, :1] += rows[:, 2 * half :].sum(axis=1, keepdims=True)  # one number, or none
+        rows = folded
+    return rows
 
 
 def _units(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -99,5 +129,5 @@ def _units(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]
     values = np.asarray(vectors, np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)  # squares of very small or large numbers would be 0 or infinite
     scaled = values / largest
-    lengths = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    lengths = np.sqrt(_sums(scaled * scaled))
     return scaled / lengths, (lengths * largest)[:, 0]

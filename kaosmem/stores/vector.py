@@ -14,7 +14,7 @@ from kaosmem.arguments import check_count, check_several
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
-from kaosmem.names import check_id, shown
+from kaosmem.names import check_id, shown, shown_number
 from kaosmem.types import ContentBlock, JSONValue, TextBlock, check_content, check_metadata, content_text
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def check_cosine(given: object, name: str = "min_score") -> float:
     """Return a cosine. Raises InvalidArgumentError."""
     if isinstance(given, int | float) and -1.0 <= given <= 1.0:
         return float(given)
-    raise InvalidArgumentError(f"{name} is {given!r}; give a number from -1 to 1")
+    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a number from -1 to 1")
 
 
 async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[tuple[float, ...]]:

@@ -9,10 +9,16 @@ from kaosmem.testing.rules import MEDIA_TYPES, Faults, Messages, Rule, is_addres
 from kaosmem.types import JSONValue
 
 _BLOCKS = {
-    "user": {"text", "image", "document", "tool_result"},
-    "assistant": {"text", "thinking", "redacted_thinking", "tool_use"},
+    "user": {"text", "image", "document", "tool_result", "search_result", "container_upload"},
+    "assistant": {
+        *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use", "mcp_tool_result"),
+        *("web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "advisor_tool_result"),
+        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
+        *("mcp_tool_listing", "container_upload", "compaction", "fallback"),
+    },
 }
-_IN_RESULTS = {"text", "image", "document"}
+_IN_RESULTS = {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
+_OF_THE_MODEL = {"text", "thinking", "redacted_thinking", "tool_use"}
 _THINKING = ("thinking", "redacted_thinking")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -81,7 +87,7 @@ def texts_are_not_blank(messages: Messages) -> Faults:
 
 
 def images_can_be_read(messages: Messages) -> Faults:
-    """Require an image to be an address on the web, or base64 of one of four kinds.
+    """Require an image to be an address on the web, an uploaded file, or base64 of one of four kinds.
 
     Source: "Vision", `source` of image blocks.
     """
@@ -90,6 +96,8 @@ def images_can_be_read(messages: Messages) -> Faults:
             match block.get("source"):
                 case {"type": "url", "url": url} if is_address(url):
                     pass
+                case {"type": "file", "file_id": str()}:
+                    pass
                 case {"type": "base64", "media_type": kind, "data": data} if kind in MEDIA_TYPES and is_base64(data):
                     pass
                 case _:
@@ -97,7 +105,7 @@ def images_can_be_read(messages: Messages) -> Faults:
 
 
 def documents_can_be_read(messages: Messages) -> Faults:
-    """Require a document to be plain text, as kaosmem keeps them, that is not blank, its title 1 to 500 characters.
+    """Require a document to be plain text that is not blank, its title 1 to 500 characters; or a PDF, file or content.
 
     Source: API reference, "Create a Message", document blocks.
     """
@@ -107,8 +115,12 @@ def documents_can_be_read(messages: Messages) -> Faults:
                 case {"type": "text", "media_type": "text/plain", "data": str() as data} if data.strip():
                     if not 1 <= len(block.get("title") or "-") <= _MAX_TITLE_CHARS or block.get("title") == "":
                         yield position, "holds a document with a title of no or too many characters"
+                case {"type": "base64", "media_type": "application/pdf", "data": data} if is_base64(data):
+                    pass
+                case {"type": "url" | "file" | "content"}:
+                    pass
                 case _:
-                    yield position, "holds a document that is not plain text"
+                    yield position, "holds a document that is neither plain text nor a PDF, a file or content"
 
 
 def calls_are_whole(messages: Messages) -> Faults:
@@ -154,6 +166,21 @@ def calls_are_answered(messages: Messages) -> Faults:
         yield len(messages) - 1, f"is the last, and {due} are not answered"
 
 
+def results_of_servers_have_calls(messages: Messages) -> Faults:
+    """Require the result of a tool that the provider runs to come after its call.
+
+    Source: "Web search tool", multi-turn conversations, and the error that a `tool_use_id` of a web_search_tool_result
+    has no corresponding server_tool_use block before it.
+    """
+    called: set[str] = set()
+    for position, block in _all_blocks(messages):
+        kind = str(block.get("type"))
+        if kind in ("server_tool_use", "mcp_tool_use"):
+            called.add(str(block.get("id")))
+        elif kind.endswith("_tool_result") and str(block.get("tool_use_id")) not in called:
+            yield position, f"has a result of a server's call {block.get('tool_use_id')!r}, which is not before it"
+
+
 def results_come_first(messages: Messages) -> Faults:
     """Require results to come before all else in their message, and an error to have content.
 
@@ -179,7 +206,8 @@ def thinking_is_sealed_and_first(messages: Messages) -> Faults:
     block and that its final block cannot be one.
     """
     for position, message in enumerate(messages):
-        kinds = [block.get("type") for block in _blocks(message)]
+        all_kinds = [block.get("type") for block in _blocks(message)]
+        kinds = [kind for kind in all_kinds if kind in _OF_THE_MODEL]  # a server's parts may stand before
         for block in _blocks(message):
             if block.get("type") == "thinking" and not (block.get("signature") and "thinking" in block):
                 yield position, "has reasoning without its signature"
@@ -187,7 +215,7 @@ def thinking_is_sealed_and_first(messages: Messages) -> Faults:
                 yield position, "has redacted reasoning without its data"
         if "tool_use" in kinds and any(kind in _THINKING for kind in kinds) and kinds[0] not in _THINKING:
             yield position, "calls, and has reasoning that is not first"
-        if kinds and kinds[-1] in _THINKING:
+        if all_kinds and all_kinds[-1] in _THINKING:
             yield position, "ends in reasoning"
 
 
@@ -200,7 +228,7 @@ def the_last_call_begins_with_thinking(messages: Messages) -> Faults:
     """
     if (last := _latest_reply(messages)) is None:
         return
-    kinds = [block.get("type") for block in _blocks(messages[last])]
+    kinds = [kind for block in _blocks(messages[last]) if (kind := block.get("type")) in _OF_THE_MODEL]
     if "tool_use" in kinds and kinds[0] not in _THINKING:
         yield last, "is the latest of the assistant, calls, and does not begin with thinking"
 
@@ -289,6 +317,7 @@ RULES: tuple[Rule, ...] = (
     calls_are_whole,
     call_ids_are_distinct,
     calls_are_answered,
+    results_of_servers_have_calls,
     results_come_first,
     thinking_is_sealed_and_first,
     the_last_of_the_assistant_is_trimmed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 
 from kaosmem.errors import InvalidArgumentError
@@ -16,7 +17,17 @@ from kaosmem.tokens.counters import (
 )
 from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES
 from kaosmem.tokens.models import context_length, encoding_of, preserves_thinking
-from kaosmem.types import Content, ContentBlock, ImageBlock, ToolResultBlock, check_text, content_text
+from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
+from kaosmem.types import (
+    Content,
+    ContentBlock,
+    ImageBlock,
+    OpaqueBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    check_text,
+    content_text,
+)
 
 __all__ = [
     "DEFAULT_ENCODING",
@@ -30,14 +41,10 @@ __all__ = [
     "context_length",
     "count_content",
     "get_counter",
+    "part_tokens",
     "preserves_thinking",
+    "sealed_tokens",
 ]
-
-IMAGE_TOKENS = 765
-"""The estimated tokens of an image: the real size is the provider's secret until it is sent.
-
-Source: OpenAI's pricing of a 1024 x 1024 image at high detail, 85 + 4 tiles of 170.
-"""
 
 
 def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None) -> TokenCounter:
@@ -71,16 +78,21 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
 
 
 def count_content(content: Content, counter: TokenCounter) -> int:
-    """Return the tokens of content alone, an image at its estimate."""
+    """Return the tokens of content alone: its text, its thinking, and the rest as estimates."""
     tokens = check_tokens(counter(content_text(content)), counter.name)
-    return tokens if isinstance(content, str) else tokens + _images(content) * IMAGE_TOKENS
+    return tokens if isinstance(content, str) else tokens + _tokens_beside_text(content, counter)
 
 
-def _images(blocks: Iterable[ContentBlock]) -> int:
-    """Return how many images there are, those inside results included."""
-    return sum(
-        _images(block.content)
-        if isinstance(block, ToolResultBlock) and not isinstance(block.content, str)
-        else isinstance(block, ImageBlock)
-        for block in blocks
-    )
+def _tokens_beside_text(blocks: Iterable[ContentBlock], counter: TokenCounter) -> int:
+    tokens = 0
+    for block in blocks:
+        match block:
+            case ImageBlock():
+                tokens += IMAGE_TOKENS
+            case ThinkingBlock():
+                tokens += check_tokens(counter(block.thinking), counter.name) + sealed_tokens(block.data)
+            case OpaqueBlock():
+                tokens += part_tokens(json.loads(block.data), counter)
+            case ToolResultBlock() if not isinstance(block.content, str):
+                tokens += _tokens_beside_text(block.content, counter)
+    return tokens

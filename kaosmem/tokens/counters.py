@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
-from kaosmem.names import shown_name
+from kaosmem.names import shown_number
 from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES, check_encoding, load_encoding
 from kaosmem.types import MAX_INTEGER
 
@@ -77,7 +77,7 @@ def check_tokens(count: object, counter: str) -> int:
     if type(count) is int and 0 <= count <= MAX_INTEGER:
         return count
     raise InvalidArgumentError(
-        f"counter {counter} gives a count of {shown_name(count)}; have it return a whole number of tokens from 0 up"
+        f"counter {counter} gives a count of {shown_number(count)}; have it return a whole number of tokens from 0 up"
     )
 
 

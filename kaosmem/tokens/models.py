@@ -11,7 +11,9 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 
 # By names without maker, date and size, as the makers' model pages gave them in November 2026: platform.openai.com,
-# platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com, the model cards of Llama and Qwen.
+# platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com, the model cards of Llama and Qwen. The
+# lengths of gpt-5.5, claude-fable-5, gemini-3.1-pro, gemini-3.5 and deepseek-v4 are from listings of others, and those
+# of gpt-oss and the codex models were not looked up again. A model without a good source is left out.
 _NAMES = {
     8_192: "gpt-4 llama-3",
     16_385: "gpt-3.5-turbo gpt-35-turbo",
@@ -19,19 +21,21 @@ _NAMES = {
     128_000: "gpt-4-turbo gpt-4-1106-preview gpt-4-0125-preview gpt-4-vision-preview gpt-4o "
     "gpt-4o-mini o1-mini deepseek-chat deepseek-reasoner mistral-large mistral-medium "
     "mistral-small mistral-nemo ministral-3b ministral-8b magistral-medium pixtral-large",
-    131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b",
+    131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b gpt-oss-20b gpt-oss-120b",
     200_000: "o1 o1-pro o3 o3-mini o3-pro o4-mini claude-3-opus claude-3-sonnet claude-3-haiku claude-3-5-haiku "
     "claude-3-5-sonnet claude-3-7-sonnet claude-opus-4 claude-opus-4-1 claude-opus-4-5 claude-sonnet-4 "
     "claude-sonnet-4-5 claude-haiku-4-5",
     256_000: "codestral devstral-medium devstral-small",
     262_144: "qwen3-coder qwen3-max",
-    400_000: "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5.1 gpt-5.2 gpt-5.4-mini",
+    400_000: "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5-codex gpt-5.1 gpt-5.1-codex gpt-5.1-codex-mini "
+    "gpt-5.1-codex-max gpt-5.2 gpt-5.2-codex gpt-5.2-pro gpt-5.3-codex gpt-5.4-mini gpt-5.4-nano",
     1_000_000: "claude-opus-4-6 claude-opus-4-7 claude-opus-4-8 claude-opus-5 claude-sonnet-4-6 claude-sonnet-5 "
-    "qwen3.6-plus",
+    "claude-fable-5 deepseek-v4-pro deepseek-v4-flash qwen3.6-plus",
     1_047_576: "gpt-4.1 gpt-4.1-mini gpt-4.1-nano",
     1_048_576: "gemini-1.5-flash gemini-2.0-flash gemini-2.0-flash-lite gemini-2.5-pro gemini-2.5-flash "
-    "gemini-2.5-flash-lite gemini-3-pro gemini-3-flash gemini-3.1-flash-lite llama-4-maverick",
-    1_050_000: "gpt-5.4",
+    "gemini-2.5-flash-lite gemini-3-pro gemini-3-flash gemini-3.1-pro gemini-3.1-flash-lite "
+    "gemini-3.5-flash llama-4-maverick",
+    1_050_000: "gpt-5.4 gpt-5.5",
     2_097_152: "gemini-1.5-pro",
     10_485_760: "llama-4-scout",
 }
@@ -42,7 +46,8 @@ _CONTEXT_LENGTHS = {name: length for length, names in _NAMES.items() for name in
 _COUNTED_AS = {
     "claude-opus-5": "claude-opus-5-5",
     "claude-sonnet-5": "claude-sonnet-5-5",
-    "claude-haiku-4-5": "claude-haiku-5-5 claude-fable-5-1 claude-fable-5-2 claude-mythos claude-mythos-5",
+    "claude-haiku-4-5": "claude-haiku-5-5 claude-mythos claude-mythos-5",
+    "claude-fable-5": "claude-fable-5-1 claude-fable-5-2",
 }
 _CONTEXT_LENGTHS |= {name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()}
 
@@ -74,7 +79,8 @@ def context_length(model: str) -> int:
     close = get_close_matches(name, _CONTEXT_LENGTHS, n=3, cutoff=0.4)
     hint = f"the closest known are {', '.join(close)}; " if close else ""
     raise InvalidArgumentError(
-        f"the context length of model {shown_name(model)} is not known; {hint}give a budget in tokens instead"
+        f"the context length of model {shown_name(model)} is not known; {hint}"
+        "give its length in tokens as context_tokens, or a budget in tokens"
     )
 
 

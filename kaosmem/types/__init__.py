@@ -15,6 +15,8 @@ from kaosmem.types.content import (
     ContentBlock,
     DocumentBlock,
     ImageBlock,
+    OpaqueBlock,
+    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -25,6 +27,7 @@ from kaosmem.types.content import (
     content_json,
     content_text,
     trust_of,
+    unshown_chars,
 )
 from kaosmem.types.items import ChatMessage, Item, StoredItem, check_extent, decoded, stated_from
 from kaosmem.types.versions import Interval, Version, aware, day_text, in_order, known_by
@@ -40,6 +43,8 @@ __all__ = [
     "Interval",
     "Item",
     "JSONValue",
+    "OpaqueBlock",
+    "ResultContent",
     "StoredItem",
     "TextBlock",
     "ThinkingBlock",
@@ -64,4 +69,5 @@ __all__ = [
     "known_by",
     "stated_from",
     "trust_of",
+    "unshown_chars",
 ]

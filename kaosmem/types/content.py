@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from kaosmem.arguments import JSONValue, check_json, check_text, json_text
+from kaosmem.arguments import STRICT_JSON, JSONValue, check_json, check_text, json_text
 from kaosmem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _MAX_REASON_CHARS = 200
+_MAX_NOTE_CHARS = 120
+_NOT_IN_NOTE = re.compile(r"[\[\]]+")
 
 
 class _Block:
@@ -39,7 +42,7 @@ class TextBlock(_Block):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ThinkingBlock(_Block):
-    """A model's reasoning.
+    """A model's reasoning. It is no text: only the provider that gave it is shown it, in its place.
 
     signature: the provider's seal. Without it, the block may not be sent back.
     data: encrypted reasoning; the block then has no other text.
@@ -49,6 +52,9 @@ class ThinkingBlock(_Block):
     signature: str = ""
     data: str = ""
     type: Literal["thinking"] = "thinking"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self.thinking):,} characters>"
 
     @property
     def is_sealed(self) -> bool:
@@ -61,6 +67,7 @@ class ToolUseBlock(_Block):
     """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged.
 
     A mapping is accepted and becomes JSON text. Raises InvalidArgumentError for values that JSON can't hold.
+    extra: JSON text of further fields by which its provider knows the call, such as that of a custom tool.
 
     >>> ToolUseBlock("call-1", "search", {"query": "notice period"}).arguments
     '{"query":"notice period"}'
@@ -70,6 +77,7 @@ class ToolUseBlock(_Block):
     name: str
     arguments: str = "{}"
     type: Literal["tool_use"] = "tool_use"
+    extra: str = ""
 
     if TYPE_CHECKING:  # what the generated one takes
 
@@ -79,6 +87,7 @@ class ToolUseBlock(_Block):
             name: str,
             arguments: str | Mapping[str, JSONValue] = "{}",
             type: Literal["tool_use"] = "tool_use",  # noqa: A002
+            extra: str = "",
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -97,16 +106,6 @@ class ImageBlock(_Block):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ToolResultBlock(_Block):
-    """The result of the call with the id `tool_use_id`: a text, or texts and images."""
-
-    tool_use_id: str
-    content: str | tuple[TextBlock | ImageBlock, ...] = ""
-    is_error: bool = False
-    type: Literal["tool_result"] = "tool_result"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class DocumentBlock(_Block):
     """A document inside a message."""
 
@@ -115,31 +114,112 @@ class DocumentBlock(_Block):
     type: Literal["document"] = "document"
 
 
-ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock
+@dataclass(frozen=True, slots=True, repr=False)
+class OpaqueBlock(_Block):
+    """A part of a message that only its provider can read, such as a PDF or the result of the provider's own search.
+
+    It goes back to that provider as it came. A note stands for it in any other format, and where it is recalled.
+    provider: name of the format that takes it back. kind: the part's type. data: the part as JSON text.
+    name: a file's or a tool's name, for the note.
+    Raises InvalidArgumentError if data is no JSON object of that type.
+
+    >>> block_text(OpaqueBlock("openai", "file", '{"type":"file","file":{"file_id":"f1"}}', "lease.pdf"))
+    '[file lease.pdf, for openai alone]'
+    """
+
+    provider: str
+    kind: str
+    data: str
+    name: str = ""
+    type: Literal["opaque"] = "opaque"
+
+    def __post_init__(self) -> None:
+        try:
+            part = STRICT_JSON.decode(self.data)
+            json_text(part).encode()  # no lone surrogates
+        except (TypeError, ValueError, RecursionError):
+            part = None
+        if not isinstance(part, dict) or part.get("type") != self.kind:
+            raise InvalidArgumentError(
+                "an opaque block has data that is no JSON object of its kind; give the provider's part as JSON text"
+            )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self.data):,} characters>"
+
+
+ResultContent: TypeAlias = str | tuple[TextBlock | ImageBlock | DocumentBlock | OpaqueBlock, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolResultBlock(_Block):
+    """The result of the call with the id `tool_use_id`: a text, or texts, images, documents and opaque parts.
+
+    extra: JSON text of further fields by which its provider knows the result.
+    """
+
+    tool_use_id: str
+    content: ResultContent = ""
+    is_error: bool = False
+    type: Literal["tool_result"] = "tool_result"
+    extra: str = ""
+
+
+ContentBlock: TypeAlias = (
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock | OpaqueBlock
+)
 _BLOCK_TYPES = frozenset(get_args(ContentBlock))  # a look-up takes a fifth of `isinstance` of a union
 Content: TypeAlias = str | tuple[ContentBlock, ...]
 
 
 def block_text(block: ContentBlock) -> str:
-    """Return a block as the text that is counted, searched and shown where a format has no blocks."""
+    """Return a block as the text that is searched, summarised, recalled and shown where a format has no such block.
+
+    Thinking has none: a model's reasoning never stands where its words or anybody's could.
+    """
     match block:
         case TextBlock() | DocumentBlock(title=""):
             return block.text
         case DocumentBlock():
             return f"{block.title}\n{block.text}"
         case ThinkingBlock():
-            return block.thinking
+            return ""
         case ToolUseBlock():
             return f"{block.name}({block.arguments})"
         case ToolResultBlock():
             return block.content if isinstance(block.content, str) else "\n".join(map(block_text, block.content))
         case ImageBlock():
             return f"[image {block.media_type}]".replace(" ]", "]")
+        case OpaqueBlock():
+            named = " ".join(_NOT_IN_NOTE.sub(" ", f"{block.kind} {block.name}").split())
+            return f"[{named[:_MAX_NOTE_CHARS]}, for {block.provider} alone]"
 
 
 def content_text(content: Content) -> str:
-    """Return content as one text, a block a paragraph."""
-    return content if isinstance(content, str) else "\n".join(map(block_text, content))
+    """Return content as one text, a block a paragraph. Thinking is no text.
+
+    >>> content_text((ThinkingBlock("The user may mean Ann."), TextBlock("Which Ann?")))
+    'Which Ann?'
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(block_text(block) for block in content if not isinstance(block, ThinkingBlock))
+
+
+def unshown_chars(content: Content) -> int:
+    """Return how many characters of content only its provider is shown: those of thinking and of opaque parts."""
+    chars = 0
+    if isinstance(content, str):
+        return chars
+    for block in content:
+        match block:
+            case ThinkingBlock():
+                chars += len(block.thinking) + len(block.data)
+            case OpaqueBlock():
+                chars += len(block.data)
+            case ToolResultBlock():
+                chars += unshown_chars(block.content)
+    return chars
 
 
 def is_block(value: object) -> bool:
@@ -179,8 +259,16 @@ def _with_arguments(block: Any) -> Any:
 
 
 def _reason(problem: Mapping[str, Any]) -> str:
-    """Return which field of which block is wrong, and why."""
+    """Return which field of which block is wrong, and why.
+
+    An unknown type or field is not shown, as it may be content.
+    """
     block, *fields = problem["loc"] or ("?",)
+    match problem["type"]:
+        case "union_tag_invalid":
+            return f"block {block}: its type is none of {problem['ctx']['expected_tags']}"
+        case "unexpected_keyword_argument":
+            return f"block {block}: it has a field that a block of its type does not have"
     where = f"block {block}{f', field {fields[-1]!r}' if len(fields) > 1 else ''}"
     return f"{where}: {problem['msg'][:_MAX_REASON_CHARS]}"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from kaosmem.arguments import MAX_JSON_CONTAINERS, JSONValue, check_text, json_text
+from kaosmem.arguments import MAX_JSON_CONTAINERS, JSONValue, check_metadata, check_text, check_time, json_text
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
@@ -35,7 +35,12 @@ class ChatMessage:
     pinned: no strategy leaves the message out.
     sources: ids of the messages that it was derived from.
     trust: the default follows from the role (see `trust_of`).
-    Raises InvalidArgumentError if the role is no text, or the content is neither a text nor blocks.
+    metadata: JSON values of the caller.
+    created_at: when the message was said, aware. None: unknown; a HistoryProvider sets the time of appending.
+    run_id: the run of its thread that the message belongs to; "" for none. A HistoryProvider sets it.
+    Messages with different times or runs are equal if all else is equal.
+    Raises InvalidArgumentError if the role is no text, the content is neither a text nor blocks, the metadata are no
+    JSON values, or the time is no datetime.
 
     >>> ChatMessage("user", "Who owns the deal?").text
     'Who owns the deal?'
@@ -47,6 +52,9 @@ class ChatMessage:
     pinned: bool = field(default=False, kw_only=True)
     sources: tuple[str, ...] = field(default=(), kw_only=True)
     trust: Trust | None = field(default=None, kw_only=True)
+    metadata: Mapping[str, JSONValue] = field(default_factory=dict, kw_only=True, hash=False)
+    created_at: datetime | None = field(default=None, kw_only=True, compare=False)
+    run_id: str = field(default="", kw_only=True, compare=False)
 
     def __post_init__(self) -> None:
         if type(self.role) is not str:
@@ -54,6 +62,10 @@ class ChatMessage:
         content = self.content
         if type(content) is not str and not (type(content) is tuple and all(map(is_block, content))):
             object.__setattr__(self, "content", check_content(content))
+        if self.metadata or type(self.metadata) is not dict:
+            object.__setattr__(self, "metadata", check_metadata(self.metadata))
+        if self.created_at is not None:
+            object.__setattr__(self, "created_at", check_time(self.created_at, "created_at"))
 
     def __repr__(self) -> str:
         role = fitted(self.role or "no role", 20)

@@ -163,7 +163,7 @@ def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows() -> N
 async def test_a_unit_that_is_too_large_leaves_its_room_to_the_next() -> None:
     """The search for units that fit goes on behind one that does not."""
     memory = SessionMemory.test_mode()
-    small = memory.add("documents", "Rooms are warm.")
+    small = memory.add("documents", "Rooms need no notice.")
     memory.add("documents", "The notice of the lease is long. " * 40)
-    context = await memory.assemble_context("notice", budget=60)
+    context = await memory.assemble_context("notice lease long", budget=60)
     assert context.items == (small,)

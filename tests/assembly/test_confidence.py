@@ -67,7 +67,9 @@ def test_without_confidence_nothing_retrieved_is_shown() -> None:
     """Required items and a section that is shown whole stay; everything retrieved is out, with its own reason."""
     memory = lease()
     pinned = memory.add("documents", "The house is in Oslo.", pinned=True)
-    before, context = (assembled(memory, STRANGE, least=least) for least in (0, 0.5))
+    before, context = (
+        assembled(memory, "Which wine goes with oysters on the first?", least=least) for least in (0, 0.5)
+    )
     assert len(before.items) > 10
     assert [item.text for item in context.items] == [
         "You are a careful clerk.",

@@ -71,7 +71,7 @@ async def test_a_long_history_leaves_a_section_its_floor(format_: str) -> None:
     memory = SessionMemory.test_mode(sections=specs, counter="estimate")
     for number, text in enumerate(seeded_texts(80, words=20)):
         memory.add("messages", text, role=("user", "assistant")[number % 2])
-        memory.add("notes", text[::-1])
+        memory.add("notes", f"On the licence: {text[::-1]}")
     context = await memory.assemble_context(QUESTION, budget=1_000, format=format_)
     assert context.by_section["notes"].used > 400
 
@@ -126,3 +126,14 @@ async def test_required_items_that_do_not_fit_a_sections_budget_are_an_error() -
     with pytest.raises(WindowTooSmallError, match="section 'notes' must show") as caught:
         await memory.assemble_context(budget=5_000)
     assert caught.value.need["notes"] > 60
+
+
+async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_is_too_small() -> None:
+    """A history that begins with the assistant needs an opening. A window of what the error names is large enough."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("messages", placement="history"),))
+    memory.add("messages", "Hello, how may I help?", role="assistant")
+    with pytest.raises(WindowTooSmallError) as raised:
+        await memory.assemble_context("", budget=5, format="anthropic")
+    need = sum(raised.value.need.values())
+    context = await memory.assemble_context("", budget=need, format="anthropic")
+    assert context.used == need

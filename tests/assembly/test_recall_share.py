@@ -128,5 +128,30 @@ async def test_a_larger_budget_does_not_lose_an_old_fact(seed: int) -> None:
     assert found[-1]
 
 
+async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted() -> None:
+    """All live messages would fit the section's budget, and an evicted fact that matches is recalled beside them."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("messages", 200, placement="history", recall=0.25),))
+    fact = memory.add("messages", FACT)
+    for number, text in enumerate(seeded_texts(60, seed=5, words=12)):
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    memory.add("messages", QUESTION)
+    context = await memory.assemble_context(QUESTION, budget=2_000, format="openai")
+    assert context.decision(fact.id).reason is Reason.RECALLED
+    assert context.by_section["messages"].used <= 200
+
+
 def tail_of(context: Context) -> frozenset[str]:
     return frozenset(each.item_id for each in context.decisions if each.reason in (Reason.TAIL, Reason.MUST))
+
+
+@pytest.mark.parametrize("window", [60, 100, 500, 4_000])
+async def test_a_small_section_recalls_its_best_evicted_match(window: int) -> None:
+    """The best evicted match may take more than the share for recall, if that could not hold it."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60),))
+    memory.add("notes", "The launch code is SWORDFISH.", id="code")
+    for number in range(200):
+        memory.add("notes", f"Note {number} says that the weather is fine today.")
+    context = await memory.assemble_context("What is the launch code?", budget=window)
+    assert context.decision("code").reason is Reason.RECALLED
+    assert context.by_section["notes"].used <= 60
+    assert {each.reason for each in context.decisions if each.item_id != "code"} == {Reason.UNRELATED}

@@ -36,7 +36,7 @@ class WindowMachine(RuleBasedStateMachine):
     def add(self, section: str, key: str | None, text: str) -> None:
         if section == "role" and self.world.memory["role"].used > 100:
             return
-        self.world.add(section, text, key=key if section == "findings" else None)
+        self.world.add(section, text, key=f"{section} {key}" if key and section in ("findings", "role") else None)
 
     @rule(text=_texts, window=_windows, budget=_budgets, reply=_replies)
     def ask(self, text: str, window: str, budget: int, reply: str) -> None:
@@ -50,9 +50,15 @@ class WindowMachine(RuleBasedStateMachine):
             self.world.call(reply=reply)
             self.world.answer()
 
-    @rule(window=_windows, budget=_budgets, reply=_replies, block=st.sampled_from([None, 0, 60, 2_000]))
-    def call(self, window: str, budget: int, reply: str, block: int | None) -> None:
-        self.world.call(window, budget=budget, reply=reply, block=block)
+    @rule(
+        window=_windows,
+        budget=_budgets,
+        reply=_replies,
+        block=st.sampled_from([None, 0, 60, 2_000]),
+        reserve=st.sampled_from([0, 0, 100, 300]),
+    )
+    def call(self, window: str, budget: int, reply: str, block: int | None, reserve: int) -> None:
+        self.world.call(window, budget=budget, reply=reply, block=block, reserve=reserve)
 
     @rule(reply=_replies)
     def rebase(self, reply: str) -> None:

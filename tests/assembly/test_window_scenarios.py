@@ -15,7 +15,7 @@ def long_conversation(world: World) -> None:
     world.add("role", "Be brief.")
     for _ in range(10):
         world.add("documents")
-    for _ in range(16):
+    for _ in range(24):
         world.say()
         world.call()
     assert "full" in world.rebased

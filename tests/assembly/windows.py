@@ -149,18 +149,26 @@ class World:
 
     # requests
 
-    def call(self, window: str = "main", *, budget: int = 900, reply: str = "", **options: object) -> Context | None:
+    def call(
+        self, window: str = "main", *, budget: int = 900, reply: str = "", reserve: int = 0, **options: object
+    ) -> Context | None:
         """Continue a window, check the request, and add the provider's reply.
 
         reply: "" for a text, "tool" for a call of a tool, "none" for a reply that is lost.
         """
         try:
             context = self.runner.run(
-                self.memory.assemble_context(budget=budget, format=self.format, window=window, **options)  # type: ignore[arg-type]
+                self.memory.assemble_context(
+                    budget=budget,
+                    format=self.format,
+                    window=window,
+                    reserve=reserve,
+                    **options,  # type: ignore[arg-type]
+                )
             )
         except WindowTooSmallError:
             return None
-        self.check(window, context, budget)
+        self.check(window, context, budget - reserve)
         if self.format == "anthropic":
             self.bound += self.provider.check(context.messages, context.system)
         number = next(self.number)

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from kaosmem import DurabilityError, InvalidArgumentError
+from kaosmem import CorruptionError, DurabilityError, InvalidArgumentError
 from kaosmem.backends import FolderFileStore
 from kaosmem.errors import MissingFileError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -42,15 +42,28 @@ async def test_what_a_killed_upload_leaves_is_neither_read_nor_kept(tmp_path: Pa
     assert [path.name for path in files_in(tmp_path)] == ["notes of somebody else"]
 
 
+async def test_bytes_that_have_changed_fail_their_checksum(tmp_path: Path) -> None:
+    """One bit is enough, and so is a lost end where no older bytes are whole."""
+    store = FolderFileStore(tmp_path)
+    await store.upload("a", b"rent,900", content_type="text/csv")
+    (file,) = files_in(tmp_path)
+    for changed in (b"rent,901", b"rent,9"):
+        file.write_bytes(changed)
+        with pytest.raises(CorruptionError, match="have changed"):
+            await store.download("a")
+    await store.upload("a", b"rent,950", content_type="text/csv")
+    assert await store.download("a") == b"rent,950"
+
+
 async def test_a_url_gives_the_bytes(tmp_path: Path) -> None:
     """On a local disk without a server; the store also tells the media type."""
     store = FolderFileStore(tmp_path)
     await store.upload("reports/a b#1.csv", b"a,b", content_type="text/csv; charset=utf-8")
     with urlopen(await store.presign_url("reports/a b#1.csv")) as response:
         assert response.read() == b"a,b"
-    assert await store.content_type("reports/a b#1.csv") == "text/csv; charset=utf-8"
+    assert (await store.describe("reports/a b#1.csv")).content_type == "text/csv; charset=utf-8"
     with pytest.raises(MissingFileError):
-        await store.content_type("none")
+        await store.describe("none")
     with pytest.raises(InvalidArgumentError, match="give a media type such as text/csv"):
         await store.upload("a", b"", content_type="x" * 129)
     assert (await FolderFileStore(IsolatedMemoryFileSystem()).connect()) is None

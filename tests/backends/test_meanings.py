@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import InvalidArgumentError
+from kaosmem import CorruptionError, InvalidArgumentError
 from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory, SqliteVectorMemory
+from kaosmem.backends.base import value_of
 from tests.embeddings import Words
 
 
@@ -62,3 +63,10 @@ async def test_another_model_needs_another_namespace(tmp_path: Path) -> None:
         for wrong in (2, "0.5", None):
             with pytest.raises(InvalidArgumentError, match="from -1 to 1"):
                 SqliteVectorMemory(database, Words(), min_score=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":2}', '{"a":NaN}', '{"a":1e999}', "[" * 100_000, "{"])
+def test_stored_values_are_read_strictly(text: str) -> None:
+    """A value that no store wrote is damage: it has a key twice, or a number that JSON does not have."""
+    with pytest.raises(CorruptionError, match="restore the store from a copy"):
+        value_of(text)

@@ -288,3 +288,22 @@ def test_the_example_of_the_docs_runs(
     with Console() as console:
         console.run(text.replace("redis://localhost:6379", url))
     assert capsys.readouterr().out == printed
+
+
+async def test_one_database_serves_all_tenants(url: str) -> None:
+    """120 tenants at once share four connections, and each sees its own keys."""
+    async with RedisDatabase(url, tenant="first", max_connections=4) as shared:
+        tenants = [shared.for_tenant(f"tenant-{number}") for number in range(120)]
+
+        async def live(number: int) -> None:
+            state = RedisSessionStore(tenants[number])
+            for step in range(3):
+                await state.update_state("s", {"own": number, str(step): step})
+            assert await state.get_state("s") == {"own": number, "0": 0, "1": 1, "2": 2}
+            assert await state.list_states() == ["s"]
+
+        await asyncio.gather(*map(live, range(len(tenants))))
+        async with shared.for_tenant("another") as other:  # leaving the block closes nothing
+            assert await RedisSessionStore(other).list_states() == []
+        assert await RedisSessionStore(shared).list_states() == []
+        assert await RedisSessionStore(tenants[0]).list_states() == ["s"]

@@ -11,8 +11,9 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from obstore.store import S3Store
 
-from kaosmem import DurabilityError
+from kaosmem import CorruptionError, DurabilityError
 from kaosmem.backends import S3FileStore
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileError
 from kaosmem.testing import BlobContract
@@ -75,7 +76,7 @@ async def test_bytes_that_come_as_a_stream_are_stored_in_parts_and_read_in_chunk
     read = [part async for part in store.download_stream("big", chunk_bytes=2 * len(chunk))]
     assert b"".join(read) == chunk * 12
     assert len(read) > 1
-    assert await store.content_type("big") == "application/zip"
+    assert (await store.describe("big")).content_type == "application/zip"
 
 
 async def test_a_stream_that_fails_leaves_the_earlier_bytes(s3: S3) -> None:
@@ -109,7 +110,7 @@ async def test_of_callers_that_create_one_key_a_single_one_succeeds(s3: S3) -> N
         won = await create()
         assert won.count(True) == 1
         assert await stores[0].download("lock") == b"locked"
-        assert await stores[0].content_type("lock") == f"text/{won.index(True)}"
+        assert (await stores[0].describe("lock")).content_type == f"text/{won.index(True)}"
         assert not any(await create())
         clock.advance(60)
 
@@ -151,6 +152,65 @@ async def test_a_tenant_sees_nothing_of_another(s3: S3) -> None:
     assert await other.delete_expired() == 0
     await other.delete("../one/k-a")
     assert await one.download("a") == b"secret"
+
+
+async def test_other_programs_find_the_objects_by_their_keys(s3: S3) -> None:
+    """An object is named as its key. Objects of others are listed and read, and stay when the store is emptied."""
+    tenant, bucket = str(next(_tenants)), s3.filesystem()
+    store = files(s3, Clock(), tenant)
+    await store.upload("dir/report.csv", b"rent,900", content_type="text/csv")
+    assert bucket.cat_file(f"blobs/{tenant}/dir/report.csv") == b"rent,900"
+    bucket.pipe_file(f"blobs/{tenant}/theirs/notes.txt", b"from another program")
+    assert await store.list_keys() == ["dir/report.csv", "theirs/notes.txt"]
+    assert await store.download("theirs/notes.txt") == b"from another program"
+    await store.delete_all()
+    assert await store.list_keys() == ["theirs/notes.txt"]
+
+
+@pytest.mark.parametrize(
+    "key", ["/a", "a/", "a//b", "./a", "a/../b", "..", "a\\b", ".kaosmem/keys/k-a", ".kaosmem/claims/a", "ü/" * 128]
+)
+async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(s3: S3, key: str) -> None:
+    """Beside the key that it looks like, under a name that no key has."""
+    store = files(s3, Clock())
+    alike = ("a", "a/b", "b", "k-a")
+    for each in (*alike, key):
+        await store.upload(each, each.encode(), content_type=_TEXT)
+    assert await store.list_keys() == sorted((*alike, key))
+    await store.delete(key)
+    assert await store.list_keys() == sorted(alike)
+    for each in alike:
+        assert await store.download(each) == each.encode()
+
+
+async def test_bytes_that_have_changed_fail_their_checksum(s3: S3) -> None:
+    """However they were uploaded and are downloaded; a stream says so after its last chunk."""
+    tenant, chunk = str(next(_tenants)), bytes(range(256)) * 4_096
+    store = files(s3, Clock(), tenant)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(9):
+            yield chunk
+
+    await store.upload("whole", b"rent,900", content_type=_TEXT)
+    await store.upload_stream("streamed", chunks(), content_type=_TEXT)
+    assert await store.create("created", b"rent,900", content_type=_TEXT)
+    for key in ("whole", "streamed", "created"):
+        change_bytes(s3, f"{tenant}/{key}")
+        with pytest.raises(CorruptionError, match="have changed"):
+            await store.download(key)
+        with pytest.raises(CorruptionError, match="have changed"):
+            async for _ in store.download_stream(key):
+                pass
+
+
+def change_bytes(s3: S3, path: str) -> None:
+    """Change the last byte of an object, and leave its metadata."""
+    options = {"endpoint": s3.url, "access_key_id": s3.key, "secret_access_key": s3.secret, "region": "us-east-1"}
+    store = S3Store.from_url("s3://blobs", client_options={"allow_http": True}, **options)
+    found = store.get(path)
+    data = bytes(found.bytes())
+    store.put(path, data[:-1] + bytes([data[-1] ^ 1]), attributes=found.attributes)
 
 
 async def test_a_server_that_fails_raises_a_typed_error_without_credentials(s3: S3) -> None:

@@ -121,6 +121,20 @@ def test_emphasis_is_no_number() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["I am on page 32; saw chart 96.", "Look at rows 4 and fig. 12.", "Auf Seite 7, in Zeile 120."],
+)
+def test_a_place_in_what_was_read_is_no_fact(text: str) -> None:
+    """The reader of a summary does not have the pages."""
+    assert list(facts_in(text)) == []
+
+
+def test_a_number_of_its_own_is_a_fact_beside_a_place() -> None:
+    found = facts_in("Page 32 says 96 charts cost $40; ticket line 20391 is on port 80.")
+    assert [fact.text for fact in found] == ["96", "$40", "20391", "80"]
+
+
+@pytest.mark.parametrize(
     ("text", "ranks"),
     [
         ("/srv/a.py and https://ex.com, a@b.com, TASK-17", [0, 0, 0, 0]),

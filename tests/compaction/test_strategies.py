@@ -371,7 +371,7 @@ def requested(history: Sequence[ChatMessage], name: str) -> int:
 def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
     assert TokenBudgetCompaction.from_model("gpt-4o", []).token_budget == 102_400
     assert TokenBudgetCompaction.from_model("openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5).token_budget == 64_000
-    with pytest.raises(ValueError, match="give a budget in tokens"):
+    with pytest.raises(ValueError, match="or a budget in tokens"):
         TokenBudgetCompaction.from_model("my-own", [])
 
 
@@ -422,7 +422,9 @@ def test_a_limit_that_limits_nothing_is_refused(make) -> None:
         ("claude-opus-5.5", 1_000_000),
         ("claude-sonnet-5-5-20260901", 1_000_000),
         ("claude-haiku-5.5", 200_000),
-        ("claude-fable-5.2", 200_000),
+        ("claude-fable-5.2", 1_000_000),
+        ("gpt-5.5", 1_050_000),
+        ("google/gemini-3.5-flash-preview", 1_048_576),
         ("claude-mythos-preview", 200_000),
         ("gpt-4-1106-preview", 128_000),
         ("gpt-5-2", 400_000),

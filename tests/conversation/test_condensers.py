@@ -466,7 +466,7 @@ async def test_a_model_that_ranks_nothing_is_waited_for(answer: Answer) -> None:
     log.append(REQUEST)
     record = await condensed(condenser, log)
     assert record.forgotten_ids == tuple(range(6))
-    assert record.metadata["fallback"] in ("ConnectionError", "no usable answer")
+    assert str(record.metadata["fallback"]).startswith(("ConnectionError", "no usable answer: "))
 
 
 async def test_a_state_is_a_log_or_a_view_or_events() -> None:

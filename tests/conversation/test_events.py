@@ -133,6 +133,23 @@ def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
     assert SECRET not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"type":"action","id":0,"kind":"message","content":"pay","content":"' + SECRET + '"}', "a key twice"),
+        ('{"type":"action","id":0,"kind":"message","pinned":NaN}', "NaN is not a number"),
+        ('{"type":"action","id":0,"kind":"message","pinned":1e999}', "a number is too large"),
+    ],
+    ids=["a key twice", "NaN", "too large"],
+)
+def test_a_line_is_read_as_strictly_as_one_of_a_session(line: str, reason: str) -> None:
+    """Of two values under one key nobody knows which one was meant: other readers take the other."""
+    for given in (line, line.encode()):
+        with pytest.raises(InvalidArgumentError, match=f"line 1 of a log can't be read: .*{reason}") as error:
+            EventLog.from_lines([given])
+        assert SECRET not in str(error.value)
+
+
 def test_a_line_that_goes_too_deep_is_refused_like_any_other() -> None:
     with pytest.raises(InvalidArgumentError, match="line 1 of a log can't be read: it is no JSON"):
         EventLog.from_lines(["[" * 100_000])

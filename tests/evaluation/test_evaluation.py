@@ -135,7 +135,7 @@ BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
     "a missing text": ('{"id": "i"}\n', "line 1: no 'text'; add it to the fields that are there: 'id'"),
     "an id that is a number": ('{"id": 7, "text": "t"}\n', "line 1: 'id' is 7; give a string"),
     "an id that is empty": ('{"id": "", "text": "t"}\n', "line 1: item id '' is not valid: use 1 to 256 characters"),
-    "a role that is no text": ('{"id": "i", "text": "t", "role": {}}\n', "line 1: 'role' is {}; give a string"),
+    "a role that is no text": ('{"id": "i", "text": "t", "role": {}}\n', "line 1: 'role' is <dict>; give a string"),
     "a lone surrogate": ('{"id": "i", "text": "\\ud800"}\n', "line 1: 'text' has a lone surrogate"),
     "an id twice": ("\n" + lines(ITEM) * 2, "line 3: the id 'i1' is that of line 2 too; give each its own"),
     "no items": ("\n", "has no items; give a file of JSON objects, one a line"),
@@ -144,11 +144,11 @@ BAD_QUESTIONS: dict[str, tuple[str, str]] = {
     "a missing query": (lines({"id": "q"}), "line 1: no 'query'; add it"),
     "no evidence": (
         lines(QUESTION, QUESTION | {"id": "q2", "evidence_ids": []}),
-        "line 2: 'evidence_ids' is []; give a",
+        "line 2: 'evidence_ids' is <list>; give a",
     ),
     "evidence that is no list": (
         lines(QUESTION | {"evidence_ids": "i1"}),
-        "line 1: 'evidence_ids' is 'i1'; give a list",
+        "line 1: 'evidence_ids' is <str>; give a list",
     ),
     "evidence left out": (lines({"id": "q", "query": "?"}), "line 1: 'evidence_ids' is None; give a list"),
     "evidence that no item is": (

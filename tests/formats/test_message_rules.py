@@ -327,6 +327,14 @@ def text(value: object = "hello") -> dict[str, object]:
     return {"type": "text", "text": value}
 
 
+def searching() -> dict[str, object]:
+    return {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+
+
+def searched() -> dict[str, object]:
+    return {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+
+
 def thought(**more: object) -> dict[str, object]:
     return {"type": "thinking", "thinking": "hm", "signature": "seal", **more}
 
@@ -362,6 +370,8 @@ BREAKING_ANTHROPIC = [
     ("calls_are_answered", 2, [user(), assistant(call()), user(), user(result())]),
     ("calls_are_answered", 2, [user(), assistant(call()), user(result(), result())]),
     ("calls_are_answered", 0, [user(result())]),
+    ("results_of_servers_have_calls", 1, [user(), assistant(searched())]),
+    ("results_of_servers_have_calls", 1, [user(), assistant(searched(), searching())]),
     ("results_come_first", 2, [user(), assistant(call()), user(text(), result())]),
     ("results_come_first", 2, [user(), assistant(call()), user(result(is_error=True, content=""))]),
     ("results_come_first", 2, [user(), assistant(call()), user(result(content=[call()]))]),
@@ -475,6 +485,7 @@ def test_every_rule_is_shown_to_bite() -> None:
 
 def test_messages_that_obey_are_accepted() -> None:
     """Messages with all that the rules allow pass."""
+    check_anthropic_messages([user(), assistant(searching()), assistant(searched(), text())])
     check_anthropic_messages(
         [
             user(text(), image(type="url", url="https://example.org/a.png"), document(title="t")),

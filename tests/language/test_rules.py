@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.bench_rules import HALVES, sentences
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import RULE_CUES, Summarizer
-from kaosmem.language.rules import rules_in, rules_of
+from kaosmem.language.rules import PLAIN_CUES, rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
 RULES = {
@@ -52,9 +53,9 @@ def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
 
 @given(st.lists(st.sampled_from([*chain.from_iterable(RULES.values()), *TALK, "Naïve – 5 €.", "Room 14?"]), max_size=6))
 def test_a_search_for_hints_misses_no_rule(sentences: list[str]) -> None:
-    """The default patterns find the same rules as a copy of them, which is searched for in full."""
+    """The patterns of ranking find the same rules as a copy of them, which is searched for in full."""
     text = "\n".join(sentences)
-    assert list(rules_in(text)) == list(rules_in(text, dict(RULE_CUES)))
+    assert list(rules_in(text, PLAIN_CUES)) == list(rules_in(text, dict(PLAIN_CUES)))
 
 
 @pytest.mark.parametrize("text", TALK)
@@ -114,3 +115,35 @@ def test_rules_survive_any_number_of_summaries(rules: list[str], given_answers: 
         return [line for line in earlier.text.split("\n") if line.startswith("- ")]
 
     assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [f"- {rule}" for rule in rules]
+
+
+async def test_every_recognised_rule_survives_five_summaries() -> None:
+    """Of the labelled sentences in six languages, without pins and with a model that forgets all."""
+    labelled = [each.text for half in HALVES for each in sentences(half) if each.is_rule]
+    rules = [rule for text in labelled for rule in rules_in(text)]
+    assert len(rules) > 100
+    summarizer = Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=1_000)
+    for start in range(0, len(rules), 12):
+        said = [ChatMessage("user", rule) for rule in rules[start : start + 12]]
+        earlier: ChatMessage | None = None
+        for number in range(5):
+            noise = [ChatMessage("assistant", f"Step {number} is done. " * 100)]
+            earlier = await summarizer.summarize([*(said if number == 0 else ()), *noise], earlier=earlier, most=2_000)
+        assert earlier is not None
+        kept = earlier.text.split("\n")
+        assert [rule for rule in rules[start : start + 12] if f"- {rule}" not in kept] == []
+
+
+def test_items_of_a_list_of_rules_are_rules() -> None:
+    """Under a heading that names them, until the list ends; a list under another heading holds none."""
+    listed = "Rules:\n- French alone\n- short answers\n\nThe weather is fine.\n- a walk"
+    assert list(rules_in(listed)) == ["- French alone", "- short answers"]
+    assert list(rules_in("## 规则\n1. 回答简短")) == ["1. 回答简短"]
+    assert list(rules_in("Shopping:\n- bread\n- milk")) == []
+
+
+def test_ranking_takes_no_clause_of_a_document_for_a_rule() -> None:
+    """Documents say what must be done, too: only the plain patterns look at them."""
+    for clause in ("Each party must keep the terms confidential.", "No assignment without written consent."):
+        assert list(rules_in(clause, PLAIN_CUES)) == []
+        assert list(rules_in(clause)) == [clause]

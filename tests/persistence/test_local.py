@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -67,7 +68,8 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
         whole = file.read_bytes()
         for size in {*range(start, len(whole), 7), *range(len(whole) - 2, len(whole) + 1)}:
             file.write_bytes(whole[:size])
-            identity.write_bytes(before)  # it is written after the commit
+            identity.write_bytes(before)  # it is written after the commit, as is the note of its last record
+            (path.parent / "lock").write_bytes(b"1")
             log, found = SessionLog.open(tmp_path, session)
             survived = ["a", "b", "c"] if size >= len(whole) - 1 else ["a"]
             assert ids(found) == survived
@@ -75,6 +77,64 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
             log.commit([add("e")])
             _, found = SessionLog.open(tmp_path, session)
             assert (ids(found), found.damage) == ([*survived, "d", "e"], [])
+
+
+@pytest.mark.parametrize("kind", ["older copy", "cut at a line's end", "cut within a line", "another's commit"])
+def test_a_log_that_lacks_the_last_commit_is_named(kind: str, tmp_path: Path) -> None:
+    """An older copy of the newest segment, or a part of it, is told apart from a log that never went on."""
+    log = started(tmp_path, "a")
+    snapshot(log, ["a"])
+    log.commit([add("b")])
+    path = segment(tmp_path, log.seq)
+    older = path.read_bytes()
+    other, _ = SessionLog.open(tmp_path, "s")
+    log.commit([add("c")])
+    newest = path.read_bytes()
+    if kind == "another's commit":
+        path.write_bytes(older)
+        (tmp_path / "default" / "s" / "lock").write_bytes(b"")
+        other.commit([add("c")])
+        older, newest = newest, path.read_bytes()
+    cut = {"older copy": older, "cut at a line's end": newest[: len(older)], "cut within a line": newest[:-9]}
+    path.write_bytes(cut.get(kind, older))
+    with pytest.raises(CorruptionError, match=f"lacks record {log.seq}, which was saved"):
+        SessionLog.open(tmp_path, "s")
+    damage = SessionLog.open(tmp_path, "s", read_only=True)[0].damage
+    assert any(error.seq == log.seq for error in damage)
+    assert any("lacks record" in str(error) or "record 4 is in no valid file" in str(error) for error in damage)
+    path.write_bytes(newest)
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
+def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path: Path) -> None:
+    """A backup of a session in use may hold the lock file of a later moment than the log."""
+    log = started(tmp_path, "a")
+    older = segment(tmp_path).read_bytes()
+    log.commit([add("b")])
+    shutil.copytree(tmp_path / "default", tmp_path / "backup")
+    (tmp_path / "backup" / "s" / "log" / segment(tmp_path).name).write_bytes(older)
+    log, found = SessionLog.open(tmp_path, "s", namespace="backup")
+    assert (ids(found), found.damage) == (["a"], [])
+    log.commit([add("c")])
+    assert ids(SessionLog.open(tmp_path, "s", namespace="backup")[1]) == ["a", "c"]
+
+
+@pytest.mark.parametrize("note", [b"", b"0", b"1", b"\0" * 100, b"0 0000 zz", None])
+def test_a_log_without_a_readable_note_opens(note: bytes | None, tmp_path: Path) -> None:
+    """The note is never synced: a power loss may take it, or a part of it. An emptied lock file accepts the loss."""
+    log = started(tmp_path, "a")
+    older = segment(tmp_path).read_bytes()
+    log.commit([add("b")])
+    segment(tmp_path).write_bytes(older)
+    lock = tmp_path / "default" / "s" / "lock"
+    if note is None:
+        lock.unlink()
+    else:
+        lock.write_bytes(note)
+    log, found = SessionLog.open(tmp_path, "s")
+    assert (ids(found), found.damage) == (["a"], [])
+    log.commit([add("c")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "c"]
 
 
 def test_a_writer_cuts_what_another_left_torn(tmp_path: Path) -> None:
@@ -148,6 +208,25 @@ def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again
     for image in power_loss.states(disk):
         _, found = opened(SimulatedDisk(image))
         assert (ids(found), found.damage) == (["a", "b", "c"], [])
+
+
+def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told() -> None:
+    """Its sync failed, and the writer finds its records when it looks again: a power loss takes none of them."""
+    disk = LosingDisk()
+
+    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
+        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
+
+    log, _ = opened(disk)
+    log.commit([OPENING, add("a")])
+    disk.is_losing = True
+    with pytest.raises(DurabilityError):
+        log.commit([add("b")])
+    disk.is_losing = False
+    assert log.catch_up().is_settled
+    for image in power_loss.states(disk):
+        _, found = opened(SimulatedDisk(image))
+        assert (ids(found), found.damage) == (["a", "b"], [])
 
 
 def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:

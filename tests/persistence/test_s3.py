@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, count
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,10 +18,17 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import ConflictError, DurabilityError, NotFoundError, SectionSpec, SessionMemory
-from kaosmem.persistence import delete_session, list_sessions
 from kaosmem.persistence.steps import Write
 from kaosmem.persistence.storage import objects
 from kaosmem.persistence.storage.objects import ObjectStorage
+from kaosmem.session import (
+    ErasureReceipt,
+    delete_namespace,
+    delete_session,
+    list_namespaces,
+    list_sessions,
+    stored_sessions,
+)
 from kaosmem.testing import StorageMachine
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
@@ -84,7 +92,7 @@ async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirF
     async with SessionMemory.open(place, "s", counter="estimate") as memory:
         memory.add("findings", "before")
         await memory.save()
-        delete_session(place, "s")
+        await delete_session(place, "s")
         with pytest.raises(NotFoundError):
             await SessionMemory.open(place, "s", counter="estimate", read_only=True).__aenter__()
         memory.add("findings", "after")
@@ -111,6 +119,63 @@ async def test_a_forgotten_text_is_in_no_object(s3: S3, place: DirFileSystem) ->
         assert [item.id for item in memory["findings"]] == ["other"]
 
 
+async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_says_so(s3: S3) -> None:
+    """Also if versioning was suspended since. `verify` names old versions until they are deleted."""
+    filesystem = s3.filesystem()
+    filesystem.mkdir("versions")
+    filesystem.make_bucket_versioned("versions")
+    place = DirFileSystem(path="versions/a", fs=filesystem)
+    async with SessionMemory.open(place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate") as memory:
+        memory.add("findings", "the code is 4711-0815", id="short")
+        memory.add("findings", "the code is 4711-0815" + " filler" * 20_000, id="long")
+        await memory.save()
+        receipt = await memory.forget("short", "long")
+        assert receipt.old_versions == "kept"
+        assert ErasureReceipt.from_dict(receipt.to_dict()) == receipt
+        for _ in range(3):  # what is stored after the erasure has old versions, too
+            memory.add("findings", "stays")
+            await memory.save()
+        (reason,) = await memory.verify(receipt)
+        assert reason.startswith("the bucket keeps old versions of ")
+        assert "'blob/" in reason
+        filesystem.make_bucket_versioned("versions", False)
+        assert await memory.verify(receipt) == (reason,)
+        assert (await memory.forget(memory.add("findings", "later").id)).old_versions == "kept"
+        _delete_old_versions(filesystem, "versions")
+        assert await memory.verify(receipt) == ()
+        assert len(memory["findings"]) == 3
+
+
+def _delete_old_versions(filesystem: Any, bucket: str) -> None:
+    listed = filesystem.call_s3("list_object_versions", Bucket=bucket)
+    for version in listed["Versions"]:
+        if not version["IsLatest"]:
+            filesystem.call_s3("delete_object", Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
+
+
+async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell(s3: S3) -> None:
+    """A refusal makes the receipt say "unknown" and is a reason; the erasure itself goes on."""
+    async with SessionMemory.open(a_place(s3), "s", counter="estimate") as memory:
+        receipt = await memory.forget(memory.add("findings", "one").id)
+        assert receipt.old_versions == "none"
+        assert await memory.verify(receipt) == ()
+    with _proxy(s3.url, denied="?versioning") as url:  # also of versions, which "?versions" asks for
+        async with SessionMemory.open(_through(s3, url), "s", counter="estimate", single_writer=True) as memory:
+            memory.add("findings", "one", id="one")
+            await memory.save()
+            receipt = await memory.forget("one")
+            assert receipt.old_versions == "unknown"
+            assert await memory.verify(receipt) == ()  # the versions can be listed, and there are none
+    with _proxy(s3.url, denied="?version") as url:
+        async with SessionMemory.open(_through(s3, url), "s", counter="estimate", single_writer=True) as memory:
+            memory.add("findings", "one", id="one")
+            await memory.save()
+            receipt = await memory.forget("one")
+            assert receipt.old_versions == "unknown"
+            (reason,) = await memory.verify(receipt)
+            assert "allow s3:GetBucketVersioning and s3:ListBucketVersions" in reason
+
+
 async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
     """Where a second writer would overwrite the first's commit, nothing is stored unless the caller writes alone."""
     with _proxy(s3.url) as url:
@@ -121,7 +186,7 @@ async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
         assert _objects(s3, place) == []
         async with SessionMemory.open(place, "s", counter="estimate", single_writer=True) as memory:
             memory.add("findings", "one")
-        assert list_sessions(place) == ["s"]
+        assert await list_sessions(place) == ["s"]
 
 
 async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
@@ -160,8 +225,11 @@ def _objects(s3: S3, place: DirFileSystem) -> list[bytes]:
 
 
 @contextmanager
-def _proxy(url: str, port: int = 0) -> Iterator[str]:
-    """Run a proxy of a server that leaves out the conditions of requests, as some servers do; yield its URL."""
+def _proxy(url: str, port: int = 0, *, denied: str = "") -> Iterator[str]:
+    """Run a proxy of a server that leaves out the conditions of requests, as some servers do; yield its URL.
+
+    denied: requests with this in their path are denied.
+    """
     server = urlsplit(url).netloc
 
     class Proxy(BaseHTTPRequestHandler):
@@ -169,6 +237,9 @@ def _proxy(url: str, port: int = 0) -> Iterator[str]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if denied and denied in self.path:
+                self.send_error(403)
+                return
             headers = {name: value for name, value in self.headers.items() if not name.lower().startswith("if-")}
             with closing(HTTPConnection(server)) as connection:
                 connection.request(self.command, self.path, body, headers)
@@ -254,3 +325,15 @@ def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem)
     for number in range(1, 4):
         others.perform(Write(f"log/{number}", [b"1"]))
         assert sorted(mine.sizes("log")) == [str(each) for each in range(1, number + 1)]
+
+
+async def test_deleted_sessions_are_listed_no_more(place: DirFileSystem) -> None:
+    """The server keeps the folders of deleted objects for minutes. They are neither sessions nor namespaces."""
+    for namespace in ("acme", "globex"):
+        async with SessionMemory.open(place, "deal-42", namespace=namespace) as memory:
+            memory.add("findings", "Ann owns the deal.")
+    assert await list_namespaces(place) == ["acme", "globex"]
+    assert await delete_namespace(place, "acme") == ["deal-42"]
+    assert await list_sessions(place, "acme") == []
+    assert await stored_sessions(place, "acme") == []
+    assert await list_namespaces(place) == ["globex"]

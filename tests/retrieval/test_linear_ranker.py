@@ -23,9 +23,10 @@ from kaosmem.evaluation import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.retrieval import Weights, analyze, linear_index
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.latent import _BASIS_BITS, BUCKETS, DIMENSIONS, LatentSpace, _text_vectors
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.rankers import default_weights
-from kaosmem.retrieval.signals import BUCKETS, HASHES, LatentSpace, Sequences, phrase_scores, term_hash
+from kaosmem.retrieval.signals import HASHES, Sequences, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import SourceMatcher
 from kaosmem.types import Item
 
@@ -255,19 +256,34 @@ def test_phrases_count_pairs_in_their_order() -> None:
 
 
 def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
-    """Similarities are those in the first singular vectors of the same matrix, as numpy finds them."""
+    """The directions are the first singular vectors of the same matrix, as numpy finds them, at right angles."""
     rng = np.random.default_rng(3)
     rows = np.repeat(np.arange(200), 40)
     # Few topics, so that what the iteration leaves out is small.
     hashes = (rows % 7 * 50 + rng.integers(0, 50, len(rows))).astype(np.uint16)
+    texts = _text_vectors(hashes, rows, 200, ()).reshape(-1, BUCKETS)[:200]
+    left = np.linalg.svd(texts, full_matrices=False)[0][:, :7]
     space = LatentSpace(hashes, rows, 200)
-    texts = space._texts.reshape(-1, BUCKETS)[:200]
-    left, values, right = np.linalg.svd(texts, full_matrices=False)
-    kept = 7
-    assert np.allclose(space._values[:kept], values[:kept], rtol=1e-3)
-    ours = space._basis.reshape(-1, space._basis.shape[-1])[:200, :kept]
-    assert np.allclose(np.abs(np.linalg.svd(ours.T @ left[:, :kept])[1]), 1, atol=1e-3)
-    assert len(right) == 200
+    ours = space._basis / 2**_BASIS_BITS
+    assert np.allclose(ours @ ours.T, np.eye(DIMENSIONS), atol=1e-3)
+    assert np.allclose(np.linalg.svd(ours @ left)[1], 1, atol=2e-3)
+    # A text's place by its shares of the directions, and that of a question whose matches are these texts.
+    matches = rng.random(200)
+    factor = np.linalg.cholesky((ours @ texts) @ (ours @ texts).T)
+    places, asked = factor.T @ ours, np.linalg.solve(factor, ours @ matches)
+    cosines = asked @ places / np.linalg.norm(places, axis=0) / np.linalg.norm(asked)
+    assert np.allclose(space.similarities(matches), np.maximum(0, cosines), atol=2e-3)
+
+
+def test_a_latent_space_may_have_fewer_texts_than_dimensions() -> None:
+    """Directions that are not there count nothing, and a text is nearest to itself."""
+    for size in range(1, 25):
+        rows = np.repeat(np.arange(size), 6)
+        hashes = (rows * 3 + np.tile([0, 1, 2, 3, 4, 5], size)).astype(np.uint16)
+        near = LatentSpace(hashes, rows, size).similarities(np.eye(size)[0]) / min(1, size / 128)
+        assert (near >= 0).all()
+        assert near[0] == near.max()
+        assert near.max() <= 1 + 1e-6
 
 
 @given(changes=st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40))

@@ -871,3 +871,54 @@ async def test_expanding_an_item_of_no_sources_gives_it() -> None:
     assert [item.id for item in await memory.expand("q5")] == ["q5"]
     with pytest.raises(NotFoundError):
         await memory.expand("nothing")
+
+
+async def test_a_summary_that_fits_its_section_is_shown() -> None:
+    """Messages that left the section without it do not come back by recall in its place."""
+    llm = ScriptedLLM(lambda _: "They worked on the shop and its orders. " * 2)
+    compaction = SummarizationCompaction(llm, 150, 100)
+    spec = SectionSpec("messages", 300, 90, 0.5, placement="history", compaction=compaction)
+    memory = SessionMemory.test_mode(sections=[spec])
+    for number in range(14):
+        path = f"/srv/shop/orders_{number * 7919}.sql"
+        memory.add("messages", f"Question {number}: look at {path} and port {number + 8000}.", role="user")
+        answer = f"I looked into TASK-{number * 613}. The orders were late by {number} days."
+        memory.add("messages", answer, role="assistant")
+        context = await memory.assemble_context(f"Question {number}", budget=4_000, format="openai")
+        roles = [item.role for item in memory["messages"]]
+        if "summary" in roles:
+            assert "summary" in [item.role for item in context.items]
+    assert "summary" in roles
+
+
+@pytest.mark.parametrize("recent", [60, 100, 200])
+@pytest.mark.parametrize("format", ["openai", "anthropic", "text"])
+@pytest.mark.parametrize("most", [288, None])
+async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(
+    recent: int, format: str, most: int | None
+) -> None:
+    """It fits with its facts, and every context shows it, whatever its strategy allows."""
+    model = ScriptedLLM(lambda _: "The team moves the orders of the shop, question by question.")
+    strategy = SummarizationCompaction(model, recent, 60, max_summary_tokens=most)
+    memory = SessionMemory.test_mode(sections=messages(CompactionPipeline(strategy), 300))
+    contexts = 0
+    for turn in range(40):
+        memory.add("messages", f"question {turn}: see /srv/shop/orders-{turn}.sql and TASK-{turn}", role="user")
+        memory.add("messages", f"answer {turn}: order {turn * 37} is done on port {8000 + turn}", role="assistant")
+        context = await shown(memory, format=format)
+        if summaries(memory):
+            contexts += 1
+            assert [item.role for item in context.items].count("summary") == 1
+        assert not memory.notices
+    assert contexts > 20
+
+
+async def test_a_notice_says_why_no_answer_was_taken() -> None:
+    """And nothing that the answer says."""
+    strategy = summarizing(ScriptedLLM(lambda _: "I'm sorry, but I can't help with that SECRET."))
+    memory = SessionMemory.test_mode(sections=messages(strategy))
+    talk(memory, range(20))
+    await shown(memory)
+    (notice,) = memory.notices
+    assert "which failed by no usable answer: it declined to summarise" in notice
+    assert "SECRET" not in notice

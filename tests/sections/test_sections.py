@@ -304,7 +304,7 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
     )
     proposal = section.proposer.propose(Query("merger"), cap=100)
     assert ids(proposal.candidates)[:5] == ["pin", "i5", "short", "long", "i4"]
-    scores = {each.id: score for each, score in section.proposer.rank(Query("merger"), 5)}
+    scores = {each.id: score for each, score in section.proposer.search(Query("merger"), 5)}
     assert [each.score for each in proposal.candidates][:4] == [None, None, scores["short"], scores["long"]]
     assert proposal.candidates[-1].score is None
 
@@ -334,15 +334,15 @@ def test_the_index_follows_adds_updates_and_removals_between_queries() -> None:
     section = section_of(
         *(item(f"i{n}", word) for n, word in enumerate(["zero", "merger", "lease", "clause", "party"]))
     )
-    assert [each.id for each, _ in section.proposer.rank(Query("merger"), 5)] == ["i1"]
+    assert [each.id for each, _ in section.proposer.search(Query("merger"), 5)] == ["i1"]
     section.update(item("i1", "tenant"))
     section.remove("i2")
     section.add(item("i8", "tenant lease"))
     section.add(item("gone", "lease"))
     section.remove("gone")
-    assert section.proposer.rank(Query("merger"), 5) == []
-    assert {each.id for each, _ in section.proposer.rank(Query("tenant"), 5)} == {"i1", "i8"}
-    assert [each.id for each, _ in section.proposer.rank(Query("lease"), 5)] == ["i8"]
+    assert section.proposer.search(Query("merger"), 5) == []
+    assert {each.id for each, _ in section.proposer.search(Query("tenant"), 5)} == {"i1", "i8"}
+    assert [each.id for each, _ in section.proposer.search(Query("lease"), 5)] == ["i8"]
 
 
 def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut() -> None:
@@ -373,13 +373,17 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
 
 
 def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
-    """Earlier units come best first where the query knows a word of them, else newest first; none if all must fit."""
+    """Earlier units come best first where the query knows a word of them; none if it knows none, or if all must fit.
+
+    A question without a subject finds the newest.
+    """
     section = section_of(
         *(item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}") for n in range(30)),
         placement="history",
     )
     assert ids(section.proposer.propose(Query("merger"), cap=100).earlier) == ["i7", "i3"]
-    unranked = section.proposer.propose(Query("zebra"), cap=40).earlier
+    assert section.proposer.propose(Query("zebra"), cap=40).earlier == ()
+    unranked = section.proposer.propose(Query("Summarise this"), cap=40).earlier
     assert ids(unranked) == ["i28", "i27", "i26", "i25", "i24"]
     assert all(each.score is None for each in unranked)
     # With labels they may not fit.

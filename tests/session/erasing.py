@@ -26,8 +26,8 @@ SPECS = (
 )
 
 
-def opened(place: Any) -> Any:
-    return SessionMemory.open(place, sections=SPECS)
+def opened(place: Any, **options: Any) -> Any:
+    return SessionMemory.open(place, sections=SPECS, **options)
 
 
 async def filled(place: Any) -> None:

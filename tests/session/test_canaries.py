@@ -27,13 +27,15 @@ from kaosmem import (
     delete_session,
     list_sessions,
 )
+from kaosmem.conversation import ActionEvent, EventLog
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import Query
 from kaosmem.sections import Archived
 from kaosmem.session.saving.hydration import hydrate
-from kaosmem.stores import Entity, Relationship
+from kaosmem.stores import Entity, InMemoryLongTermMemory, Relationship
 from kaosmem.tokens import EstimateCounter
+from kaosmem.types import OpaqueBlock, json_text
 from tests.persistence.damage.forgery import encoded, seal
 from tests.persistence.worlds import snapshot
 from tests.telling import CONTENT, SECRET, URLS, refusal, told
@@ -52,6 +54,7 @@ BLOCKS = (
     ToolResultBlock("c", (TextBlock(CONTENT),)),
     ImageBlock(CONTENT),
     DocumentBlock(CONTENT, CONTENT),
+    OpaqueBlock("openai", "file", json_text({"type": "file", "x": CONTENT}), CONTENT),
 )
 
 
@@ -133,7 +136,7 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
         format="anthropic",
     ),
     "anthropic source": lambda: MEMORY.add_message(
-        {"role": "user", "content": [{"type": "image", "source": {"type": {"a": CONTENT}, "data": CONTENT}}]},
+        {"role": "user", "content": [{"type": "image", "source": CONTENT}]},
         format="anthropic",
     ),
     "an entity of another type": lambda: Entity.of([CONTENT]),  # type: ignore[arg-type]
@@ -149,6 +152,43 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
         [Change("", "open", {"version": 1, "a": CONTENT + "\ud800"})]
     ),
     "a session made a pickle": lambda: pickle.dumps(MEMORY),
+    "content as a section": lambda: MEMORY.add(f"{CONTENT} is", "messages"),
+    "a block of an unknown type": lambda: MEMORY.add("messages", [{"type": CONTENT}]),
+    "a block with an unknown field": lambda: MEMORY.add("messages", [{"type": "text", "text": "x", CONTENT: 1}]),
+    "a number in a text block": lambda: MEMORY.add("messages", [{"type": "text", "text": {CONTENT: 1}}]),
+    "arguments that are no JSON": lambda: MEMORY.add(
+        "messages", [{"type": "tool_use", "id": "1", "name": "f", "arguments": {CONTENT: {1}}}]
+    ),
+    "metadata under a key": lambda: MEMORY.add("messages", "x", metadata={CONTENT: {1}}),
+    "metadata under a deep key": lambda: MEMORY.add("messages", "x", metadata={"a": [{CONTENT: {CONTENT: {1}}}]}),
+    "metadata under a key that is no text": lambda: MEMORY.add("messages", "x", metadata={(CONTENT,): 1}),  # type: ignore[dict-item]
+    "a time to live that is text": lambda: MEMORY.add("messages", "x", ttl_s=CONTENT),  # type: ignore[arg-type]
+    "a priority that is a word": lambda: MEMORY.add("messages", "x", priority=CONTENT),  # type: ignore[arg-type]
+    "a pin that is a word": lambda: MEMORY.add("messages", "x", pinned=CONTENT),  # type: ignore[arg-type]
+    "trust that is a word": lambda: MEMORY.add("messages", "x", trust=CONTENT),  # type: ignore[arg-type]
+    "a limit that is text": lambda: MEMORY.search("x", limit=CONTENT),  # type: ignore[arg-type]
+    "a budget that is text": lambda: MEMORY.assemble_context(budget=CONTENT),  # type: ignore[arg-type]
+    "a reserve that is text": lambda: MEMORY.assemble_context(budget=9, reserve=CONTENT),  # type: ignore[arg-type]
+    "a confidence that is text": lambda: MEMORY.assemble_context(budget=9, min_confidence=CONTENT),  # type: ignore[arg-type]
+    "a block that is text": lambda: MEMORY.assemble_context(budget=9, window="w", block=CONTENT),  # type: ignore[arg-type]
+    "a rebase that is text": lambda: MEMORY.assemble_context(budget=9, window="w", rebase=CONTENT),  # type: ignore[arg-type]
+    "a time that is none": lambda: MEMORY.assemble_context(budget=9, as_of=CONTENT),
+    "a filter by a value as condition": lambda: MEMORY.assemble_context(
+        budget=9, filter={f"{CONTENT} is": {f"${CONTENT} is": 1}}
+    ),
+    "an openai call with other fields": lambda: MEMORY.add_message(
+        {"role": "assistant", "tool_calls": [{"id": "1", CONTENT: 1}]}, format="openai"
+    ),
+    "anthropic input of keys": lambda: MEMORY.add_message(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {CONTENT: {1}}}]},
+        format="anthropic",
+    ),
+    "properties under a key": lambda: Entity("a", properties={CONTENT: {1}}),
+    "an entity with an unknown field": lambda: Entity.of({"id": "a", CONTENT: 1}),
+    "a fact of a time that is none": lambda: InMemoryLongTermMemory().save("a", "x", metadata={"timestamp": CONTENT}),
+    "a fact with a time to live of text": lambda: InMemoryLongTermMemory().save("a", "x", ttl=CONTENT),  # type: ignore[arg-type]
+    "an event with an unknown field": lambda: EventLog.from_lines([json.dumps({"type": "action", CONTENT: 1})]),
+    "an event that is pinned by text": lambda: ActionEvent(kind="message", pinned=CONTENT),
     "a stored time that is none": lambda: Item.from_dict({**STORED, "created_at": CONTENT}, "messages"),
     "a stored trust that is none": lambda: Item.from_dict({**STORED, "trust": CONTENT}, "messages"),
     "stored blocks that are none": lambda: Item.from_dict({**STORED, "content": [{"type": CONTENT}]}, "messages"),
@@ -224,8 +264,8 @@ async def test_damage_is_described_without_what_is_damaged() -> None:
 async def test_reprs_hold_no_content() -> None:
     """Items and all that holds them tell what they are and how large, not what they say."""
     memory, graph = filled(), await with_graph()
-    context = await memory.assemble_context(CONTENT, budget=150)
-    chat = await memory.assemble_context(CONTENT, budget=150, format="openai")
+    context = await memory.assemble_context(CONTENT, budget=400)
+    chat = await memory.assemble_context(CONTENT, budget=400, format="openai")
     await memory.save()
     log, recovered = SessionLog.open(memory.fs, "test")
     items = [item for spec in SPECS for item in memory[spec.name]]

@@ -331,8 +331,8 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
         for each in section:
             fresh.add(each)
         for query in ("notice period", "Acme supplies", CANARY):
-            assert sorted(section.proposer.rank(Query(query), 50), key=repr) == sorted(
-                fresh.proposer.rank(Query(query), 50), key=repr
+            assert sorted(section.proposer.search(Query(query), 50), key=repr) == sorted(
+                fresh.proposer.search(Query(query), 50), key=repr
             )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,44 @@ async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
         assert any("holds a window that shows item 'contract'" in reason for reason in await memory.verify(of))
 
 
+async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place: Any) -> None:
+    """A machine whose clock is a day ahead erases; another adds an item of that id, and derives from it."""
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    ahead, behind = count(), count()
+    async with opened(place, clock=lambda: now + timedelta(days=1, seconds=next(ahead))) as memory:
+        memory.add("documents", "a contract", id="contract")
+        memory.add("findings", "a finding", id="finding", sources=["contract"])
+        await memory.save()
+        receipt = await memory.forget("contract")
+        assert {*receipt.created_at} == {"contract", "finding"}
+    async with opened(place, clock=lambda: now + timedelta(seconds=next(behind))) as memory:
+        memory.add("documents", "another contract", id="contract")
+        memory.add("findings", "another finding", id="later", sources=["contract"])
+        await memory.assemble_context(budget=1_000, window="main")
+        await memory.save()
+        assert await memory.verify(receipt) == ()
+        stored = receipt.to_dict()
+        assert ErasureReceipt.from_dict(json.loads(json.dumps(stored))) == receipt
+        times = {"contract": [memory.get("contract").created_at.isoformat()]}
+        erased = ErasureReceipt.from_dict({**stored, "created_at": times})  # the very item, as if it had stayed
+        assert any("holds item 'contract'" in reason for reason in await memory.verify(erased))
+
+
+async def test_a_receipt_from_before_it_had_times_can_be_read(place: Any) -> None:
+    """Then the time of the erasure tells items apart, and nothing is said of old versions."""
+    async with opened(place) as memory:
+        memory.add("documents", "a contract", id="contract")
+        receipt = await memory.forget("contract")
+        assert receipt.old_versions == "none"
+        stored = receipt.to_dict()
+        assert {stored.pop("old_versions"), *stored.pop("created_at")} == {"none", "contract"}  # type: ignore[misc]
+        older = ErasureReceipt.from_dict(stored)
+        assert (older.created_at, older.old_versions) == ({}, "unknown")
+        memory.add("documents", "another contract", id="contract")
+        await memory.save()
+        assert await memory.verify(older) == ()
+
+
 def test_an_item_is_found_wherever_a_record_holds_it() -> None:
     """By itself, in a list of versions, and in a part of a change; not in the contents that a caller gave."""
     item = {"id": "a", "created_at": "2024-01-01T00:00:00+00:00"}
@@ -156,7 +196,15 @@ async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="'default'"):
             await memory.verify(receipt)
     stored = receipt.to_dict()
-    for wrong in ({}, {**stored, "record": "8"}, {**stored, "at": "today"}, {**stored, "items": [1]}):
+    naive = {"created_at": {"contract": ["2024-01-01"]}}
+    for wrong in (
+        {},
+        {**stored, "old_versions": "no"},
+        stored | naive,
+        {**stored, "record": "8"},
+        {**stored, "at": "today"},
+        {**stored, "items": [1]},
+    ):
         with pytest.raises(InvalidArgumentError, match="no receipt"):
             ErasureReceipt.from_dict(wrong)
     for path in files(place):

@@ -116,7 +116,13 @@ async def test_a_sound_session_is_left_alone(place: Any) -> None:
     assert sum(report.items.values()) == len(whole)
     path = max(path for path in before if "/s/log/" in path)
     torn = before[path][:-30]
-    place.pipe_file(path, torn) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(torn)
+    if isinstance(place, IsolatedMemoryFileSystem):
+        place.pipe_file(path, torn)
+    else:
+        Path(path).write_bytes(torn)
+        lock = Path(path).parents[1] / "lock"
+        lock.write_bytes(b"")  # a crash in the middle of a commit comes before its record is noted
+        before[lock.as_posix()] = b""
     report = await repair_session(place, "s", "new")
     assert report.into is None
     assert "unfinished" in str(report.damage[0])

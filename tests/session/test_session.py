@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -267,7 +270,7 @@ def test_a_stored_spec_is_read_without_its_own_policy() -> None:
         (lambda unit: unit.tokens, "is 1"),
         (lambda unit: [unit.tokens], "is <list>"),
         (lambda unit: None, "is None"),
-        (lambda unit: ("largest", unit.tokens), "contains 'largest'"),
+        (lambda unit: ("largest", unit.tokens), "contains <str>"),
         (lambda unit: (unit.text,), "raises AttributeError"),
     ],
 )
@@ -578,10 +581,43 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
     """Nobody would save them."""
     async with SessionMemory.open(tmp_path) as memory:
         kept = memory.add("messages", "kept")
-    for change in (lambda: memory.add("messages", "lost"), lambda: memory.remove(kept.id)):
+    for change in (
+        lambda: memory.add("messages", "lost"),
+        lambda: memory.remove(kept.id),
+        lambda: memory.remove_window("main"),
+    ):
         with pytest.raises(ReadOnlyError, match="was closed; open it again"):
             change()
+    for awaited in (
+        memory.save(),
+        memory.refresh(),
+        memory.refresh(discard=True),
+        memory.assemble_context(budget=100, window="main"),
+        memory.forget(kept.id),
+        memory.ingest(tmp_path),
+    ):
+        with pytest.raises(ReadOnlyError, match="was closed; open it again"):
+            await awaited
     assert (await memory.assemble_context(budget=100)).items == (kept,)
+    await memory.close()
+
+
+async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(tmp_path: Path) -> None:
+    """The changes before the close were given up by it; what was saved stays."""
+    async with SessionMemory.open(tmp_path) as memory:
+        memory.add("messages", "kept")
+        await memory.save()
+        memory.add("messages", "lost")
+        await memory.close()
+    async with SessionMemory.open(tmp_path) as memory:
+        assert [item.text for item in memory["messages"]] == ["kept"]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_memory_is_never_there_twice(copied: Callable[[object], object]) -> None:
+    """Two live memories over one log would both save the same changes."""
+    with pytest.raises(ConcurrentUseError, match="cannot be copied"):
+        copied(SessionMemory.test_mode())
 
 
 async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
@@ -725,3 +761,38 @@ async def test_test_mode_takes_what_open_takes() -> None:
     assert "The notice period is 90 days." in context.text
     assert [*memory.sources] == ["documents-2"]
     assert asked
+
+
+async def test_a_smaller_budget_is_told_at_opening() -> None:
+    """The notice names both budgets, and the tokens that are over; an equal or larger budget gives none."""
+
+    def with_budget(budget: int | None) -> tuple[SectionSpec, ...]:
+        return (SectionSpec("findings", budget),)
+
+    memory = SessionMemory.test_mode(sections=with_budget(200))
+    memory.add("findings", "The rent is 900 euros a month. " * 15)
+    held = memory["findings"].used
+    await memory.save()
+    for budget in (200, 300, None):
+        async with SessionMemory.open(memory.fs, "test", sections=with_budget(budget), read_only=True) as other:
+            assert other.notices == ()
+    async with SessionMemory.open(memory.fs, "test", sections=with_budget(50), read_only=True) as other:
+        assert other.notices == (
+            f"section 'findings' has a budget of 50 tokens; it had 200 tokens, and it holds {held}; "
+            "raise the budget, or the next item evicts some",
+        )
+
+
+async def test_a_session_opens_with_the_sections_that_it_was_stored_with() -> None:
+    """With `sections=None`; a new session gets the default ones, whose graph keeps its ranker."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("decisions", 900, priority=80),))
+    memory.add("decisions", "We ship on Monday.")
+    await memory.save()
+    async with SessionMemory.open(memory.fs, "test", sections=None) as other:
+        assert other.sections == memory.sections
+        assert [item.text for item in other["decisions"]] == ["We ship on Monday."]
+    async with SessionMemory.open(memory.fs, "new", sections=None) as new:
+        assert new.sections == tuple(DEFAULT_SECTIONS)
+        new.add("findings", "Ann owns the deal.")
+    async with SessionMemory.open(memory.fs, "new", sections=None) as again:
+        assert again.sections == tuple(DEFAULT_SECTIONS)

@@ -131,7 +131,8 @@ async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: Ses
     await stores.state.update_state("s", {"step": 3})
     assert "step: 3" in await shown(memory, state, "an unrelated question")
     assert await shown(memory, state, filter={"key": "goal"}) == ["goal: ship it"]
-    assert len(await shown(memory, state, filter={"source": "a.md"})) == 4
+    assert await shown(memory, state, filter={"source": "a.md"}) == []
+    assert len(await shown(memory, state, filter={"$if_present": {"source": "a.md"}})) == 4
     assert (await memory.fetch("state/step")).text == "step: 3"
     with pytest.raises(NotFoundError):
         await memory.fetch("state/steps")
@@ -140,7 +141,7 @@ async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: Ses
 async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_field(
     stores: Stores, memory: SessionMemory
 ) -> None:
-    """A filter of fields that no document has narrows nothing, as in sections; a query without words finds nothing."""
+    """A filter of fields that no document has lets nothing through; a query without words finds nothing."""
     texts = {"cat": "a cat on a mat", "dog": "a dog in the fog", "law": "the governing law of the contract"}
     await stores.vectors.add(VectorDocument(text, key, metadata={"kind": key}) for key, text in texts.items())
     vectors = VectorSource(stores.vectors, WordLlamaClient())
@@ -155,7 +156,12 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     assert await shown(memory, vectors, "kittens", filter={"kind": {"$in": ["law", "dog"]}}) == [
         texts[each.id] for each in found if each.id != "cat"
     ]
-    assert len(await shown(memory, vectors, "kittens", filter={"year": 2024})) == 3
+    assert await shown(memory, vectors, "kittens", filter={"year": 2024}) == []
+    unknown = await memory.assemble_context("kittens", budget=500, filter={"kinds": "cat"})
+    assert unknown.notices == (
+        "the filter leaves out all of 'vectors': none has the field 'kinds'; the nearest is 'kind'",
+    )
+    assert len(await shown(memory, vectors, "kittens", filter={"$if_present": {"year": 2024}})) == 3
     assert await shown(memory, vectors, "kittens", filter={"kind": "bird"}) == []
     assert await shown(memory, vectors) == []
 

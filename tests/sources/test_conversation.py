@@ -31,9 +31,10 @@ from kaosmem.conversation import (
     ObservationMaskingCondenser,
 )
 from kaosmem.conversation.rolling import ViewOutline
-from kaosmem.errors import SourceError
+from kaosmem.errors import NoCondensationError, SourceError
 from kaosmem.formats import count_messages
 from kaosmem.retrieval import Query
+from kaosmem.sections import Proposal
 from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import count_content
@@ -111,6 +112,15 @@ def proposed_slowly(view: ConversationView, *, cap: int) -> tuple[list[tuple[obj
     return rows, {*outline.cuts_beside(must)}, len(rows) == len(outline.units)
 
 
+def check_positions(proposal: Proposal, places: list[int], shown: list[int], whole: list[int]) -> None:
+    """The positions ascend as the places in the view do, and are those of the view without condensations."""
+    positions = [unit.position for _, unit in sorted(zip(places, proposal.candidates, strict=True))]
+    assert positions == sorted({*positions})
+    assert proposal.taken == (whole.index(shown[-1]) + 1 if shown and shown[-1] in whole else len(whole))
+    if set(shown) <= set(whole):  # no summary
+        assert [unit.position for unit in proposal.candidates] == [whole.index(shown[place]) for place in places]
+
+
 steps = st.lists(st.tuples(ANY_RUNS, st.sampled_from([None, 0, 1, 4, 8, 20, 200])), max_size=12)
 
 
@@ -128,12 +138,21 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
             if cap is not None:
                 proposal = await source.propose(Query(""), cap=cap)
                 units = [(tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates]
-                view = await (condenser or CondenserPipeline()).condense(ConversationView(log))
+                try:
+                    view = await (condenser or CondenserPipeline()).condense(ConversationView(log))
+                except NoCondensationError:  # pinned messages exceed its limit: the source shows the log as it is
+                    view = ConversationView(log)
                 slow, cuts, is_all = proposed_slowly(view, cap=cap)
-                assert (units, proposal.is_all, proposal.taken) == (slow, is_all, len(view))
-                near = min((unit.position for unit in proposal.candidates if not unit.must), default=len(view))
-                for unit in proposal.candidates:
-                    assert unit.cut == (unit.position in cuts) or (not unit.cut and unit.position < near)
+                assert ([(ids, must) for ids, _, must in units], proposal.is_all) == (
+                    [(ids, must) for ids, _, must in slow],
+                    is_all,
+                )
+                places = [place for _, place, _ in slow]
+                near = min((place for _, place, must in slow if not must), default=len(view))
+                for unit, place in zip(proposal.candidates, places, strict=True):
+                    assert unit.cut == (place in cuts) or (not unit.cut and place < near)
+                whole = ConversationView(event for event in log if not isinstance(event, Condensation))
+                check_positions(proposal, places, [event.id for event in view], [event.id for event in whole])
                 anew = ConversationSource(EventLog.from_lines(log.lines()), condenser)
                 assert (await anew.propose(Query(""), cap=cap)).candidates == proposal.candidates
 

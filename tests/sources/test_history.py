@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -39,7 +40,7 @@ from kaosmem.retrieval import Query
 from kaosmem.sources import HistorySource
 from kaosmem.sources.excerpt import Excerpt, Placed
 from kaosmem.sources.history import HISTORY
-from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider, decode_message
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
 from tests.compaction.pipelines import strategies
 from tests.contexts import COUNTERS, counted, handed_over
@@ -83,9 +84,10 @@ async def window(memory: SessionMemory, budget: int = 500, format: str = "openai
     st.sampled_from([None, 100, 400]),
     budgets,
     formats,
+    st.sampled_from(["", "search", "What was found about 3 sheep yesterday?"]),
 )
 def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
-    world, messages, pipeline, cap, budget, format
+    world, messages, pipeline, cap, budget, format, query
 ) -> None:
     """Counted anew it fits, within its cap; the same comes of the same, in another source too; all that was proposed
     is decided, once; the provider takes it."""
@@ -94,7 +96,9 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     sources = [HistorySource(provider, "a", "s", pipeline, spec=spec) for _ in range(2)]
     asyncio.run(world.memory.attach(sources[0]))
     try:
-        first, second = (asyncio.run(world.memory.assemble_context("", budget=budget, format=format)) for _ in range(2))
+        first, second = (
+            asyncio.run(world.memory.assemble_context(query, budget=budget, format=format)) for _ in range(2)
+        )
     except WindowTooSmallError:
         return
     assert counted(first, world.memory.counter) == first.used <= budget
@@ -110,9 +114,10 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     assert first.sources["history"].error in ("", "WindowTooSmallError")  # the pipeline's own
     if "history" in first.by_section:
         assert first.by_section["history"].used <= cap_of(spec, budget)
-    proposals = [asyncio.run(source.propose(Query(""), cap=cap_of(spec, budget))) for source in sources]
+    proposals = [asyncio.run(source.propose(Query(query), cap=cap_of(spec, budget))) for source in sources]
     assert proposals[0] == proposals[1]
-    assert {item.id for unit in proposals[0].candidates for item in unit.items} <= decided.keys()
+    units = (*proposals[0].candidates, *proposals[0].earlier)
+    assert {item.id for unit in units for item in unit.items} <= decided.keys()
 
 
 def _position(item_id: str) -> int:
@@ -267,7 +272,7 @@ async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() ->
 
 async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> None:
     """The context says what it did without, and the next one has it again."""
-    summarizer = Summarizer(ScriptedLLM(["", "They counted."]), attempts=1, fallback=False)
+    summarizer = Summarizer(ScriptedLLM(["", "They counted."]), attempts=1, pause_s=0, fallback=False)
     strategy = SummarizationCompaction(summarizer, 60, 60, max_summary_tokens=60)
     provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
     memory = await memory_over(HistorySource(provider, "a", "s", strategy))
@@ -523,3 +528,19 @@ def test_it_is_a_history_of_one_thread() -> None:
             HistorySource(provider, agent, session)
     with pytest.raises(ValueError, match="give a CompactionStrategy"):
         HistorySource(provider, "a", "s", SlidingWindowCompaction)
+
+
+async def test_an_item_has_the_time_run_and_metadata_of_its_message() -> None:
+    """A time that the metadata state counts more than that of the append. A message of an older store has none."""
+    provider = InMemoryHistoryProvider(clock=lambda: datetime(2026, 1, 2, 3, tzinfo=UTC))
+    mail = ChatMessage("user", "Ann moved.", metadata={"channel": "mail", "timestamp": "2023-05-08"})
+    await provider.append_many("a", [mail, *said("Where?")], session_id="s", run_id="r-1")
+    old = decode_message('{"role":"user","content":"old"}')
+    provider._threads["a", "s"].insert(0, ("", old))
+    source = HistorySource(provider, "a", "s")
+    memory = await memory_over(source)
+    before, moved, where = (await window(memory)).items
+    assert (before.metadata, before.timestamp) == ({}, None)
+    assert moved.metadata == {"timestamp": "2023-05-08", "run_id": "r-1", "channel": "mail"}
+    assert where.timestamp == where.created_at == datetime(2026, 1, 2, 3, tzinfo=UTC)
+    assert (await memory.fetch(where.id)).metadata == {"timestamp": "2026-01-02T03:00:00+00:00", "run_id": "r-1"}

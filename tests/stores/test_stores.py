@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kaosmem import KaosmemError
+from kaosmem.errors import CorruptionError
 from kaosmem.filters import parse_filter
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.stores import (
@@ -31,6 +32,7 @@ from kaosmem.stores import (
     TaskStore,
     VectorStore,
 )
+from kaosmem.stores.history import decode_message
 from kaosmem.testing import Clock
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
 
@@ -93,9 +95,9 @@ async def test_a_file_store_tells_its_urls_and_media_types() -> None:
     await store.upload("key", b"", content_type="text/plain")
     assert await store.presign_url("key") == "memory://key"
     assert await store.presign_url("reports/a b#1.csv") == "memory://reports/a%20b%231.csv"
-    assert store.content_type("reports/a b#1.csv") == "text/csv"
+    assert (await store.describe("reports/a b#1.csv")).content_type == "text/csv"
     with pytest.raises(FileNotFoundError, match="nothing is stored under 'none'"):
-        store.content_type("none")
+        await store.describe("none")
 
 
 async def test_memories_tell_when_they_were_saved_and_equal_ones_come_newest_first() -> None:
@@ -170,3 +172,9 @@ async def test_errors_hold_no_content_and_can_be_pickled() -> None:
         assert SECRET not in f"{error} {error!r}"
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
         assert isinstance(error, ValueError)
+
+
+def test_a_stored_message_with_a_key_twice_is_damaged() -> None:
+    """Of two contents under one key nobody knows which one was meant."""
+    with pytest.raises(CorruptionError, match="a stored message is damaged"):
+        decode_message('{"role":"user","content":"pay Ann","content":"pay Bob"}')

@@ -49,8 +49,8 @@ class PlainUnits:
         for call_id in set(link.answers) - set(link.calls):
             callers = [caller for caller, made in calls if made == call_id and caller < ordinal]
             partners += [max(callers)] if callers else []
-        if link.batch is not None:
-            partners += [other for other, its in self.links.items() if its.batch == link.batch and other != ordinal]
+        for tie in link.ties:
+            partners += [other for other, its in self.links.items() if tie in its.ties and other != ordinal]
         return partners
 
     def place(self, ordinal: int, link: Link, partners: list[int]) -> set[int]:

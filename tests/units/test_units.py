@@ -41,6 +41,7 @@ LINKS = st.builds(
     calls=st.one_of(st.just(()), CALL_IDS),
     answers=st.one_of(st.just(()), CALL_IDS),
     batch=st.sampled_from([None, None, None, "p", "q"]),
+    served=st.sampled_from([(), (), (), ("s",), ("t", "s")]),
     role=st.sampled_from(["user", "assistant", "assistant", "tool", "tool", "system", "planner"]),
     mixed=st.booleans(),
 )

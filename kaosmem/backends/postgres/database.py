@@ -1,4 +1,4 @@
-"""A PostgreSQL database for the stores of one tenant: connections, transactions, migrations, errors."""
+"""A PostgreSQL database for stores: connections, tenants, transactions, migrations, errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kaosmem.errors import (
     NotOpenedError,
     UnsupportedVersionError,
 )
-from kaosmem.names import check_id, check_name
+from kaosmem.names import check_id, check_name, shown_number
 
 if TYPE_CHECKING:
     import psycopg
@@ -148,7 +148,8 @@ class PostgresDatabase(Service["_Workers"]):
     """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`. Any number of processes may use it.
 
     url: `postgresql://user@host/database`, or a connection string of libpq.
-    tenant: all rows belong to it; rows of other tenants are neither seen nor changed.
+    tenant: all rows belong to it; rows of other tenants are neither seen nor changed. `for_tenant` gives another one
+        over the same connections.
     schema: the name of the schema for the tables. The first use makes the schema and its tables.
     max_connections: connections of this process. More calls than that wait for their turn.
     timeout_s: seconds that a statement, a lock or the wait for a connection may take. A call whose connection breaks
@@ -159,8 +160,8 @@ class PostgresDatabase(Service["_Workers"]):
 
     Example, not run here because it needs a server::
 
-        async with PostgresDatabase("postgresql://app@db/agents", tenant="acme") as database:
-            history = PostgresHistoryProvider(database)
+        async with PostgresDatabase("postgresql://app@db/agents") as database:
+            history = PostgresHistoryProvider(database.for_tenant("acme"))
             await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
     """
 
@@ -183,7 +184,9 @@ class PostgresDatabase(Service["_Workers"]):
         except psycopg.Error:  # whose message may show a password
             raise InvalidNameError("the url is none of PostgreSQL; give postgresql://user@host/database") from None
         if not isinstance(max_connections, int) or max_connections < 1:
-            raise InvalidArgumentError(f"max_connections is {max_connections!r}; give a whole number from 1 up")
+            raise InvalidArgumentError(
+                f"max_connections is {shown_number(max_connections)}; give a whole number from 1 up"
+            )
         if len(check_name(schema, "schema")) > _MAX_SCHEMA_CHARS:
             raise InvalidNameError(
                 f"schema has {len(schema)} characters, PostgreSQL knows {_MAX_SCHEMA_CHARS}; give a shorter name"
@@ -193,12 +196,26 @@ class PostgresDatabase(Service["_Workers"]):
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(schema={self.schema!r}, tenant={self._tenant!r})"
+        return f"{type(self).__name__}(schema={self.schema!r})"
 
     @property
     def tenant(self) -> str:
         """Return the tenant whose rows the stores see."""
         return self._tenant
+
+    def for_tenant(self, tenant: str) -> PostgresDatabase:
+        """Return this database for the rows of a tenant. Give it to stores.
+
+        It uses the connections of this database, which serve all tenants, and closing it closes none of them. It costs
+        nothing to make: make one for each request. Raises InvalidNameError.
+
+        Example, not run here because it needs a server::
+
+            facts = PostgresLongTermMemory(database.for_tenant("acme"))
+        """
+        shared = self._sharing()
+        shared._tenant = check_id(tenant, "tenant")
+        return shared
 
     async def run(self, work: Callable[[Cursor], T], *, part: str = "tables") -> T:
         """Return what `work` returns, in one transaction. If it raises, nothing changes.
@@ -247,7 +264,18 @@ class PostgresDatabase(Service["_Workers"]):
         with self._as_typed_errors():
             migrate = partial(self._tried, workers, partial(self._migrate, part=part))
             workers.prepare(part, migrate, self._timeout_s)
-            return self._tried(workers, work)
+            return self._tried(workers, partial(self._as_tenant, work))
+
+    def _as_tenant(self, work: Callable[[Cursor], T], cursor: Cursor) -> T:
+        """Return the result of `work` on the rows of the tenant.
+
+        The tenant is a setting of the transaction, so that no connection in the pool carries one. `SET` is no query:
+        `work` may still choose the isolation level.
+        """
+        from psycopg import sql
+
+        cursor.execute(sql.SQL("SET LOCAL kaosmem.tenant = {}").format(sql.Literal(self._tenant)))
+        return work(cursor)
 
     def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
         """Return the result of `work`. After a failure that changed nothing, call it again for `timeout_s`."""
@@ -278,12 +306,11 @@ class PostgresDatabase(Service["_Workers"]):
                 was_cut = False
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
-        """Let a connection see one tenant's rows, and wait no longer than it may."""
+        """Let a connection find the tables, and wait no longer than it may."""
         limit = f"{round(self._timeout_s * 1_000)}ms"
         settings = {
             "search_path": f'"{self.schema}", public, ag_catalog',
             "timezone": "UTC",
-            "kaosmem.tenant": self._tenant,
             "statement_timeout": limit,
             "lock_timeout": limit,
             "idle_in_transaction_session_timeout": limit,

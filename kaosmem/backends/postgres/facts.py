@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +14,7 @@ from kaosmem.backends.base import value_of
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.backends.postgres.vectors import direction_of
 from kaosmem.clients import EmbeddingClient
+from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import utc_now
@@ -170,13 +170,10 @@ def _ranked(
         "FROM unnest(%s::bigint[]) AS term",
         (*place, now, list(asked)),
     )
-    weights = {
-        term: asked[term] * (_BM25.k1 + 1) * math.log1p((facts - having + 0.5) / (having + 0.5))
-        for term, having in cursor
-    }
+    weights = {term: asked[term] * (_BM25.k1 + 1) * idf(facts, having) * UNITS for term, having in cursor}
     cursor.execute(
         f"""
-        SELECT round(sum(weight * n / (n + %s + %s * length))::numeric, 9)::float8 AS score, {FIELDS}
+        SELECT round(sum((weight * n / (n + %s + %s * length))::bigint) / %s, 9)::float8 AS score, {FIELDS}
         FROM facts
         CROSS JOIN LATERAL (SELECT word, count(*) AS n FROM unnest(terms) AS word GROUP BY word) AS counted
         JOIN unnest(%s::bigint[], %s::float8[]) AS asked (term, weight) ON term = word
@@ -186,6 +183,7 @@ def _ranked(
         (
             _BM25.k1 * (1 - _BM25.b),
             _BM25.k1 * _BM25.b * facts / max(length, 1),
+            int(UNITS),
             list(weights),
             list(weights.values()),
             *(*place, now),

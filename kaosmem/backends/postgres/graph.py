@@ -6,13 +6,15 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.backends.base import value_of
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.errors import DurabilityError, InvalidArgumentError
+from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError
+from kaosmem.names import check_id
 from kaosmem.stores.graph import ORDER, BaseGraphStore
 from kaosmem.types import JSONValue, check_json, check_text, json_text
 
@@ -67,20 +69,40 @@ def _name(part: str) -> str:
 _ROWS_AT_ONCE = 1_000
 _MAX_QUERIED_CHARS = 2**16
 _AGTYPE = re.compile(r'("(?:[^"\\]|\\.)*")|::(?:vertex|edge|path|numeric)')
-_INDEXES = (
-    'CREATE UNIQUE INDEX entity_id ON {graph}."Entity" ({id_})',
-    'CREATE UNIQUE INDEX relationship_id ON {graph}."Relationship" ({id_})',
-    'CREATE INDEX relationship_start ON {graph}."Relationship" (start_id)',
-    'CREATE INDEX relationship_end ON {graph}."Relationship" (end_id)',
-)
-_ID = "ag_catalog.agtype_access_operator(VARIADIC ARRAY[properties, '\"id\"'::ag_catalog.agtype])"
+_PROPERTY = "ag_catalog.agtype_access_operator(VARIADIC ARRAY[properties, '\"id\"'::ag_catalog.agtype])"
+_RELATIONSHIP = "Relationship"
+MAX_LABELS = 100
+"""Each label is a table with indexes, and a query without a label reads all of them."""
+_NO_LABEL = re.compile(r"[^A-Za-z0-9_]")
+
+
+def label_of(relationship_type: str) -> str:
+    """Return the label of the relationships of a type: the type, with `_` for each character that no label may have.
+
+    >>> label_of("WORKS_AT"), label_of("works at"), label_of("2nd owner"), label_of("属于")
+    ('WORKS_AT', 'works_at', '_2nd_owner', 'Relationship')
+    """
+    label = _NO_LABEL.sub("_", relationship_type)
+    if label[0].isdigit():
+        label = f"_{label}"
+    is_name = label.strip("_") and not label.startswith("_ag_label")
+    return label[:63] if is_name else _RELATIONSHIP
+
+
+def _named(vertex: str) -> str:
+    """Return the expression for the id of a vertex. One that a query made has its `id`, else its `name`."""
+    made = f"label({vertex}) + ' ' + toString(id({vertex}))"
+    return f"coalesce(toString({vertex}.id), toString({vertex}.name), {made})"
 
 
 class AGEGraphStore(BaseGraphStore):
     """A GraphStore in PostgreSQL with the extension Apache AGE. It answers Cypher queries.
 
-    Each tenant of a schema has a graph of its own. Entities have the label `Entity`, relationships `Relationship`, with
-    the properties `id`, `name`, `type`, `description` and `properties`.
+    Each tenant of a schema has a graph of its own. Entities have the label `Entity`. A relationship has its type as
+    label (see `label_of`), so that `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the hundredth label on, new types have
+    the label `Relationship`. Both have the properties `id`, `name`, `type`, `description` and `properties`.
+    Vertices and edges that a Cypher query made belong to the graph, too. The id of such a vertex is its property `id`,
+    else its `name`, else its label and number. One whose id could be no entity's is left out.
     An administrator prepares the database once: `CREATE EXTENSION age`, `GRANT USAGE ON SCHEMA ag_catalog TO <role>`
     and `ALTER DATABASE <name> SET session_preload_libraries = 'age'`.
     """
@@ -116,14 +138,15 @@ class AGEGraphStore(BaseGraphStore):
 
     async def list_entities(self) -> list[str]:
         def ids(cursor: Cursor) -> list[str]:
-            return sorted(entity_id for (entity_id,) in self._cypher(cursor, "MATCH (e:Entity) RETURN e.id", {}))
+            found = {row[0] for row in self._cypher(cursor, f"MATCH (e) RETURN DISTINCT {_named('e')}", {})}
+            return sorted(filter(is_id, found))
 
         return await self._database.run(self._made(ids))
 
     async def delete_all(self) -> None:
         def delete(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
-            self._cypher(cursor, "MATCH (e:Entity) DETACH DELETE e", {})
+            self._cypher(cursor, "MATCH (e) DETACH DELETE e", {})
 
         await self._database.run(self._made(delete))
 
@@ -141,27 +164,36 @@ class AGEGraphStore(BaseGraphStore):
             lock(cursor, "graph", self._graph)
             self._put_entities(cursor, ends, replace=False)
             self._delete_relationships(cursor, [each.id for each in relationships])
-            self._in_parts(
-                cursor,
-                "UNWIND $rows AS row MATCH (a:Entity), (b:Entity) WHERE a.id = row.source AND b.id = row.target "
-                f"CREATE (a)-[:Relationship {_inline('source', 'target', 'type')}]->(b)",
-                [_fields(each) for each in relationships],
-            )
+            labels = self._labels_of(cursor, {each.type for each in relationships})
+            of_label: dict[str, list[Any]] = {}
+            for each in relationships:
+                of_label.setdefault(labels[each.type], []).append(_fields(each))
+            for label, rows in of_label.items():
+                self._in_parts(
+                    cursor,
+                    "UNWIND $rows AS row MATCH (a:Entity), (b:Entity) WHERE a.id = row.source AND b.id = row.target "
+                    f"CREATE (a)-[:`{label}` {_inline('source', 'target', 'type')}]->(b)",
+                    rows,
+                )
 
         await self._database.run(self._made(add))
 
+    async def _read_entities(self, ids: list[str]) -> list[Entity]:
+        return await self._database.run(self._made(lambda cursor: self._entities(cursor, ids)[0]))
+
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
         def walk(cursor: Cursor) -> SubGraph:
-            entities = self._entities(cursor, [entity_id])
+            entities, numbers = self._entities(cursor, [entity_id])
             reached, frontier, found = {entity_id}, [entity_id], dict[str, Relationship]()
             for _ in range(depth if entities else 0):
-                near = [each for each in self._touching(cursor, frontier, types) if each.id not in found]
+                near = [each for each in self._touching(cursor, numbers, types) if each.id not in found]
                 found |= {each.id: each for each in sorted(near, key=ORDER)}
                 frontier = sorted({end for each in near for end in (each.source, each.target)} - reached)
                 if not frontier:
                     break
                 reached.update(frontier)
-                entities += self._entities(cursor, frontier)
+                further, numbers = self._entities(cursor, frontier)
+                entities += further
             return SubGraph(tuple(entities), tuple(found.values()))
 
         return await self._database.run(self._made(walk))
@@ -170,15 +202,55 @@ class AGEGraphStore(BaseGraphStore):
         def delete(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
             self._cypher(cursor, "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e", {"id": entity_id})
+            made = list(self._made_vertices(cursor, [entity_id]))
+            self._in_parts(cursor, "UNWIND $rows AS row MATCH (e) WHERE id(e) = row DETACH DELETE e", made)
 
         await self._database.run(self._made(delete))
 
     async def _delete_relationship(self, relationship_id: str) -> None:
         def delete(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
-            self._delete_relationships(cursor, [relationship_id])
+            if self._delete_relationships(cursor, [relationship_id]):
+                return
+            names = _names_in(relationship_id)
+            if names is None:
+                return
+            # An edge that a query made has no id: its ends and its label identify it.
+            self._cypher(
+                cursor,
+                "MATCH (a)-[r]->(b) WHERE r.id IS NULL AND label(r) = $type "
+                f"AND {_named('a')} = $source AND {_named('b')} = $target DELETE r",
+                names,
+            )
 
         await self._database.run(self._made(delete))
+
+    def _labels_of(self, cursor: Cursor, types: set[str]) -> dict[str, str]:
+        """Return the label of each type, and make the labels and indexes that are missing."""
+        cursor.execute(
+            "SELECT child.relname, parent.relname = '_ag_label_edge' FROM pg_inherits "
+            "JOIN pg_class AS child ON child.oid = inhrelid JOIN pg_class AS parent ON parent.oid = inhparent "
+            "JOIN pg_namespace ON pg_namespace.oid = child.relnamespace WHERE nspname = %s",
+            (self._graph,),
+        )
+        is_edge: dict[str, bool] = dict(cursor.fetchall())
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE schemaname = %s", (self._graph,))
+        indexes = {name for (name,) in cursor.fetchall()}
+        labels = {}
+        for each in sorted(types):
+            label = label_of(each)
+            is_full = label not in is_edge and sum(is_edge.values()) >= MAX_LABELS
+            if is_full or not is_edge.get(label, True):  # a label is of vertices or of edges
+                label = _RELATIONSHIP
+            if label not in is_edge:
+                cursor.execute("SELECT ag_catalog.create_elabel(%s, %s)", (self._graph, label))
+                is_edge[label] = True
+            index = f"id_{sha256(label.encode()).hexdigest()[:32]}"
+            if index not in indexes:  # a query may have made the label; its own indexes are of the ends
+                cursor.execute(f'CREATE INDEX {index} ON {self._graph}."{label}" ({_PROPERTY})')
+                indexes.add(index)
+            labels[each] = label
+        return labels
 
     def _put_entities(self, cursor: Cursor, entities: list[Entity], *, replace: bool = True) -> None:
         ids = [each.id for each in entities]
@@ -190,35 +262,93 @@ class AGEGraphStore(BaseGraphStore):
             old = [_fields(each) for each in entities if each.id in known]
             self._in_parts(cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row", old)
 
-    def _delete_relationships(self, cursor: Cursor, ids: list[str]) -> None:
-        self._in_parts(cursor, "UNWIND $rows AS row MATCH ()-[r:Relationship]->() WHERE r.id = row DELETE r", ids)
+    def _delete_relationships(self, cursor: Cursor, ids: list[str]) -> bool:
+        """Delete relationships by their ids. Return whether there were any."""
+        query = "UNWIND $rows AS row MATCH ()-[r]->() WHERE r.id = row DELETE r RETURN row"
+        return bool(self._in_parts(cursor, query, ids))
 
-    def _entities(self, cursor: Cursor, ids: list[str]) -> list[Entity]:
-        """Return the stored entities among these ids, by id."""
-        rows = self._in_parts(cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.stored", ids)
-        return sorted((Entity.of(value_of(stored)) for (stored,) in rows), key=lambda each: each.id)
+    def _entities(self, cursor: Cursor, ids: list[str]) -> tuple[list[Entity], list[int]]:
+        """Return the entities among these ids, by id, and the numbers of their vertices."""
+        query = (
+            "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row "
+            "RETURN row, id(e), e.stored, CASE WHEN e.stored IS NULL THEN properties(e) END"
+        )
+        found = {}
+        for name, number, stored, fields in self._in_parts(cursor, query, ids, columns=4):
+            found[number] = _entity(name, "Entity", fields) if stored is None else Entity.of(value_of(stored))
+        found |= self._made_vertices(cursor, ids)
+        entities = {each.id: each for each in reversed(found.values())}
+        return sorted(entities.values(), key=lambda each: each.id), list(found)
 
-    def _touching(self, cursor: Cursor, ids: list[str], types: frozenset[str] | None) -> list[Relationship]:
-        """Return the relationships that have one of these entities as an end, each once."""
-        narrow = "" if types is None else "AND r.type IN $types "
-        kinds = [each for each in types or () if isinstance(each, str)]
-        rows = [
-            row
-            # One direction after the other: for both at once AGE reads all relationships.
-            for pattern in ("(a:Entity)-[r:Relationship]->()", "()-[r:Relationship]->(a:Entity)")
-            for row in self._in_parts(
-                cursor,
-                f"UNWIND $rows AS row MATCH {pattern} WHERE a.id = row {narrow}RETURN r.stored",
-                ids,
-                types=kinds,
+    def _made_vertices(self, cursor: Cursor, ids: list[str]) -> dict[int, Entity]:
+        """Return the vertices among these ids that queries made without the property `id`, or with another label."""
+        cursor.execute(
+            "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid "
+            "WHERE inhparent = %s::regclass AND relname <> 'Entity'",
+            (f'{self._graph}."_ag_label_vertex"',),
+        )
+        is_named = f"{_named('e')} IN $ids"
+        parts = [("Entity", f"e.id IS NULL AND {is_named}")]
+        parts += [(label, is_named) for (label,) in cursor.fetchall()]
+        made = {}
+        for label, condition in parts:
+            query = f"MATCH (e:`{label}`) WHERE {condition} RETURN id(e), {_named('e')}, properties(e)"
+            for number, name, fields in self._cypher(cursor, query, {"ids": ids}, columns=3):
+                made[number] = _entity(name, label, fields)
+        return made
+
+    def _touching(self, cursor: Cursor, numbers: list[int], types: frozenset[str] | None) -> list[Relationship]:
+        """Return the relationships that have one of these vertices as an end, each once."""
+        found: dict[str, Relationship] = {}
+        made = []
+        for start, end, label, text in self._edges(cursor, numbers):
+            fields = _value(text)
+            if "stored" in fields:
+                relationship = Relationship.of(value_of(fields["stored"]))
+                found[relationship.id] = relationship
+            else:
+                made.append((start, end, label, fields))
+        names = self._names(cursor, [number for edge in made for number in edge[:2]])
+        for start, end, label, fields in made:
+            if is_id(names[start]) and is_id(names[end]):
+                relationship = _relationship(names[start], names[end], label, fields)
+                found[relationship.id] = relationship
+        return [each for each in found.values() if types is None or each.type in types]
+
+    def _edges(self, cursor: Cursor, numbers: list[int]) -> list[tuple[str, ...]]:
+        """Return both ends, the label and the properties of the edges of some vertices.
+
+        In SQL, since AGE reads all edges of a pattern without a label.
+        """
+        edges = []
+        for end in ("start_id", "end_id"):
+            cursor.execute(
+                "SELECT start_id::text, end_id::text, relname, properties::text "
+                f'FROM {self._graph}."_ag_label_edge" AS edge JOIN pg_class ON pg_class.oid = edge.tableoid '
+                f"WHERE {end} = ANY(%s::text[]::ag_catalog.graphid[])",
+                ([str(number) for number in numbers],),
             )
-        ]
-        return [Relationship.of(value_of(stored)) for stored in dict.fromkeys(row[0] for row in rows)]
+            edges += cursor.fetchall()
+        return edges
 
-    def _in_parts(self, cursor: Cursor, query: str, rows: Sequence[Any], **params: Any) -> list[tuple[Any, ...]]:
+    def _names(self, cursor: Cursor, numbers: Sequence[str]) -> dict[str, str]:
+        """Return the ids of vertices, by their numbers."""
+        if not numbers:
+            return {}
+        query = f"MATCH (e) WHERE id(e) IN $rows RETURN id(e), {_named('e')}"
+        rows = self._cypher(cursor, query, {"rows": [int(number) for number in numbers]}, columns=2)
+        return {str(number): name for number, name in rows}
+
+    def _in_parts(
+        self, cursor: Cursor, query: str, rows: Sequence[Any], *, columns: int = 1, **params: Any
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of a query that unwinds `$rows`, of which some are sent at once."""
         parts = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
-        return [each for part in parts for each in self._cypher(cursor, query, {"rows": list(part), **params})]
+        return [
+            each
+            for part in parts
+            for each in self._cypher(cursor, query, {"rows": list(part), **params}, columns=columns)
+        ]
 
     def _cypher(
         self, cursor: Cursor, query: str, params: Mapping[str, Any], *, columns: int = 1
@@ -260,9 +390,8 @@ class AGEGraphStore(BaseGraphStore):
             return
         cursor.execute("SELECT ag_catalog.create_graph(%s)", (self._graph,))
         cursor.execute("SELECT ag_catalog.create_vlabel(%s, 'Entity')", (self._graph,))
-        cursor.execute("SELECT ag_catalog.create_elabel(%s, 'Relationship')", (self._graph,))
-        for statement in _INDEXES:
-            cursor.execute(statement.format(graph=self._graph, id_=_ID))
+        cursor.execute("SELECT ag_catalog.create_elabel(%s, %s)", (self._graph, _RELATIONSHIP))
+        cursor.execute(f'CREATE INDEX entity_id ON {self._graph}."Entity" ({_PROPERTY})')
 
 
 def _inline(*names: str) -> str:
@@ -282,6 +411,56 @@ def _fields(part: Entity | Relationship) -> dict[str, Any]:
     if "\\u0000" in fields["stored"] or len(fields["stored"]) > _MAX_QUERIED_CHARS:  # no text here holds a NUL
         return fields
     return fields | texts | {"description": part.description, "properties": dict(part.properties)}
+
+
+_FIELDS = ("id", "name", "type", "description", "properties", "stored", "source", "target")
+
+
+def is_id(text: object) -> bool:
+    """Return whether a text can be the id of an entity."""
+    try:
+        check_id(text, "entity id")
+    except InvalidNameError:
+        return False
+    return True
+
+
+def _names_in(relationship_id: str) -> dict[str, str] | None:
+    """Return the source, the type and the target that an id follows from, None for any other id."""
+    with suppress(ValueError):
+        source, kind, target = json.loads(relationship_id)
+        return {"source": source, "type": kind, "target": target}
+    return None
+
+
+def _entity(name: str, label: str, fields: Mapping[str, Any]) -> Entity:
+    """Return the entity that a query made as a vertex."""
+    kind = fields.get("type") or ("" if label == "Entity" else label)
+    return Entity(name, _text(fields.get("name")), _text(kind), _text(fields.get("description")), **_rest(fields))
+
+
+def _relationship(source: str, target: str, label: str, fields: Mapping[str, Any]) -> Relationship:
+    """Return the relationship that a query made as an edge."""
+    kind, given = fields.get("type"), fields.get("id")
+    return Relationship(
+        source,
+        target,
+        kind if isinstance(kind, str) and is_id(kind) else label,
+        _text(fields.get("description")),
+        id=given if isinstance(given, str) and is_id(given) else "",
+        **_rest(fields),
+    )
+
+
+def _rest(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties that a query gave beside the fields of an entity or relationship."""
+    given = fields.get("properties")
+    own = given if isinstance(given, dict) else {}
+    return {"properties": {**own, **{name: value for name, value in fields.items() if name not in _FIELDS}}}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _value(agtype: str | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kaosmem.arguments import Clock
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types import MAX_INTEGER, ChatMessage
@@ -16,9 +17,11 @@ class PostgresHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in PostgreSQL. Reading a part of a thread costs the same at any length.
 
     Messages that several workers append at once are stored one batch after another, without gaps.
+    clock: gives the times of messages, with a zone.
     """
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, *, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
         self._database = database
 
     async def list_threads(self) -> list[Thread]:

@@ -37,7 +37,7 @@ def _part(name: str, wanted: Any) -> tuple[str, list[Any]]:
             return _joined("AND", map(condition, wanted))
         case "$or":
             return _joined("OR", map(condition, wanted))
-        case "$not":
+        case "$not" | "$if_present":
             return _ANY
     is_conditions = isinstance(wanted, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in wanted)
     conditions = wanted.items() if is_conditions else (("$eq", wanted),)
@@ -239,12 +239,9 @@ def _nearest(
 
 def direction_of(embedding: tuple[float, ...]) -> str:
     """Return an embedding at length 1 as pgvector reads it."""
-    import numpy as np
+    from kaosmem.stores.unit_vectors import unit_of
 
-    vector = np.asarray(embedding, np.float64)
-    vector /= np.abs(vector).max()
-    vector /= np.linalg.norm(vector)
-    return f"[{','.join(map(repr, vector.astype(np.float32).tolist()))}]"
+    return f"[{','.join(map(repr, unit_of(embedding).tolist()))}]"
 
 
 def _row(document: VectorDocument) -> tuple[Any, ...]:

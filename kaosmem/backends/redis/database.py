@@ -30,7 +30,8 @@ _SCANNED = 1_000
 class RedisDatabase(Service["_Workers"]):
     """A server of Redis or Valkey for the stores in `kaosmem.backends.redis`. Any number of processes may use it.
 
-    url: `redis://host:6379/0`, `rediss://` or `unix://`. tenant: all keys belong to it.
+    url: `redis://host:6379/0`, `rediss://` or `unix://`.
+    tenant: all keys belong to it. `for_tenant` gives another one over the same connections.
     max_connections: connections of this process. More calls than that wait for their turn.
     timeout_s: seconds that a command, or the wait for a connection, may take. A call whose connection breaks, as when
         the server starts again, is tried again for so long.
@@ -42,8 +43,8 @@ class RedisDatabase(Service["_Workers"]):
 
     Example, not run here because it needs a server::
 
-        async with RedisDatabase("redis://localhost:6379", tenant="acme") as database:
-            history = RedisHistoryProvider(database)
+        async with RedisDatabase("redis://localhost:6379") as database:
+            history = RedisHistoryProvider(database.for_tenant("acme"))
             await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
     """
 
@@ -73,6 +74,20 @@ class RedisDatabase(Service["_Workers"]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(tenant={self._tenant!r})"
+
+    def for_tenant(self, tenant: str) -> RedisDatabase:
+        """Return this database for the keys of a tenant. Give it to stores.
+
+        It uses the connections of this database, which serve all tenants, and closing it closes none of them.
+        Raises InvalidNameError.
+
+        Example, not run here because it needs a server::
+
+            states = RedisSessionStore(database.for_tenant("acme"))
+        """
+        shared = self._sharing()
+        shared._tenant = check_name(tenant, "tenant")
+        return shared
 
     @property
     def timeout_s(self) -> float:

@@ -15,6 +15,7 @@ from kaosmem.arguments import Clock, check_clock
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.retrieval import BM25Ranker
+from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.stores.expiry import utc_now
 from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact
 from kaosmem.types import Item, JSONValue, Version, json_text
@@ -260,7 +261,7 @@ class _WarmShelf:
 
     def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
         found = {each.number: each for each in self.facts.values() if superseded or each.valid_until is None}
-        ranked = self.index.rank(query, min(limit, len(found)), among=found.keys())
+        ranked = ranking_of(self.index, query, min(limit, len(found)), among=found.keys()).matches
         # Copied by way of JSON: metadata in memory are nobody else's.
         return [replace(_Fact.of(found[number].text.encode()).memory, score=score) for number, score in ranked]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from kaosmem.arguments import check_ttl
+from kaosmem.arguments import Clock, check_ttl
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types import MAX_INTEGER, ChatMessage
@@ -42,10 +42,12 @@ class RedisHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in Redis: a list for each thread.
 
     ttl_s: seconds after its last message that a thread stays, None for ever.
+    clock: gives the times of messages, with a zone.
     An append whose answer is lost is sent again, and done once.
     """
 
-    def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None) -> None:
+    def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
         self._database = database
         self._ttl_ms = "" if ttl_s is None else str(max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import sqlite3
 from collections import Counter
@@ -14,6 +13,7 @@ from kaosmem.arguments import Clock, check_clock
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.clients import EmbeddingClient
+from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import utc_now
@@ -250,10 +250,11 @@ def _scores(
         (having,) = connection.execute(
             "SELECT count(*) FROM postings WHERE shelf = ? AND live IN (0, 1) AND term = ?", (number, term)
         ).fetchone()
-        weights.append((term, count * (_BM25.k1 + 1) * math.log1p((facts - having + 0.5) / (having + 0.5))))
+        weights.append((term, round(count * (_BM25.k1 + 1) * idf(facts, having) * UNITS)))
     rows: Iterable[tuple[int, float]] = connection.execute(
         """
-        SELECT fact, round(sum(weight * occurrences / (occurrences + ? + ? * length)), 9) AS score
+        SELECT fact,
+            round(sum(cast(round(weight * occurrences / (occurrences + ? + ? * length)) AS INTEGER)) / ?, 9) AS score
         FROM (SELECT json_extract(value, '$[0]') AS word, json_extract(value, '$[1]') AS weight FROM json_each(?))
         CROSS JOIN postings ON shelf = ? AND live IN (1, ?) AND term = word
         GROUP BY fact ORDER BY score DESC, fact DESC LIMIT ?
@@ -261,6 +262,7 @@ def _scores(
         (
             _BM25.k1 * (1 - _BM25.b),
             _BM25.k1 * _BM25.b * max(facts, 1) / max(length, 1),
+            UNITS,
             json_text(weights),
             number,
             0 if superseded else 1,
@@ -285,7 +287,6 @@ def _time(text: str) -> datetime:
 
 
 _BYTES = 4  # of a number in single precision
-_DECIMALS = 6  # equal embeddings get equal scores, whatever their place in the matrix
 
 
 class SqliteVectorMemory(SqliteLongTermMemory):
@@ -379,6 +380,8 @@ def _nearest(
     """Return numbers and cosines of facts, the largest cosine first, of equal ones the newest."""
     import numpy as np
 
+    from kaosmem.stores.unit_vectors import cosines_of, unit_of
+
     rows = connection.execute(
         "SELECT seq, direction FROM facts JOIN meanings ON fact = seq "
         "WHERE shelf = ? AND (? OR valid_until IS NULL) ORDER BY seq DESC",
@@ -387,17 +390,13 @@ def _nearest(
     if not rows:
         return []
     directions = np.frombuffer(b"".join(direction for _, direction in rows), "<f4").reshape(len(rows), -1)
-    cosines = (directions @ np.frombuffer(_direction(asked), "<f4")).astype(np.float64)
-    cosines = np.clip(np.round(cosines, _DECIMALS), -1.0, 1.0)
+    cosines = cosines_of(directions.astype(np.float64), unit_of(asked).astype(np.float64))
     order = np.argsort(-cosines, kind="stable")
     return [(rows[n][0], float(cosines[n])) for n in order if cosines[n] > min_score]
 
 
 def _direction(embedding: tuple[float, ...]) -> bytes:
     """Return an embedding at length 1 in single precision."""
-    import numpy as np
+    from kaosmem.stores.unit_vectors import unit_of
 
-    vector = np.asarray(embedding, np.float64)
-    vector /= np.abs(vector).max()
-    vector /= np.linalg.norm(vector)
-    return vector.astype("<f4").tobytes()
+    return unit_of(embedding).astype("<f4").tobytes()

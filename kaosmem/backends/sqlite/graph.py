@@ -54,6 +54,9 @@ class SqliteGraphStore(BaseGraphStore):
 
         await self._database.write(add)
 
+    async def _read_entities(self, ids: list[str]) -> list[Entity]:
+        return await self._database.read(lambda connection: _entities(connection, ids))
+
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
         def walk(connection: sqlite3.Connection) -> SubGraph:
             entities = _entities(connection, [entity_id])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from kaosmem.arguments import Clock
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types import MAX_INTEGER, ChatMessage
@@ -11,6 +12,8 @@ from kaosmem.types import MAX_INTEGER, ChatMessage
 
 class SqliteHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in a file of SQLite. Reading a part of a thread costs the same at any length.
+
+    clock: gives the times of messages, with a zone.
 
     >>> from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
     >>> async with SqliteDatabase("agent.sqlite") as database:
@@ -21,7 +24,8 @@ class SqliteHistoryProvider(BaseHistoryProvider):
     1
     """
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteDatabase, *, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
         self._database = database
 
     async def list_threads(self) -> list[Thread]:

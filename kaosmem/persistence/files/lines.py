@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any
 from zlib import crc32
 
+from kaosmem.arguments import STRICT_JSON
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
 from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
@@ -132,7 +131,7 @@ def parse_object(line: bytes) -> dict[str, Any]:
         _check_nesting(line)
     try:
         text = line.decode()
-        value, end = _strict.raw_decode(text)
+        value, end = STRICT_JSON.raw_decode(text)
     except ValueError as error:
         raise CorruptionError(f"it is not strict JSON: {error}") from None
     if end != len(text) or type(value) is not dict:
@@ -161,7 +160,7 @@ def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
         return None
     try:
         text = (b'["%b",%b]' % (_MARK, (b',"%b",' % _MARK).join(lines))).decode()
-        values, end = _strict.raw_decode(text)
+        values, end = STRICT_JSON.raw_decode(text)
     except ValueError:
         return None
     if end != len(text) or values[::2] != [_MARK.decode()] * len(lines):
@@ -185,30 +184,3 @@ def _check_surrogates(value: dict[str, Any]) -> None:
         json_text(value).encode()
     except UnicodeEncodeError:
         raise CorruptionError("a string holds a lone surrogate") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("an object has a key twice")
-    return value
-
-
-def _integer(digits: str) -> int:
-    if len(digits) < 19 or (len(digits) <= 20 and -(2**63) <= int(digits) < 2**63):
-        return int(digits)
-    raise ValueError("an integer is beyond 64 bits")
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if math.isfinite(value):
-        return value
-    raise ValueError("a number is too large")
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
-
-
-_strict = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)

@@ -74,6 +74,10 @@ class Disk:
         """Return how many bytes a file has."""
         return os.fstat(descriptor).st_size
 
+    def inode(self, descriptor: int) -> int:
+        """Return the number that tells a file from its copies."""
+        return os.fstat(descriptor).st_ino
+
     def truncate(self, descriptor: int, size: int) -> None:
         """Cut a file to its first `size` bytes."""
         os.ftruncate(descriptor, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import secrets
 import sys
 import threading
@@ -16,6 +17,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.layout import LOCK, LOG, OWN, SESSION, SNAP
@@ -27,6 +29,7 @@ from kaosmem.persistence.steps import (
     Draft,
     List,
     Lock,
+    Noted,
     Publish,
     Read,
     ReadParts,
@@ -40,6 +43,7 @@ from kaosmem.persistence.storage.disk import Disk, Leave, irregular
 
 _ABANDONED_S = 3600.0
 _LOCK_TRIES = 100
+_NOTE = re.compile(rb" ([0-9]{20}) ([0-9a-f]{8}) ")
 _KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
 
 
@@ -75,8 +79,10 @@ class LocalStorage:
                 return [data for path, each in files for data in self._read(self._path(path), [p[1:] for p in each])]
             case Lock(create):
                 return self._lock(create)
-            case Append(path, size, data, since):
-                return self._append(self._path(path), size, data, since)
+            case Append(path, size, data, since, last):
+                return self._append(self._path(path), size, data, since, last)
+            case Noted():
+                return self._noted()
             case Sync(path, since):
                 return self._sync(self._path(path), since)
             case Sweep(folder):
@@ -128,6 +134,14 @@ class LocalStorage:
             finally:
                 self._disk.close(descriptor)
         return sizes
+
+    def keeps_versions(self) -> bool:
+        """Return False: a disk keeps nothing of a deleted file. Its backups are copies."""
+        return False
+
+    def old_versions(self) -> set[str]:
+        """Return an empty set."""
+        return set()
 
     def foreign(self) -> str | None:
         """Return the name of something in the session's folder that kaosmem did not put there, or None."""
@@ -187,7 +201,7 @@ class LocalStorage:
             if kept is None:
                 self._disk.close(descriptor)
 
-    def _append(self, path: str, size: int, data: bytes, since: int) -> None:
+    def _append(self, path: str, size: int, data: bytes, since: int, last: tuple[int, int] | None) -> None:
         folder = path.rpartition("/")[0]
         if size == 0:
             self._make_folder(folder)
@@ -212,7 +226,7 @@ class LocalStorage:
             raise
         self._findable.add(path)
         with suppress(OSError):  # then the next writer writes this commit again
-            self._note_unsure(False)
+            self._note_unsure(False, last)
 
     def _rewrite(self, path: str, since: int | None) -> None:
         """Make a file durable.
@@ -233,13 +247,39 @@ class LocalStorage:
         if path not in self._findable:
             self._sync_folders(path.rpartition("/")[0])
 
-    def _note_unsure(self, is_unsure: bool) -> None:
+    def _note_unsure(self, is_unsure: bool, last: tuple[int, int] | None = None) -> None:
         """Say in the lock file whether a commit is under way. It stays so if a process is killed or a sync fails.
 
+        last: the record to be noted as durable, by its number and checksum. Without it, the note before stays.
         The note itself is never synced: after a power loss, all bytes that are found are durable.
         """
-        self._disk.write(self._open[self._path(LOCK)], memoryview(b"1" if is_unsure else b"0"), 0)
+        descriptor = self._open[self._path(LOCK)]
+        note = b"1" if is_unsure else b"0"
+        if last is not None:
+            note += _note_of(last, self._disk.inode(descriptor))
+        self._disk.write(descriptor, memoryview(note), 0)
         self._is_unsure = is_unsure
+
+    def _noted(self) -> tuple[int, int] | None:
+        """Return the record that the lock file notes as durable, None without a readable note.
+
+        A copied lock file has another inode, and its note says nothing: it may have been copied after the log.
+        """
+        try:
+            descriptor = self._disk.open(self._path(LOCK), os.O_RDONLY)
+        except (CorruptionError, OSError):  # a writer is told of a link in its place
+            return None
+        try:
+            note = self._disk.read(descriptor, 1)
+            match = _NOTE.match(note)
+            if match is None:
+                return None
+            last = int(match[1]), int(match[2], 16)
+            return last if note.startswith(_note_of(last, self._disk.inode(descriptor))) else None
+        except OSError:
+            return None
+        finally:
+            self._disk.close(descriptor)
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
         self._publish(path, self._draft(path, chunks))
@@ -403,6 +443,12 @@ class LocalStorage:
                 if self._disk.is_link(each):
                     raise irregular(each)
             self._plain.add(path)
+
+
+def _note_of(last: tuple[int, int], inode: int) -> bytes:
+    """Return the note of a record in a lock file, with a checksum: a power loss may tear it."""
+    note = b" %020d %08x %020d" % (*last, inode)
+    return note + b" %08x\n" % crc32(note)
 
 
 def list_folders(root: Path, namespace: str) -> list[str]:

@@ -25,6 +25,7 @@ from kaosmem.persistence.steps import (
     Draft,
     List,
     Lock,
+    Noted,
     Publish,
     Read,
     ReadParts,
@@ -83,7 +84,7 @@ class ObjectStorage:
                 return self._read(path, start, size)
             case ReadParts(parts):
                 return self._read_parts(parts)
-            case Lock() | Sync() | Sweep() | Discard():
+            case Lock() | Sync() | Sweep() | Discard() | Noted():
                 return None  # the name of a commit is the compare-and-swap, and what is stored is durable
             case Draft(_, chunks):
                 return b"".join(chunks)
@@ -126,6 +127,39 @@ class ObjectStorage:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
         names = sorted(name for name, _ in _entries(self._filesystem, self._prefix))
         return next((name for name in names if name not in OWN and not name.startswith(".")), None)
+
+    def keeps_versions(self) -> bool | None:
+        """Return whether the bucket has or had versioning; None if it is not S3, or refuses to tell."""
+        filesystem, path = _inner(self._filesystem, self._prefix)
+        if self._in_memory:
+            return False
+        if not hasattr(filesystem, "call_s3"):
+            return None
+        try:
+            bucket, _, _ = filesystem.split_path(path)
+            answer = filesystem.call_s3("get_bucket_versioning", Bucket=bucket)
+        except Exception:  # an erasure holds as far as it goes, whatever the server says of its versions
+            return None
+        return "Status" in answer  # "Suspended" keeps the versions from before
+
+    def old_versions(self) -> set[str]:
+        """Return the paths of the files that have an old version: on S3 alone, other filesystems are not asked."""
+        filesystem, path = _inner(self._filesystem, self._prefix)
+        if not hasattr(filesystem, "call_s3") or self.keeps_versions() is False:
+            return set()
+        bucket, key, _ = filesystem.split_path(path)
+        asked = {"Bucket": bucket, "Prefix": f"{key}/"}
+        old: set[str] = set()
+        while True:
+            with _as_os_error():
+                answer = filesystem.call_s3("list_object_versions", **asked)
+            for version in answer.get("Versions", ()):
+                if not version["IsLatest"] and version["Size"]:
+                    old.add(version["Key"].removeprefix(asked["Prefix"]))
+            if not answer.get("IsTruncated"):
+                return old
+            asked["KeyMarker"] = answer["NextKeyMarker"]
+            asked["VersionIdMarker"] = answer.get("NextVersionIdMarker") or ""
 
     def delete(self) -> None:
         """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
@@ -252,8 +286,32 @@ class ObjectStorage:
 
 
 def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:
-    """Return the names of the folders under a prefix."""
-    return sorted(name for name, info in _entries(filesystem, prefix) if info["type"] == "directory")
+    """Return the names of the folders under a prefix that hold an object, sorted.
+
+    Some servers list a folder for minutes after its last object was deleted.
+    """
+    folders = [name for name, info in _entries(filesystem, prefix) if info["type"] == "directory"]
+    if not folders:
+        return []
+    with _as_os_error():
+        paths = filesystem.find(prefix)  # of a thousand objects, one request
+    above = len(_parts(prefix))
+    below = [_parts(path)[above:] for path in paths]
+    filled = {parts[0] for parts in below if len(parts) > 1}
+    # A filesystem may pass over a folder that it fails to list, so the rest is looked at.
+    return sorted(name for name in folders if name in filled or _holds_object(filesystem, f"{prefix}/{name}"))
+
+
+def _holds_object(filesystem: AbstractFileSystem, folder: str) -> bool:
+    """Return whether there is an object in a folder, or in a folder inside it."""
+    entries = list(_entries(filesystem, folder))
+    if any(info["type"] != "directory" for _, info in entries):
+        return True
+    return any(_holds_object(filesystem, f"{folder}/{name}") for name, _ in entries)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
 
 
 def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -271,30 +329,30 @@ def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str,
 
 
 def _is_in_memory(filesystem: AbstractFileSystem) -> bool:
+    return isinstance(_inner(filesystem)[0], MemoryFileSystem)
+
+
+def _inner(filesystem: AbstractFileSystem, path: str = "") -> tuple[AbstractFileSystem, str]:
+    """Return the filesystem of which others show a folder, and a path in it."""
     from fsspec.implementations.dirfs import DirFileSystem
-    from fsspec.implementations.memory import MemoryFileSystem
 
     while isinstance(filesystem, DirFileSystem):
+        path = "/".join(filter(None, (filesystem.path.rstrip("/"), path)))
         filesystem = filesystem.fs
-    return isinstance(filesystem, MemoryFileSystem)
+    return filesystem, path
 
 
 def _takes_timeout(filesystem: AbstractFileSystem) -> bool:
     """Return whether `pipe_file` is a coroutine that fsspec waits for, and so for some seconds only if told to."""
-    from fsspec.implementations.dirfs import DirFileSystem
-
-    while isinstance(filesystem, DirFileSystem):
-        filesystem = filesystem.fs
+    filesystem, _ = _inner(filesystem)
     return iscoroutinefunction(getattr(filesystem.pipe_file, "__wrapped__", None))
 
 
 def _is_overridden(filesystem: AbstractFileSystem) -> bool:
     """Return whether the filesystem stores files in its own way: fsspec's looks first and then overwrites."""
     from fsspec import AbstractFileSystem
-    from fsspec.implementations.dirfs import DirFileSystem
 
-    while isinstance(filesystem, DirFileSystem):
-        filesystem = filesystem.fs
+    filesystem, _ = _inner(filesystem)
     return filesystem.async_impl or type(filesystem).pipe_file is not AbstractFileSystem.pipe_file
 
 

@@ -53,6 +53,15 @@ class Storage(Performer, Protocol):
     def foreign(self) -> str | None:
         """Return the name of something in the session's folder that kaosmem did not put there, or None."""
 
+    def keeps_versions(self) -> bool | None:
+        """Return whether old versions of deleted and replaced files stay; None if the storage does not tell."""
+
+    def old_versions(self) -> set[str]:
+        """Return the paths of the files that have an old version, as far as the storage can be asked.
+
+        Raises OSError if the storage refuses to tell.
+        """
+
     def delete(self) -> None:
         """Delete the session."""
 

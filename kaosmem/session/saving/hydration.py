@@ -165,19 +165,39 @@ def check_section_count(names: Collection[str]) -> None:
 def notices_of(
     sections: Mapping[str, Section], unknown: Iterable[str], described: Mapping[str, Mapping[str, JSONValue]]
 ) -> list[str]:
-    """Return notices about stored sections that no spec names, and about policies that are not given again."""
+    """Return notices about stored sections whose spec is missing or gives less than before.
+
+    A section may have no spec any more, a smaller budget, or another policy than the one of its own.
+    """
     unnamed = [
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
         for name in unknown
     ]
     stored = {name: spec.get("eviction", "none") for name, spec in described.items()}
     now = {name: section.spec.policy.name for name, section in sections.items()}
-    return unnamed + [
+    shrunk = []
+    for name, spec in described.items():
+        notice = _shrunk_notice(sections[name], spec.get("budget"))
+        if notice:
+            shrunk.append(notice)
+    return [*unnamed, *shrunk] + [
         f"section {name!r} was stored with the eviction policy {policy!r} and now has {now[name]!r}; "
         "give the policy with its spec to evict as before"
         for name, policy in stored.items()
         if policy not in (*POLICIES, now[name])
     ]
+
+
+def _shrunk_notice(section: Section, stored: JSONValue) -> str:
+    """Return a notice if a section's budget is smaller than the stored one, "" otherwise."""
+    budget = section.budget
+    if budget is None or (isinstance(stored, int) and budget >= stored):
+        return ""
+    before = f"{stored:,} tokens" if isinstance(stored, int) else "no bound"
+    notice = f"section {section.spec.name!r} has a budget of {budget:,} tokens; it had {before}"
+    if section.used > budget:
+        notice += f", and it holds {section.used:,}; raise the budget, or the next item evicts some"
+    return notice
 
 
 def recount(sections: Iterable[Section], counter: TokenCounter) -> None:

@@ -102,7 +102,7 @@ def _repeat(section: Section, change: SectionOperation) -> None:
             case Add():
                 section.add(change.item)
             case Update():
-                section.update(change.item, at=change.at)
+                section.update(change.item, at=change.at, is_version=change.is_version)
             case Remove():
                 section.remove(change.id, at=change.at)
             case Use():

@@ -84,7 +84,8 @@ def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[Sectio
     described = {name: spec for each in _descriptions(recovered) for name, spec in each["sections"].items()}
     found = {name for name, _ in recovered.items} | {record.section for record in recovered.records} | {*names}
     usual = {spec.name: spec for spec in DEFAULT_SECTIONS}
-    specs = [SectionSpec.from_dict(spec) for spec in described.values()]
+    rankers = {spec.name: spec.ranker for spec in DEFAULT_SECTIONS}
+    specs = [SectionSpec.from_dict(spec, ranker=rankers.get(name)) for name, spec in described.items()]
     others = sorted(found - described.keys() - {""})
     return specs + [
         usual.get(name) or SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name}) for name in others

@@ -44,14 +44,14 @@ class Erased:
     """The items that were erased, and where.
 
     item_ids: all of them. derived: those made from items that this session was asked to forget.
-    newest: the time of the newest of them. mark: as the log's was then.
+    created_at: when they were created, by id. mark: as the log's was then.
     """
 
     item_ids: set[str] = field(default_factory=set)
     derived: set[str] = field(default_factory=set)
     windows: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
-    newest: datetime | None = None
+    created_at: dict[str, set[datetime]] = field(default_factory=dict)
     mark: tuple[str, int, str] = "", 0, ""
 
 
@@ -324,7 +324,7 @@ class Saver:
         items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
         items += (version.item for versions in archived.values() for version in versions)
         told, moments = {*self._to_forget}, self._moments()
-        forgotten, newest = await asyncio.to_thread(_derived, told, items)
+        forgotten, created_at = await asyncio.to_thread(_derived, told, items)
         if not self._is_settled or moments != self._moments():  # a section that is not stored has no journal
             return
         self._told = told
@@ -336,7 +336,8 @@ class Saver:
         self._to_purge |= forgotten
         self._erased.derived |= forgotten - told
         self._erased.windows |= self.windows.forget(forgotten)
-        self._erased.newest = max(filter(None, (newest, self._erased.newest)), default=None)
+        for item_id, times in created_at.items():
+            self._erased.created_at.setdefault(item_id, set()).update(times)
         self._is_purge_due = self._is_index_purge_due = True
         if not self._batch:  # said before, or of sections that no file holds
             self._to_forget.clear()
@@ -402,10 +403,14 @@ class Saver:
         return [section.held.moment for section in self._sections.values()]
 
 
-def _derived(item_ids: set[str], items: Sequence[Item | StoredItem]) -> tuple[set[str], datetime | None]:
-    """Return the ids of items and of all that is derived from them, and when the newest of these was made."""
+def _derived(item_ids: set[str], items: Sequence[Item | StoredItem]) -> tuple[set[str], dict[str, set[datetime]]]:
+    """Return the ids of items and of all that is derived from them, and when these were created, by id."""
     derived = derived_from(item_ids, map(decoded, items))
-    return derived, max((decoded(item).created_at for item in items if item.id in derived), default=None)
+    created_at: dict[str, set[datetime]] = {}
+    for item in items:
+        if item.id in derived:
+            created_at.setdefault(item.id, set()).add(decoded(item).created_at)
+    return derived, created_at
 
 
 def _purge_indexes(sections: Iterable[Section]) -> None:

@@ -63,9 +63,11 @@ class BlobMachine(StoreMachine[BlobStore]):
             if gone > self.now:
                 assert self.ask(self.store.download(key)) == data
                 assert self.ask(self.store.presign_url(key))
+                assert self.ask(self.store.describe(key)) == (_TEXT, len(data))
             else:
                 self.ask(refuses(MissingFileError, self.store.download(key)))
                 self.ask(refuses(MissingFileError, self.store.presign_url(key)))
+                self.ask(refuses(MissingFileError, self.store.describe(key)))
 
 
 class BlobContract(StoreContract[BlobStore]):
@@ -83,6 +85,16 @@ class BlobContract(StoreContract[BlobStore]):
             read = await store.download("a")
             assert read == bytes(given)
             assert isinstance(read, bytes)
+
+    async def test_bytes_are_described(self, store: BlobStore) -> None:
+        """By the media type and the size of the last upload, until their time has come."""
+        await store.upload("a", b"<p>", content_type="text/html")
+        await store.upload("a", b"12345", content_type="text/csv; charset=utf-8", ttl=self.ttl_s)
+        store = await self.reopened(store)
+        assert await store.describe("a") == ("text/csv; charset=utf-8", 5)
+        await self.wait(self.ttl_s)
+        for missing in ("a", "b"):
+            await refuses(MissingFileError, store.describe(missing))
 
     async def test_keys_are_listed_and_deleted_together(self, store: BlobStore) -> None:
         """All of them, whatever they are, but for those whose time has come; afterwards the store is as new."""

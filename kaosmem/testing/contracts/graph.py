@@ -71,6 +71,11 @@ class GraphMachine(StoreMachine[GraphStore]):
     def list_entities(self) -> None:
         assert self.ask(self.store.list_entities()) == sorted(self.entities)
 
+    @rule(ids=st.lists(_ends, max_size=4))
+    def get_entities(self, ids: list[str]) -> None:
+        known = sorted(self.entities.keys() & ids)
+        assert self.ask(self.store.get_entities(ids)) == [self.entities[each] for each in known]
+
     @rule(entity=_ends, depth=st.integers(1, 4), types=st.none() | st.lists(_types, max_size=2))
     def walk(self, entity: str, depth: int, types: list[str] | None) -> None:
         found = self.ask(self.store.get_neighbors(entity, depth=depth, relationship_types=types))
@@ -118,6 +123,25 @@ class GraphContract(StoreContract[GraphStore]):
         assert [await store.get_neighbors(each) for each in IDS] == [SubGraph()] * len(IDS)
         await store.add_entities([Entity(each) for each in ("a", "b")])
         assert (await store.get_neighbors("a")).relationships == ()
+
+    async def test_entities_are_read_by_their_ids(self, store: GraphStore) -> None:
+        """Several at once, with all their fields, each once and by id. Unknown ids are left out."""
+        acme = Entity("a", "Acme", "company", "a firm", ("A", "the firm"), {"tags": ["b"]})
+        await store.add_entities([Entity(each) for each in IDS if each != "a"])
+        await store.add_entities([acme])
+        await self.linked(store, "a owns end")
+        store = await self.reopened(store)
+        assert await store.get_entities(["end", "a", "unknown", "a"]) == [acme, Entity("end")]
+        everything = await store.get_entities(await store.list_entities())
+        assert [each.id for each in everything] == sorted({*IDS, "a", "end"})
+        assert await store.get_entities([]) == []
+        (found,) = await store.get_entities(["a"])
+        found.properties["tags"].append("forged")
+        assert await store.get_entities(["a"]) == [acme]
+        bad: Any
+        for bad in NO_IDS:
+            await refuses(InvalidNameError, store.get_entities(["a", bad]))
+        await refuses(InvalidArgumentError, store.get_entities("a"))
 
     async def test_neighbours_come_breadth_first(self, store: GraphStore) -> None:
         """Nearest first, then by id, in whatever order they were added; relationships of nearer ones first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta, timezone
 from itertools import product
 from typing import Any
 
@@ -26,6 +27,7 @@ from kaosmem.types import (
     ChatMessage,
     DocumentBlock,
     ImageBlock,
+    OpaqueBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -41,6 +43,7 @@ _BLOCKS = (
     ToolResultBlock("call", (TextBlock("found"), ImageBlock("data:image/png;base64,AA==", "image/png", "low"))),
     ImageBlock("https://example.com/a.png"),
     DocumentBlock("text", "title"),
+    OpaqueBlock("openai", "file", '{"type":"file","file":{"file_id":"é"}}', "a.pdf"),
 )
 
 
@@ -253,6 +256,23 @@ class HistoryContract(StoreContract[HistoryProvider]):
         ]
         await store.append_many("a", messages, session_id="s")
         assert await store.get_messages("a", session_id="s") == messages
+
+    async def test_a_message_keeps_time_run_and_metadata(self, store: HistoryProvider) -> None:
+        """A message without a time has that of its append. The run is that of the append."""
+        time = datetime(2024, 5, 8, 23, 30, tzinfo=timezone(timedelta(hours=2)))
+        metadata: dict[str, Any] = {"channel": "mail", "place": {"page": 3}, "日本": [None, 0.5]}
+        timed = ChatMessage("user", "1", metadata=metadata, created_at=time, run_id="other")
+        await store.append_many("a", [timed, *said("2")], session_id="s", run_id="r")
+        await store.append("a", said("3")[0], session_id="s")
+        store = await self.reopened(store)
+        first, second, third = await store.get_messages("a", session_id="s")
+        assert (first.created_at, first.run_id, first.metadata) == (time, "r", metadata)
+        assert str(first.created_at) == str(time)
+        assert (second.run_id, second.metadata, third.run_id) == ("r", {}, "")
+        assert second.created_at is not None
+        assert third.created_at is not None
+        assert second.created_at.utcoffset() is not None
+        assert second.created_at <= third.created_at
 
     async def test_all_messages_are_appended_or_none(self, store: HistoryProvider) -> None:
         """One that can't be stored leaves the thread as it was."""

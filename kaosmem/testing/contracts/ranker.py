@@ -117,7 +117,7 @@ class RankerContract:
         assert index.rank("deposit", 10) == []
 
     def test_the_changes_that_led_to_the_entries_leave_no_trace(self) -> None:
-        """The same entries and query give the same answer; scores fall, are above 0 and of 12 decimals at most."""
+        """The same entries and query give the same answer; scores fall and are above 0."""
 
         @settings(max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck))
         @given(_entries, _changes, _texts)
@@ -134,7 +134,7 @@ class RankerContract:
             assert ranked == self.index(left).rank(query, len(left))
             order = [(score, ordinal) for ordinal, score in ranked]
             assert order == sorted(order, reverse=True)
-            assert all(score > 0 and score == round(score, 12) for score, _ in order)
+            assert all(score > 0 for score, _ in order)
 
         check()
 

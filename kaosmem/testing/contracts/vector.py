@@ -58,6 +58,9 @@ FILTERS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"$and": [{"source": "a.pdf"}, {"draft": True}]}, ""),
     ({"$not": {"source": "a.pdf"}}, "other text bare"),
     ({"$not": {"$or": [{"draft": True}, {"year": {"$exists": False}}]}, "tags": "x"}, "full text"),
+    ({"$if_present": {"source": "a.pdf"}}, "full bare"),
+    ({"$if_present": {"note": None, "tags": "x"}}, "full bare"),
+    ({"year": {"$exists": True}, "$if_present": {"draft": True}}, "other text"),
 )
 
 metadata = st.dictionaries(st.sampled_from(["k", "k", "j"]), st.sampled_from(["a", "b", 1, 2, True, None, ["a", "b"]]))
@@ -71,7 +74,9 @@ _conditions = st.one_of(
 filters = st.recursive(
     st.dictionaries(st.sampled_from(["k", "j"]), _conditions, max_size=2),
     lambda inner: (
-        st.fixed_dictionaries({"$not": inner}) | st.fixed_dictionaries({"$or": st.lists(inner, min_size=1, max_size=2)})
+        st.fixed_dictionaries({"$not": inner})
+        | st.fixed_dictionaries({"$if_present": inner})
+        | st.fixed_dictionaries({"$or": st.lists(inner, min_size=1, max_size=2)})
     ),
     max_leaves=3,
 )

@@ -16,6 +16,7 @@ from kaosmem.persistence.steps import (
     Draft,
     List,
     Lock,
+    Noted,
     Publish,
     Read,
     ReadParts,
@@ -43,6 +44,7 @@ class More:
 
     path: str
     data: bytes
+    last: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +73,25 @@ class SimulatedDisk:
                     return None
                 if LOCK not in world.files and not create:
                     return world, Answer("the session was deleted", ConflictError)
-                return replace(_stored(world, LOCK, b""), holder=process), Answer()
+                return replace(_stored(world, LOCK, world.files.get(LOCK, (b"", 0.0))[0]), holder=process), Answer()
             case Unlock():
                 return replace(world, holder="" if world.holder == process else world.holder), Answer()
             case Remove():
                 return replace(world, files=type(world.files).of({}), holder=""), Answer()
-            case Append(path, size, data):
+            case Append(path, size, data, _, last):
                 before = world.files.get(path, (b"", 0.0))[0]
                 if len(before) != size:
                     return world, Answer("the file changed under the lock", OSError)
-                return _stored(world, path, before + data), Answer()
+                return _noting(_stored(world, path, before + data), last), Answer()
+            case Noted():
+                note = world.files.get(LOCK, (b"", 0.0))[0]
+                return world, Answer(tuple(map(int, note.split())) or None)
             case Sync(path) if path not in world.files:
                 return world, Answer(path, FileNotFoundError)
             case Sync() | Sweep():
                 return world, Answer()
-            case More(path, data):
-                return _stored(world, path, world.files.get(path, (b"", 0.0))[0] + data), Answer()
+            case More(path, data, last):
+                return _noting(_stored(world, path, world.files.get(path, (b"", 0.0))[0] + data), last), Answer()
             case ReadOn(path, start, data):
                 return world, Answer(data + world.files.get(path, (b"", 0.0))[0][start + len(data) :])
             case Truncate(path, size):
@@ -102,11 +107,11 @@ class SimulatedDisk:
 
     def parts(self, world: World, process: str, step: Any) -> Iterator[tuple[World, Any]]:
         match step:
-            case Append(path, size, data) if len(world.files.get(path, (b"", 0.0))[0]) == size:
+            case Append(path, size, data, _, last) if len(world.files.get(path, (b"", 0.0))[0]) == size:
                 for cut in sorted({0, len(data) // 2, data.find(b"\n") + 1, len(data) - 1} - {len(data)}):
                     yield (
                         _stored(world, path, world.files.get(path, (b"", 0.0))[0] + data[:cut]),
-                        More(path, data[cut:]),
+                        More(path, data[cut:], last),
                     )
             case Read(path, start, None) if path in world.files:
                 yield world, ReadOn(path, start, world.files[path][0][start:])
@@ -166,6 +171,11 @@ def _whole(world: World, step: Any) -> tuple[World, Answer]:
                 return world, Answer()
             return replace(world, files=world.files.after(path, None, world.clock)), Answer()
     raise TypeError(f"{step!r} is no step")
+
+
+def _noting(world: World, last: tuple[int, int] | None) -> World:
+    """Note the last record of a commit in the lock file, which is never read half written."""
+    return world if last is None else _stored(world, LOCK, b"%d %d" % last)
 
 
 def _stored(world: World, path: str, data: bytes) -> World:

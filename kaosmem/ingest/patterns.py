@@ -1,0 +1,119 @@
+"""Patterns of paths, in the language of .gitignore."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from kaosmem.arguments import check_listed
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import shown_name
+
+_END_BLANKS = re.compile(r"(?<!\\)[ \t\r]+$")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line of a .gitignore.
+
+    segments: of the path below the folder of the line; `**` stands for any number of them.
+    is_negated: whether the line takes back what lines before it said.
+    for_folders: whether it is about folders alone.
+    """
+
+    segments: tuple[str, ...]
+    is_negated: bool
+    for_folders: bool
+
+    def matches(self, path: str, *, is_folder: bool) -> bool:
+        """Return whether a path below the folder of the line is meant.
+
+        The time is in proportion to the segments of the path and of the pattern, whatever they hold.
+        """
+        if self.for_folders and not is_folder:
+            return False
+        last = len(self.segments)
+        places = self._with_skips({0})
+        for name in path.split("/"):
+            reached = set()
+            for place in places - {last}:
+                if self.segments[place] == "**":
+                    reached |= {place, place + 1}
+                elif fnmatchcase(name, self.segments[place]):
+                    reached.add(place + 1)
+            places = self._with_skips(reached)
+        return last in places
+
+    def _with_skips(self, places: set[int]) -> set[int]:
+        """Return places in the pattern with those behind a `**` that stands for no segment. The last one needs some."""
+        skipped = set(places)
+        for place in sorted(places):
+            while place < len(self.segments) - 1 and self.segments[place] == "**":
+                place += 1
+                skipped.add(place)
+        return skipped
+
+
+class Patterns:
+    """Lines of a .gitignore. The last line that matches a path decides.
+
+    >>> patterns = Patterns(["*.log", "!keep.log", "build/", "/notes.md"])
+    >>> [patterns.decide(path) for path in ("a/b.log", "keep.log", "build", "a/notes.md")]
+    [True, False, None, None]
+    >>> patterns.decide("a/build", is_folder=True)
+    True
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._patterns = [pattern for pattern in map(_parsed, lines) if pattern is not None]
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def decide(self, path: str, *, is_folder: bool = False) -> bool | None:
+        """Return whether a path is meant, None if no line says so or not."""
+        for pattern in reversed(self._patterns):
+            if pattern.matches(path, is_folder=is_folder):
+                return not pattern.is_negated
+        return None
+
+    def decide_within(self, path: str) -> bool:
+        """Return whether a file, or one of the folders that it is in, is meant."""
+        names = path.split("/")
+        folders = ["/".join(names[:end]) for end in range(1, len(names))]
+        return any(self.decide(folder, is_folder=True) for folder in folders) or bool(self.decide(path))
+
+
+def check_patterns(given: Iterable[str], name: str) -> Patterns:
+    """Return patterns that a caller gave. Raises InvalidArgumentError for a single text, or a blank one."""
+    lines = check_listed(given, str, name)
+    for line in lines:
+        if _parsed(line) is None:
+            raise InvalidArgumentError(f"{name} has {shown_name(line)}; give patterns such as '*.md' or 'drafts/'")
+    return Patterns(lines)
+
+
+def _parsed(line: str) -> Pattern | None:
+    """Return the pattern of a line, None for a blank line or a comment."""
+    text = _END_BLANKS.sub("", line)
+    if not text or text.startswith("#"):
+        return None
+    is_negated = text.startswith("!")
+    text = text.removeprefix("!")
+    for_folders = text.endswith("/")
+    path = text.strip("/")
+    if not path:
+        return None
+    is_anchored = "/" in text.rstrip("/")
+    segments = [_segment(name) for name in path.split("/") if name]
+    if not is_anchored:
+        segments.insert(0, "**")
+    return Pattern(tuple(segments), is_negated, for_folders)
+
+
+def _segment(name: str) -> str:
+    """Return a segment as `fnmatch` reads it: a class for an escaped character, and `!` in place of `^`."""
+    return name if name == "**" else _ESCAPED.sub(r"[\1]", name).replace("[^", "[!")

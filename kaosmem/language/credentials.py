@@ -1,0 +1,174 @@
+"""Credentials in a text: keys, tokens, passwords and addresses with passwords, by the rules of gitleaks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+LEFT_OUT = "[credential]"
+"""The mark that stands for a credential which was left out."""
+
+_WINDOW_CHARS = 16_384
+_OVERLAP_CHARS = 512
+_NAME_BEFORE = re.compile(r"[\w.-]{1,50}\Z", re.ASCII)
+_MAX_NAME_CHARS = 50
+
+# A key that was cut has no end.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----"
+    r".*?(?:-----END[ A-Z0-9_]{0,100}-----|\Z)",
+    re.DOTALL,
+)
+# The rules of gitleaks look for secrets of machines in source code. People write these.
+_WORDS_FOR_PASSWORD = (
+    r"pass(?:word|phrase|code|wd)|pwd|passwort|kennwort|mot de passe|contraseña|пароль"
+    r"|密码|口令|パスワード|暗証番号"
+)
+_SIGN_OF_VALUE = r"\s{0,3}(?:[:=：＝]|\bis\b|\bwas\b|\bist\b|\blautet\b|\best\b|\bes\b|是|为|は)"
+_SAID = re.compile(
+    rf"(?:{_WORDS_FOR_PASSWORD})[\"'`]?{_SIGN_OF_VALUE}\s{{0,3}}[\"'`“「]?"
+    r"((?=[^\s\"'`]{0,99}?[\d!@#$%^&*+~])[^\s\"'`,;”」。，]{4,100}[^\s\"'`,;.”」。，!?)])"
+    r"|\b(?:bearer|basic)[ ]{1,3}((?=[^\s\"']{0,200}?\d)[\w=~@.+/-]{12,1000})"
+    r"|(?:\s-u|--user)[= ]{1,2}[\"']?[^\s:\"']{1,60}:((?!\d{1,9}\b)[^\s\"']{3,100})"
+    r"|://[^\s/@:\"'`<>]{0,100}:([^\s/@\"'`<>]{1,200})@"
+    rf"|(?:api[ _-]?key|token|secret)[\"'`]?(?:{_SIGN_OF_VALUE}|\s)\s{{0,3}}[\"'`\\]{{0,2}}"
+    r"((?=[a-z_+=~-]{0,200}?\d)(?=[\d_+=~-]{0,200}?[a-z])[\w+=~-]{20,200})",
+    re.IGNORECASE,
+)
+_SAID_HINTS = (
+    "pass", "pwd", "kennwort", "contraseña", "пароль", "密码", "口令", "パスワード", "暗証番号",
+    "bearer", "basic", "-u", "://", "key", "token", "secret",
+)  # fmt: skip
+
+
+class _Allowed:
+    """What a rule finds and is no credential, such as a placeholder."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._patterns: Sequence[str] = row["regexes"]
+        self._target: str = row.get("target", "secret")
+        self._words: Sequence[str] = row.get("stopwords", ())
+
+    @cached_property
+    def _compiled(self) -> Sequence[re.Pattern[str]]:
+        return [re.compile(pattern, re.ASCII) for pattern in self._patterns]
+
+    def covers(self, found: re.Match[str], secret: str) -> bool:
+        """Return whether a match is allowed."""
+        lowered = secret.lower()
+        if any(word in lowered for word in self._words):
+            return True
+        shown = self._shown(found, secret)
+        return any(pattern.search(shown) for pattern in self._compiled)
+
+    def _shown(self, found: re.Match[str], secret: str) -> str:
+        """Return the part of the text that decides."""
+        if self._target == "secret":
+            return secret
+        text = found.string
+        if self._target == "match":
+            start = found.start()
+            before = _NAME_BEFORE.search(text, max(0, start - _MAX_NAME_CHARS), start)
+            return (before[0] if before else "") + found[0]
+        end = text.find("\n", found.end())
+        line = text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else len(text)]
+        return line[: 4 * _OVERLAP_CHARS]
+
+
+class _Rule:
+    """One rule of the table. Its pattern is compiled when it is needed first."""
+
+    def __init__(self, row: Mapping[str, Any], allowed: _Allowed) -> None:
+        self._regex: str = row["regex"]
+        self._entropy: float = row.get("entropy", 0.0)
+        self._group: int = row.get("group", 0)
+        self._allowed = [allowed, *map(_Allowed, row.get("allowed", ()))]
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self._regex, re.ASCII)
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where credentials begin and end in a text."""
+        for found in self._pattern.finditer(text):
+            group = self._group or found.lastindex or 0
+            secret = found[group]
+            if self._entropy and entropy(secret) <= self._entropy:
+                continue
+            if not any(allowed.covers(found, secret) for allowed in self._allowed):
+                yield found.span(group)
+
+
+@cache
+def _rules() -> tuple[Mapping[str, Sequence[_Rule]], _Allowed]:
+    """Return the rules by each of their keywords, and the placeholders that no rule means."""
+    name = "credentials.json"
+    table = json.loads(files("kaosmem.language").joinpath(name).read_text(encoding="utf-8"))
+    allowed = _Allowed(table["allowed"])
+    by_keyword: dict[str, list[_Rule]] = {}
+    for row in table["rules"]:
+        rule = _Rule(row, allowed)
+        for keyword in row["keywords"]:
+            by_keyword.setdefault(keyword, []).append(rule)
+    return by_keyword, allowed
+
+
+def entropy(text: str) -> float:
+    """Return the Shannon entropy of a text's characters, in bits a character.
+
+    >>> entropy("abab")
+    1.0
+    """
+    bits = 0.0
+    for times in Counter(text).values():
+        share = times / len(text)
+        bits -= share * math.log2(share)
+    return bits
+
+
+def without_credentials(text: str) -> str:
+    """Return a text with `LEFT_OUT` in the place of each credential that is found in it.
+
+    A long text is read in windows that overlap, so that no pattern takes more than linear time.
+
+    >>> without_credentials("Use postgres://app:x7Tq9@db.example.com/shop")
+    'Use postgres://app:[credential]@db.example.com/shop'
+    """
+    text = _PRIVATE_KEY.sub(LEFT_OUT, text) if "PRIVATE KEY" in text else text
+    spans: set[tuple[int, int]] = set()
+    for begin in range(0, max(1, len(text) - _OVERLAP_CHARS), _WINDOW_CHARS - _OVERLAP_CHARS):
+        for start, end in _spans(text[begin : begin + _WINDOW_CHARS]):
+            spans.add((begin + start, begin + end))
+    if not spans:
+        return text
+    parts = []
+    done = 0
+    for start, end in sorted(spans):
+        if start >= done:
+            parts += [text[done:start], LEFT_OUT]
+        done = max(done, end)
+    return "".join([*parts, text[done:]])
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where credentials begin and end in a window of a text, some of them twice."""
+    lowered = text.lower()
+    by_keyword, allowed = _rules()
+    asked: set[_Rule] = set()
+    for keyword, rules in by_keyword.items():
+        if keyword in lowered:
+            asked.update(rules)
+    for rule in asked:
+        yield from rule.spans(text)
+    if any(hint in lowered for hint in _SAID_HINTS):
+        for found in _SAID.finditer(text):
+            group = found.lastindex or 0
+            is_left_out = found[group] in LEFT_OUT or LEFT_OUT in found[group]
+            if not is_left_out and not allowed.covers(found, found[group]):
+                yield found.span(group)

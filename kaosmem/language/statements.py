@@ -1,0 +1,336 @@
+"""Statements of a text: values with the subjects that they are about.
+
+A statement is a value (a number, a quotation or an identifier) with the words before it in its sentence. A text of one
+sentence is a statement too.
+
+Two statements are of different subjects if each names something that the other does not: a number, an identifier, a
+name or a day beside the value. They also are if they are word for word the same but for one term between two others:
+`a box of tea costs 4` and `a box of coffee costs 5`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from kaosmem.language.analysis import STOP_WORDS, analyze
+from kaosmem.memos import register_memo
+from kaosmem.types import Item
+
+WORDS_IN_COMMON = 3
+"""So many words make a subject. Fewer do if a verb such as `is` stands between them and the value."""
+
+_WORDS = 6
+_FEWEST_WORDS = 2
+_MAX_WORDS = 120
+"""A longer text says too many things to be corrected as a whole."""
+_MAX_SENTENCE_CHARS = 130
+"""A longer sentence says too many things, so that its value is rarely about the words before it."""
+_MAX_STATEMENTS = 24
+_DIGITS_OF_A_NAME = 4
+"""A number of so many digits is seldom used for two things."""
+_MAX_EXCHANGED = 3
+"""Texts of one pattern differ in so many tokens in one place at most."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…।؟])[\"')\]»”’*]*\s+|(?<=[。！？])|\n")
+_QUESTION = re.compile(r"[?？؟][\"')\]»”’*\s]*$")
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
+_CHUNK_END = re.compile(rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])")
+_VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
+_FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
+"""Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
+_AROUND = ".,:;!?\"'()[]*`‘’“”«»"
+_POSSESSIVE = re.compile(r"['’]s$")
+_DAY_NAMES = """
+    january february march april may june july august september october november december jan feb mar apr jun jul aug
+    sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday
+"""
+_DAYS = frozenset(_DAY_NAMES.split())
+_PERSONS = frozenset(analyze("i me my mine myself m ve d ll re us"))
+_NO_SUBJECT = _PERSONS | frozenset(analyze(" ".join(_DAYS)))
+"""Terms of no subject that are not stop words either."""
+
+_VERBS = """
+    is are was were be been will has have had cost costs moved moves need needs take takes lasts starts begins opens
+    closes leaves lives works contains holds weighs requires
+    ist sind war waren wird werden hat kostet kosten beträgt est sont était sera coûte es son era está será cuesta
+"""
+_IS = frozenset(_VERBS.split())
+"""Verbs between a subject and what is said of it."""
+_NO_NAMES = """
+    actual also always and but current final good great hello hi latest new no now ok okay old please revised so sorry
+    thanks then updated yes
+"""
+_OPENERS = frozenset(_NO_NAMES.split())
+"""Words that begin a sentence and are no names."""
+_AFTER_A_NAME = re.compile(
+    r"(?:[a-z]{2,}(?:ed|s)|may|can|must|should|would|will|has|had|got|paid|bought|sold|said|won)"
+)
+
+
+_FIRST_PERSON = frozenset(("I", "I'd", "I'll", "I'm", "I've", "I’d", "I’ll", "I’m", "I’ve"))
+
+
+class Statement(NamedTuple):
+    """The words of a subject, and the value that a text gives it; the text itself if it is one sentence.
+
+    before: the tokens before the value; of a whole sentence all of them. marks: the numbers, identifiers, names and
+    days beside the value. opening: the first token as it is written.
+    """
+
+    words: frozenset[str]
+    value: str
+    is_whole: bool = False
+    before: tuple[str, ...] = ()
+    marks: frozenset[str] = frozenset()
+    opening: str = ""
+
+
+def statements(item: Item) -> tuple[Statement, ...]:
+    """Return the statements of an item, found once in its life.
+
+    >>> from kaosmem import SessionMemory
+    >>> item = SessionMemory.test_mode().add("findings", "The launch of Apollo moves to day 12.")
+    >>> [(sorted(each.words), each.value) for each in statements(item)][0]
+    (['apollo', 'day', 'launch', 'move'], '12')
+    """
+    return item.memo("statements", _statements)
+
+
+def is_short(item: Item) -> bool:
+    """Return whether an item is a text that is short enough to be about few things, and not code."""
+    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16 or "```" in item.content:
+        return False
+    return len(item.content.split()) <= _MAX_WORDS
+
+
+def has_value(text: str) -> bool:
+    """Return whether a text holds a number, a quotation or an identifier."""
+    return _VALUE.search(text) is not None
+
+
+def labels_of(text: str) -> frozenset[str]:
+    """Return the numbers that name a thing, as in `order 7`, and the identifiers with letters and digits."""
+    return frozenset(_labelled(_tokens(text)))
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Return the words of a text that may name a subject, numbers and days among them."""
+    found = set()
+    for term in analyze(text):
+        if term not in _PERSONS and (len(term) > 1 or not term.isascii() or term.isdigit()):
+            found.add(term)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=1 << 14)  # the same statements meet in each turn
+def are_of_one_subject(one: Statement, other: Statement) -> bool:
+    """Return whether two statements that share the words of a subject are about the same thing."""
+    if one.marks - other.marks and other.marks - one.marks:
+        return False
+    return not (_is_exchanged(one, other) or _is_of_another_kind(one, other))
+
+
+register_memo(are_of_one_subject.cache_clear)
+
+
+def _is_of_another_kind(one: Statement, other: Statement) -> bool:
+    """Return whether the subjects end in the same words with another word right before: method names, class names."""
+    if one.is_whole or other.is_whole:
+        return False
+    start, end = _shared_ends(one.before, other.before)
+    if end == 0 or start + end >= min(len(one.before), len(other.before)):
+        return False
+    same = one.before[-end]
+    if same in STOP_WORDS or same in _IS:
+        return False
+    kinds = [frozenset(_terms(each.before[-1 - end])) for each in (one, other)]
+    if not all(kinds) or not _OPENERS.isdisjoint((one.before[-1 - end], other.before[-1 - end])):
+        return False
+    return kinds[0].isdisjoint(other.words) and kinds[1].isdisjoint(one.words)
+
+
+def _is_exchanged(one: Statement, other: Statement) -> bool:
+    """Return whether two statements are the same but for the term that their pattern is filled with."""
+    if one.before == other.before:
+        return False
+    start, end = _shared_ends(one.before, other.before)
+    least = min(len(one.before), len(other.before))
+    mine, theirs = (each.before[start : len(each.before) - end] for each in (one, other))
+    if not (0 < len(mine) <= _MAX_EXCHANGED and 0 < len(theirs) <= _MAX_EXCHANGED):
+        return False
+    if _IS.intersection(one.before[:start]):
+        return False  # what is said differs, not the subject
+    if start == 0:
+        return len(mine) == len(theirs) == 1 and _are_names(one, other)
+    if one.is_whole and not _IS.intersection(one.before[least - end :]):
+        return False
+    return end > 0 and _say_something(mine) and _say_something(theirs)
+
+
+def _are_names(one: Statement, other: Statement) -> bool:
+    """Return whether the first tokens of two sentences, the only ones that differ, are names."""
+    if not _OPENERS.isdisjoint((one.before[0], other.before[0])) or one.before[0] in STOP_WORDS:
+        return False
+    if not (one.opening[:1].isupper() and other.opening[:1].isupper()):
+        return False
+    if _POSSESSIVE.search(one.opening) and _POSSESSIVE.search(other.opening):
+        return True
+    return len(one.before) > 1 and _AFTER_A_NAME.fullmatch(one.before[1]) is not None
+
+
+def _shared_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
+    """Return how many tokens two sequences share at their beginning, and of the rest at their end."""
+    most = min(len(one), len(other))
+    start = 0
+    while start < most and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < most - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    return start, end
+
+
+class _Token(NamedTuple):
+    """One chunk of a sentence.
+
+    text: in lower case, without signs around it. is_name: whether it begins with a capital within the sentence.
+    mark: how it tells its subject from others.
+    """
+
+    text: str
+    chunk: str
+    is_value: bool
+    is_name: bool
+    mark: str
+
+
+def _mark(text: str, before: str) -> str:
+    """Return a token; a small number with the word that it numbers, as `code 3` is not `order 3`."""
+    is_small = text.isdigit() and len(text) < _DIGITS_OF_A_NAME
+    return f"{before} {text}" if is_small and before not in STOP_WORDS else text
+
+
+def _tokens(sentence: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    begins = True
+    for chunk in _CHUNK_END.split(sentence):
+        bare = chunk.strip(_AROUND)
+        text = _POSSESSIVE.sub("", bare.casefold())
+        is_value = _VALUE.search(chunk) is not None
+        is_name = not begins and not is_value and bare[:1].isupper() and bare not in _FIRST_PERSON
+        if text:
+            before = tokens[-1].text if tokens else ""
+            tokens.append(_Token(text, chunk, is_value, is_name or text in _DAYS, _mark(text, before)))
+        begins = chunk.endswith((":", "]"))
+    return tokens
+
+
+def _statements(item: Item) -> tuple[Statement, ...]:
+    if not is_short(item):
+        return ()
+    sentences = [part.strip() for part in _SENTENCE_END.split(item.text)]
+    sentences = [sentence for sentence in sentences if sentence]
+    topic = _topic(sentences)
+    found: dict[Statement, None] = {}
+    for sentence in sentences:
+        for statement in _with_values(sentence, topic):
+            found[statement] = None
+    if len(sentences) == 1:
+        whole = _whole(sentences[0])
+        if whole is not None:
+            found[whole] = None
+    return tuple(found)[:_MAX_STATEMENTS]
+
+
+def _topic(sentences: Sequence[str]) -> frozenset[str]:
+    """Return the numbers and identifiers of the first of several sentences, which name what the text is about."""
+    if len(sentences) < 2:
+        return frozenset()
+    return frozenset(_labelled(_tokens(sentences[0])))
+
+
+def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
+    """Yield the numbers after a word that they number, as in `order 7`, and the identifiers with letters and digits."""
+    for place, token in enumerate(tokens):
+        if not token.is_value:
+            continue
+        is_identifier = token.text[:1].isalpha() or token.chunk.startswith("#")
+        label = tokens[place - 1].text if place else ""
+        if is_identifier or (label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS):
+            yield token.mark
+
+
+def _whole(sentence: str) -> Statement | None:
+    """Return a sentence as a statement: of one subject with another one if three quarters of their words agree."""
+    words = frozenset(_terms(sentence))
+    if len(words) < WORDS_IN_COMMON or _QUESTION.search(sentence) or _FORMULA.search(sentence):
+        return None
+    tokens = _tokens(sentence)
+    verbs = [place for place, token in enumerate(tokens) if token.text in _IS]
+    said_from = verbs[0] if verbs else len(tokens) - 1
+    marks = set()
+    before: list[str] = []
+    has_said = False
+    for place, token in enumerate(tokens):
+        is_said = token.is_value and place > 0 and tokens[place - 1].text in _IS
+        if (token.is_value and not is_said) or (token.is_name and place < said_from):
+            marks.add(token.mark)
+        has_said = has_said or is_said
+        if not has_said:
+            before.append(token.text)
+    value = " ".join(sentence.casefold().split())
+    return Statement(words, value, True, tuple(before), frozenset(marks), _opening(sentence))
+
+
+def _opening(sentence: str) -> str:
+    return sentence.split(maxsplit=1)[0].strip(_AROUND)
+
+
+def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
+    if len(sentence) > _MAX_SENTENCE_CHARS or not _VALUE.search(sentence):
+        return
+    if _QUESTION.search(sentence) or _FORMULA.search(sentence):
+        return
+    tokens = _tokens(sentence)
+    terms: list[str] = []
+    marks = set(topic)
+    has_verb = False
+    for place, token in enumerate(tokens):
+        if not token.is_value:
+            terms += _terms(token.chunk)
+            has_verb = has_verb or token.text in _IS
+        else:
+            words = frozenset(terms[-_WORDS:])
+            before = _before(tokens[:place])
+            if len(words) >= WORDS_IN_COMMON or (has_verb and len(words) >= _FEWEST_WORDS):
+                beside = _beside(tokens, place, marks)
+                is_few = len(words) < WORDS_IN_COMMON
+                yield Statement(words, token.text, is_few, before, beside, _opening(sentence))
+            marks.add(token.mark)
+
+
+def _before(tokens: Sequence[_Token]) -> tuple[str, ...]:
+    """Return the tokens before a value, without the day that it belongs to."""
+    found = [token.text for token in tokens]
+    while found and found[-1] in _DAYS:
+        found.pop()
+    return tuple(found)
+
+
+def _beside(tokens: Sequence[_Token], place: int, marks: set[str]) -> frozenset[str]:
+    """Return the marks before a value, and the names and numbered things after it."""
+    before = {token.mark for token in tokens[: len(_before(tokens[:place]))] if token.is_name}
+    rest = tokens[place + 1 :]
+    after = {token.mark for token in rest if token.is_name and token.text not in _DAYS}
+    return frozenset({*marks, *before, *after, *_labelled(rest)})
+
+
+def _say_something(tokens: Sequence[str]) -> bool:
+    return any(token[:1].isdigit() or any(_terms(token)) for token in tokens)
+
+
+def _terms(text: str) -> Iterator[str]:
+    return (term for term in analyze(text) if term not in _NO_SUBJECT and (len(term) > 1 or not term.isascii()))

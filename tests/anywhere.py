@@ -1,0 +1,112 @@
+"""Digests of contexts of random sessions and of what the examples of the docs print, for one process.
+
+    python -m tests.anywhere SESSIONS EXAMPLES
+
+EXAMPLES is 0 or 1: whether the examples run, too.
+Any process prints the same line, on any processor, with any locale, time zone, hash seed and number of threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import openai
+
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.retrieval import BM25Ranker, DenseRanker, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
+from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.stores import InMemoryVectorStore, VectorDocument
+from tests.console import Console
+from tests.seeded import told
+from tests.test_readme import EXAMPLES, RANDOM_ID, Client
+
+RANKERS: tuple[Ranker, ...] = (
+    LinearRanker(),
+    BM25Ranker(),
+    BM25Ranker("okapi"),
+    RankBM25Ranker(),
+    DenseRanker(embedder=WordLlamaEmbedder()),
+    GraphRanker(),
+)
+TOPICS = [
+    "notice period termination convenience breach cure days",
+    "rent deposit tenant landlord lease renewal heating",
+    "invoice payment bank salary bonus payroll account",
+    "rose soil seed water flower spade compost hedge",
+    "deploy cluster node timeout retry cache latency 512",
+    "Straße Müller 東京 café naïve Ελλάδα TASK-17 2024",
+]
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def text_of(rng: random.Random) -> str:
+    """Return words of a topic, and a few of another."""
+    words = rng.choice(TOPICS).split() * 3 + rng.choice(TOPICS).split()
+    return " ".join(rng.choices(words, k=rng.randint(4, 40)))
+
+
+async def told_session(seed: int) -> str:
+    """Return the contexts of a random session for two questions, with every decision, score and signal."""
+    rng = random.Random(seed)
+    ranker = RANKERS[seed % len(RANKERS)]
+    spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=ranker)
+    memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
+    roles = rng.choice([("",), ("user", "assistant")])
+    for number in range(rng.randint(40, 160)):
+        source = {"source": f"contract-{number // 12}.pdf"} if rng.random() < 0.7 else {}
+        memory.add("notes", text_of(rng), role=rng.choice(roles) or None, metadata=source)
+    parts = []
+    for _ in range(2):
+        context = await memory.assemble_context(text_of(rng)[:60] + "?", budget=rng.randint(200, 1_500))
+        parts.append(told(context))
+        parts.append(str([(each.item_id, each.score, dict(each.signals)) for each in context.decisions]))
+    return "\n".join(parts)
+
+
+async def told_vectors(seed: int) -> str:
+    """Return the nearest documents of a store to a random vector, with their cosines."""
+    rng, store = random.Random(seed), InMemoryVectorStore()
+    vectors = [[rng.gauss(0, 1) for _ in range(384)] for _ in range(60)]
+    await store.upsert([VectorDocument("x", str(n), each) for n, each in enumerate(vectors[1:])])
+    return str([(hit.id, hit.score) for hit in await store.search(vectors[0], limit=20)])
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Yield the name of each example of the docs, and what it prints."""
+    openai.AsyncOpenAI = Client  # type: ignore[assignment, misc]
+    sys.displayhook = lambda _: None
+    for example in EXAMPLES:
+        text = str(example.values[0])
+        printed = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+            if "asyncio.run(" in text or "asyncio.Runner(" in text:
+                exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
+            else:
+                with Console() as console:
+                    console.run(text)
+        yield str(example.id), RANDOM_ID.sub("-", printed.getvalue()).replace(folder, "")
+
+
+def main(sessions: int, *, with_examples: bool) -> None:
+    """Print the digests of everything by name."""
+    found = {f"session {seed}": digest(asyncio.run(told_session(seed))) for seed in range(sessions)}
+    found["vectors"] = digest(asyncio.run(told_vectors(1)))
+    if with_examples:
+        found |= {name: digest(printed) for name, printed in examples()}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), with_examples=sys.argv[2] == "1")

@@ -1,0 +1,111 @@
+"""What nothing in a question speaks for is left out, and the context says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kaosmem import InvalidArgumentError, Reason, SectionSpec, SessionMemory
+
+TICKETS = [f"Ticket {n}: the build failed with exit code {n % 5 + 1} on runner {n % 3}." for n in range(60)]
+
+
+def session(texts: Sequence[str] = TICKETS, **fields: object) -> SessionMemory:
+    """Return a session with findings, a graph and a short history."""
+    spec = SectionSpec("findings", eviction="none", **fields)  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(sections=(SectionSpec("messages", placement="history"), spec))
+    for number, text in enumerate(texts):
+        memory.add("findings", text, id=f"t{number}", role="assistant")
+    memory.add("messages", "Good morning.", role="user", id="hello")
+    return memory
+
+
+async def test_a_question_without_a_match_shows_no_noise() -> None:
+    """The tail stays. Each item that was offered, or not, says that it is unrelated; the notices name the section."""
+    context = await session().assemble_context("apples", budget=200)
+    assert [item.id for item in context.items] == ["hello"]
+    assert {context.decision(f"t{number}").reason for number in range(60)} == {Reason.UNRELATED}
+    assert any("'findings'" in notice for notice in context.notices)
+    assert "unrelated" in context.explain()
+
+
+async def test_a_graph_without_a_match_shows_no_line() -> None:
+    """Lines of a graph that no entity of the question touches are left out."""
+    memory = SessionMemory.test_mode()
+    memory.graph.add([], [{"source": f"n{n}", "target": f"n{n + 1}", "type": "next"} for n in range(100)])
+    assert (await memory.assemble_context("apples", budget=200)).items == ()
+    assert "n95 -[next]-> n96" in (await memory.assemble_context("n95", budget=200)).text
+
+
+@pytest.mark.parametrize("query", ["", "Summarise this", "Please go on.", "What happened?", "Fasse das zusammen", "?"])
+async def test_a_question_without_a_subject_shows_the_newest(query: str) -> None:
+    """It is about all that there is."""
+    context = await session().assemble_context(query, budget=200)
+    assert context.decision("t59").reason is Reason.NEWEST
+    assert context.notices == ()
+
+
+async def test_a_section_that_fits_whole_is_shown_whole() -> None:
+    """All of its items or none without a match: a larger window never shows less."""
+    shown = []
+    for budget in range(100, 2_000, 100):
+        context = await session().assemble_context("apples", budget=budget)
+        assert context.used <= budget
+        shown.append(context.by_section["findings"].items)
+    assert {*shown} == {0, 60}
+    assert shown == sorted(shown)
+
+
+async def test_required_pinned_and_recent_items_are_shown_without_a_match() -> None:
+    """The application has asked for them."""
+    memory = session(recent=2)
+    memory.add("findings", "The house is in Oslo.", id="pinned", pinned=True)
+    memory.add("findings", "The garden is large.", id="recent")
+    context = await memory.assemble_context("apples", budget=100)
+    assert {item.id for item in context.items} == {"hello", "pinned", "recent"}
+
+
+async def test_a_floor_relative_to_the_best_match() -> None:
+    """With `min_score`, weak matches are left out though all would fit; the best one and the newest `recent` stay."""
+    query = "How did ticket 7 fail?"
+    everything = await session().assemble_context(query, budget=20_000)
+    assert everything.by_section["findings"].items == 60
+    context = await session(min_score=50, recent=1).assemble_context(query, budget=20_000)
+    assert [item.id for item in context.items if item.section == "findings"] == ["t7", "t59"]
+    assert context.decision("t30").reason is Reason.UNRELATED
+    few = await session(TICKETS[:9], min_score=50).assemble_context(query, budget=20_000)
+    assert [item.id for item in few.items if item.section == "findings"] == ["t7"]
+    for wrong in (-1, 101, True, "9"):
+        with pytest.raises(InvalidArgumentError, match="min_score"):
+            SectionSpec("findings", min_score=wrong)  # type: ignore[arg-type]
+
+
+async def test_an_outranked_item_has_its_rank_and_score() -> None:
+    """Those that search gives it; ranks go on behind those of the candidates."""
+    memory = session()
+    query = "How did ticket 7 fail?"
+    context = await memory.assemble_context(query, budget=60)
+    scores = {item.id: score for item, score in memory.search(query, section="findings", limit=60)}
+    offered = {decision.item_id for decision in context.decisions}
+    outranked = [context.decision(f"t{number}") for number in range(60) if f"t{number}" not in offered]
+    assert len(outranked) > 10
+    for decision in outranked:
+        assert decision.reason is Reason.OUTRANKED
+        assert decision.score == scores[decision.item_id]
+    ranks = {decision.rank for decision in outranked}
+    assert len(ranks) == len(outranked)
+
+
+async def test_an_expired_item_says_when_it_expired() -> None:
+    """So does an item that a look into the past leaves out say at which time it did not hold."""
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    memory = SessionMemory.test_mode(clock=lambda: now[0])
+    memory.add("findings", "The code is 12.", id="code", ttl_s=60)
+    now[0] += timedelta(hours=1)
+    context = await memory.assemble_context("What is the code?", budget=100)
+    assert context.decision("code").why == "archived: it expired on 2026-01-01T00:01:00+00:00"
+    memory.add("findings", "The code is 14.", id="later")
+    past = await memory.assemble_context("What is the code?", budget=100, as_of="2025-12-01")
+    assert "as_of=2025-12-01" in past.decision("later").why

@@ -1,0 +1,129 @@
+"""A search finds what a context can show, live or archived, and says where it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.persistence import log as session_log
+
+SPECS = (SectionSpec("notes", 200, retrieval_threshold=5), SectionSpec("audit", 200, in_context=False))
+FACT = "The vault code of the Zurich office is 4711."
+QUESTION = "What is the vault code in Zurich?"
+WEATHER = [f"On day {day} the weather was {('fine', 'dull', 'wet')[day % 3]}." for day in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots come early, and with them archive files."""
+    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
+
+
+async def stored(memory: SessionMemory) -> None:
+    """Save often enough that archived items leave the memory."""
+    for _ in range(2):
+        memory.add("notes", "A note beside it.")
+        await memory.save()
+        await memory._saver._checkpoints.finished()
+
+
+def told(memory: SessionMemory, section: str = "notes") -> str:
+    """Add a fact and so many notes that it is evicted, and return its id."""
+    fact = memory.add(section, FACT, metadata={"tenant": "acme"})
+    for text in WEATHER:
+        memory.add(section, text)
+    assert fact.id not in memory
+    return fact.id
+
+
+async def test_a_search_finds_what_was_evicted() -> None:
+    """The hit says so, and unpacks as item and score. An option narrows the search to live items."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    fact_id = told(memory)
+    hit = memory.search(QUESTION)[0]
+    item, score = hit
+    assert (item.id, item.text, hit.section, hit.is_archived) == (fact_id, FACT, "notes", True)
+    assert (item, score) == (hit[0], hit[1]) == (hit.item, hit.score)
+    assert score > 0
+    live = memory.search(QUESTION, archived=False)
+    assert all(hit.item.id in memory and not hit.is_archived for hit in live)
+    assert memory.search(QUESTION, filter={"tenant": "acme"}) == [hit]
+    assert memory.search(QUESTION, filter={"tenant": "globex"}) == []
+    assert memory.notices == ()
+
+
+async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Path) -> None:
+    """A search reads no file. `prepare` does, and keeps the texts for all later searches, contexts and saves."""
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        fact_id = told(memory)
+        told(memory, "audit")
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        assert memory.notices == ()
+        assert fact_id not in {item.id for item, _ in memory.search(QUESTION)}
+        (notice,) = memory.notices
+        wanted = r"a search left out \d+ archived items of section 'notes', whose texts are in files; await prepare\(\)"
+        assert re.match(wanted, notice)
+        await memory.prepare()
+        assert memory.notices == ()
+        assert memory.search(QUESTION)[0].item.id == fact_id
+        await memory.assemble_context("weather", budget=500)
+        told(memory)
+        await stored(memory)
+        assert [hit.item.text for hit in memory.search(QUESTION, limit=2)] == [FACT, FACT]
+        assert memory.notices == ()
+        memory.search(QUESTION, "audit")
+        assert "section 'audit'" in memory.notices[0]
+        await memory.prepare()
+        assert memory.search(QUESTION, "audit")[0].item.text == FACT
+        assert memory.notices == ()
+
+
+async def test_a_search_finds_each_id_once_and_nothing_forgotten(tmp_path: Path) -> None:
+    """An id that is live again is found live, and a forgotten item nowhere, however its text was read."""
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        memory.add("notes", FACT, id="fact")
+        for text in WEATHER:
+            memory.add("notes", text)
+        await stored(memory)
+        memory.add("notes", "The vault code of Zurich is 1234.", id="fact")
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        await memory.prepare()
+        hits = [hit for hit in memory.search(QUESTION, limit=50) if hit.item.id == "fact"]
+        assert [(hit.item.text, hit.is_archived) for hit in hits] == [("The vault code of Zurich is 1234.", False)]
+        await memory.forget("fact")
+        assert not any("vault" in hit.item.text for hit in memory.search(QUESTION, limit=50))
+
+
+async def test_a_superseded_version_is_found_as_an_archived_one(tmp_path: Path) -> None:
+    """The live version is a hit of its own."""
+    async with SessionMemory.open(tmp_path) as memory:
+        for name in ("Ann", "Bob"):
+            memory.add("findings", f"{name} owns the deal.", key="owner")
+    async with SessionMemory.open(tmp_path) as memory:
+        await memory.prepare()
+        hits = {hit.item.text: hit.is_archived for hit in memory.search("Who owns the deal?")}
+        assert hits == {"Bob owns the deal.": False, "Ann owns the deal.": True}
+
+
+async def test_an_attached_section_is_searched_with_its_archive(tmp_path: Path) -> None:
+    """The hit names the attached section as this session does."""
+    other = SessionMemory.test_mode(sections=SPECS)
+    told(other)
+    memory = SessionMemory.test_mode(sections=SPECS)
+    name = await memory.attach(other["notes"])
+    hit = memory.search(QUESTION)[0]
+    assert (hit.item.text, hit.section, hit.is_archived) == (FACT, name, True)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 1_000])
+async def test_a_search_keeps_its_limit(limit: int) -> None:
+    """Archived items count towards it, and expired ones are not found."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    memory.add("notes", FACT, ttl_s=0.5)
+    told(memory)
+    found = memory.search("vault code weather", limit=limit)
+    assert len(found) == min(limit, len({hit.item.id for hit in found}))
+    assert sum(hit.item.text == FACT for hit in found) == min(limit, 1)

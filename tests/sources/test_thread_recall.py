@@ -1,0 +1,151 @@
+"""Earlier messages of a thread that a question recalls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks.corpus import seeded_texts
+from kaosmem import ChatMessage, Context, Reason, SectionSpec, SessionMemory
+from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
+from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
+from kaosmem.compaction import SlidingWindowCompaction
+from kaosmem.sources import HistorySource
+from kaosmem.sources.history import HISTORY
+from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from tests.servers import redis_server
+
+FACT = "The launch code of the harbour crane is SWORDFISH."
+QUESTION = "What is the launch code of the harbour crane?"
+
+
+def talk(count: int, *, fact_at: int = 10) -> list[ChatMessage]:
+    """Return a conversation with one fact in it."""
+    texts = seeded_texts(count, words=30)
+    texts[fact_at] = FACT
+    return [ChatMessage(("user", "assistant")[at % 2], text) for at, text in enumerate(texts)]
+
+
+async def asked(source: HistorySource, question: str = QUESTION, **options: object) -> Context:
+    memory = SessionMemory.test_mode()
+    await memory.attach(source)
+    context = await memory.assemble_context(question, budget=1_500, **options)  # type: ignore[call-overload]
+    assert context.sources["history"].status == "ok"
+    return context
+
+
+@asynccontextmanager
+async def provided(kind: str, folder: Path) -> AsyncIterator[HistoryProvider]:
+    clock = lambda: datetime(2024, 5, 8, tzinfo=UTC)  # noqa: E731
+    if kind == "sqlite":
+        async with SqliteDatabase(folder / "threads.sqlite") as database:
+            yield SqliteHistoryProvider(database, clock=clock)
+        return
+    with redis_server() as url:
+        async with RedisDatabase(url, tenant="recall") as redis:
+            yield RedisHistoryProvider(redis, clock=clock)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_an_early_fact_of_a_long_thread_is_recalled(kind: str, tmp_path: Path) -> None:
+    """With the day on which it was said, as a section of the same messages recalls it."""
+    async with provided(kind, tmp_path) as provider:
+        await provider.append_many("a", talk(300), session_id="s")
+        context = await asked(HistorySource(provider, "a", "s"))
+        assert context.decision("history/#10").reason == Reason.RECALLED
+        assert f"[8 May 2024]\nuser: {FACT}" in context.text
+        without = await asked(HistorySource(provider, "a", "s", spec=replace(HISTORY, recall=0.0)))
+        assert "SWORDFISH" not in without.text
+    memory = SessionMemory.test_mode(sections=[SectionSpec("history", 32_000, 90, 0.35, placement="history")])
+    for message in talk(300):
+        memory.add("history", message.text, role=message.role)
+    assert FACT in (await memory.assemble_context(QUESTION, budget=1_500)).text
+
+
+class Counting(InMemoryHistoryProvider):
+    """Counts the messages that are read."""
+
+    read = 0
+
+    async def get_messages(self, agent_id, session_id, limit=None, offset=0):
+        messages = await super().get_messages(agent_id, session_id, limit, offset)
+        self.read += len(messages)
+        return messages
+
+
+async def test_each_question_reads_only_new_messages() -> None:
+    """The first reads the thread once; without recall a question reads what it shows, and so does no question."""
+    provider = Counting()
+    await provider.append_many("a", talk(3_000), session_id="s")
+    for source, first in (
+        (HistorySource(provider, "a", "s"), 3_300),
+        (HistorySource(provider, "a", "s", spec=replace(HISTORY, recall=0.0)), 200),
+    ):
+        provider.read = 0
+        await asked(source, "")
+        assert provider.read < 200
+        provider.read = 0
+        await asked(source)
+        assert provider.read < first
+        provider.read = 0
+        await provider.append_many("a", talk(12), session_id="s")
+        await asked(source)
+        assert provider.read < 200
+
+
+async def test_a_cleared_message_is_recalled_no_more() -> None:
+    """Neither after its run was cleared, nor after the whole thread was. Other messages move up."""
+    provider = InMemoryHistoryProvider()
+    await provider.append_many("a", talk(20), session_id="s", run_id="r")
+    others = talk(300, fact_at=5)
+    others[5] = replace(others[5], content="The notice period of the tenants is ninety days.")
+    await provider.append_many("a", others, session_id="s")
+    source = HistorySource(provider, "a", "s")
+    assert (await asked(source)).decision("history/#10").reason == Reason.RECALLED
+    await provider.clear_run("a", "s", "r")
+    await provider.append_many("a", others[20:80], session_id="s")
+    assert "SWORDFISH" not in (await asked(source)).text
+    context = await asked(source, "How long is the notice period of the tenants?")
+    assert context.decision("history/#5").reason == Reason.RECALLED
+    item = await source.get("history/#5")
+    assert item is not None
+    assert item.text in context.text
+    await provider.clear("a", "s")
+    await provider.append_many("a", [ChatMessage("user", "Hello.")], session_id="s")
+    assert [item.text for item in (await asked(source)).items] == ["Hello."]
+
+
+async def test_a_recalled_message_has_its_own_id_and_is_filtered() -> None:
+    """A pinned one is recalled, too; one of two with the same id by its position. A filter narrows by run and field."""
+    messages = talk(300)
+    messages[10] = replace(messages[10], id="m", pinned=True, metadata={"channel": "mail"})
+    messages[20] = replace(messages[20], id="n", content=FACT + " Mind it.")
+    messages[200] = replace(messages[200], id="n")
+    provider = InMemoryHistoryProvider()
+    await provider.append_many("a", messages, session_id="s", run_id="r")
+    source = HistorySource(provider, "a", "s")
+    context = await asked(source)
+    assert context.decision("history/m").reason == Reason.RECALLED
+    assert (await source.get("history/m")).text == FACT
+    assert context.decision("history/#20").reason in (Reason.RECALLED, Reason.DUPLICATE, Reason.BEFORE_TAIL)
+    for wanted, is_in in (({"channel": "mail"}, True), ({"run_id": "r"}, True), ({"run_id": "q"}, False)):
+        narrowed = await asked(source, filter=wanted)
+        assert ("SWORDFISH" in narrowed.text) == is_in
+
+
+async def test_a_pipeline_and_recall_go_together() -> None:
+    """A message that the pipeline has dropped is recalled; each id is decided once."""
+    provider = InMemoryHistoryProvider()
+    await provider.append_many("a", talk(300), session_id="s")
+    for fact_at in (10, 280):
+        await provider.clear("a", "s")
+        await provider.append_many("a", talk(300, fact_at=fact_at), session_id="s")
+        context = await asked(HistorySource(provider, "a", "s", SlidingWindowCompaction(6)))
+        assert context.decision(f"history/#{fact_at}").reason == Reason.RECALLED
+        ids = [decision.item_id for decision in context.decisions]
+        assert len({*ids}) == len(ids)

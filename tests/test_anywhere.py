@@ -1,0 +1,65 @@
+"""Sessions and the examples of the docs give the same bytes on every processor and under every setting of a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+else:  # pragma: no cover
+    from numpy.core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+# Without these, NumPy runs the kernels of a processor that has none of them.
+FEATURES = " ".join(each for each in __cpu_dispatch__ if __cpu_features__[each])
+SETTINGS = [
+    {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+    {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "2", "TZ": "Asia/Tokyo", "LC_ALL": "C"},
+    {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": FEATURES, "TZ": "America/New_York"},
+    {"OPENBLAS_CORETYPE": "Zen", "OPENBLAS_NUM_THREADS": "4", "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
+    {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": FEATURES.rpartition(" ")[2]},
+]
+
+
+def digests(setting: dict[str, str], seed: int, sessions: int, *, with_examples: bool) -> dict[str, str]:
+    """Return the digests of a process with a setting."""
+    names = {name for each in SETTINGS for name in each}
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment |= {key: value for key, value in setting.items() if value}
+    environment |= {"PYTHONHASHSEED": str(seed), "PYTHONUTF8": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "tests.anywhere", str(sessions), str(int(with_examples))]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert not run.returncode, run.stderr
+    found: dict[str, str] = json.loads(run.stdout)
+    return found
+
+
+def all_differences(sessions: int, *, examples_in: int) -> list[tuple[str, str]]:
+    """Return what differs from the first setting, and in which setting. examples_in: settings that run the examples."""
+    found = []
+    for seed, setting in enumerate(SETTINGS):
+        found.append(digests(setting, seed, sessions, with_examples=seed < examples_in))
+    assert len(found[0]) > sessions + 30
+    assert len(set(found[0].values())) > sessions
+    differences = []
+    for setting, other in zip(SETTINGS[1:], found[1:], strict=True):
+        for name, digest in other.items():
+            if digest != found[0][name]:
+                differences.append((setting["OPENBLAS_CORETYPE"], name))
+    return differences
+
+
+def test_every_process_gives_the_same_bytes() -> None:
+    """Kernels, threads, locales, time zones and hash seeds change nothing."""
+    assert all_differences(24, examples_in=2) == []
+
+
+@pytest.mark.soak
+def test_every_process_gives_the_same_bytes_in_many_sessions() -> None:
+    """As above, in some hundred sessions, and with all examples under every kernel."""
+    assert all_differences(600, examples_in=len(SETTINGS)) == []

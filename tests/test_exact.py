@@ -1,0 +1,42 @@
+"""Logarithms and powers of e are right to 14 digits, rise with their argument, and are the same alone and at once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem.exact import exp, exps, idf, log, logs
+
+positive = st.floats(1e-300, 1e300)
+powers = st.floats(-600, 600)
+
+
+@given(st.lists(positive, min_size=1))
+def test_logarithms_are_right(numbers: list[float]) -> None:
+    """As decimal arithmetic has them, for one number and for many."""
+    found = logs(np.array(numbers)).tolist()
+    assert found == list(map(log, numbers))
+    for number, each in zip(numbers, found, strict=True):
+        assert each == pytest.approx(float(Decimal(number).ln()), rel=1e-14, abs=1e-300)
+
+
+@given(st.lists(powers, min_size=1))
+def test_powers_are_right(numbers: list[float]) -> None:
+    """As decimal arithmetic has them, for one number and for many."""
+    found = exps(np.array(numbers)).tolist()
+    assert found == list(map(exp, numbers))
+    for number, each in zip(numbers, found, strict=True):
+        assert each == pytest.approx(float(Decimal(number).exp()), rel=1e-14)
+
+
+def test_they_rise_with_their_argument() -> None:
+    """A better match is never ranked below a worse one for a rounding."""
+    steps = np.arange(1, 40_000) / 997
+    assert all(first < second for first, second in pairwise(logs(steps).tolist()))
+    assert all(first < second for first, second in pairwise(exps(steps - 30).tolist()))
+    assert all(idf(500, having) > idf(500, having + 1) > 0 for having in range(500))
