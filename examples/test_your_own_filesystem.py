@@ -1,19 +1,18 @@
-"""Sessions on a filesystem of your own: forty lines over SQLite, proved by state machines."""
+"""Sessions on a filesystem of your own: forty lines over SQLite, tried by several writers."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from fsspec import AbstractFileSystem
-from hypothesis import settings
 
 from kaosmem import SessionMemory
-from kaosmem.testing import SessionLogMachine, StorageMachine
+from kaosmem.testing import paths_holding
 
 
 class SqliteFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -69,30 +68,30 @@ async def test_a_session_lives_in_a_database(tmp_path: Path) -> None:
         assert [item.content for item in memory["messages"]] == ["Can either side terminate for convenience?"]
 
 
-class InADatabase:
-    """A database for each example, opened anew by each that looks."""
+async def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Four writers save to one session at the same time, each with a connection of its own."""
+    database = str(tmp_path / "agents.db")
 
-    def place(self) -> SqliteFileSystem:
-        self.folder = tempfile.TemporaryDirectory()
-        return SqliteFileSystem(str(Path(self.folder.name, "agents.db")))
+    async def write(name: str) -> None:
+        async with SessionMemory.open(SqliteFileSystem(database), "deal-42") as memory:
+            for turn in range(5):
+                memory.add("messages", f"{name}-{turn}")
+                await memory.save()
 
-    def reopened(self, place: SqliteFileSystem) -> SqliteFileSystem:
-        return SqliteFileSystem(place.database)
-
-    def teardown(self) -> None:
-        self.folder.cleanup()
-
-
-class SqliteStorage(InADatabase, StorageMachine):
-    """The filesystem itself: what is stored is listed and read back, and of two who create a file one wins."""
-
-
-class SqliteSessionLog(InADatabase, SessionLogMachine):
-    """Sessions on it: no commit, snapshot or kill in any order loses what was acknowledged."""
+    await asyncio.gather(*map(write, "abcd"))
+    async with SessionMemory.open(SqliteFileSystem(database), "deal-42", read_only=True) as memory:
+        said = [item.text for item in memory["messages"]]
+    for name in "abcd":
+        assert [text for text in said if text.startswith(name)] == [f"{name}-{turn}" for turn in range(5)]
+    assert len(said) == 20
 
 
-# Before you rely on it, let Hypothesis try more of both.
-TestSqliteStorage = SqliteStorage.TestCase
-TestSqliteStorage.settings = settings(max_examples=4, stateful_step_count=20, deadline=None)
-TestSqliteSessionLog = SqliteSessionLog.TestCase
-TestSqliteSessionLog.settings = settings(max_examples=4, stateful_step_count=10, deadline=None)
+async def test_a_forgotten_text_is_in_no_file(tmp_path: Path) -> None:
+    """The filesystem deletes what the session deletes."""
+    place = SqliteFileSystem(str(tmp_path / "agents.db"))
+    async with SessionMemory.open(place, "deal-42") as memory:
+        item = memory.add("findings", "The password is xyzzy.")
+        await memory.save()
+        assert paths_holding(place, "xyzzy")
+        await memory.forget(item.id)
+    assert paths_holding(place, "xyzzy") == []

@@ -41,7 +41,7 @@ from kaosmem.sources import HistorySource
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing import PrefixBinding, ScriptedLLM, check_openai_messages
 from kaosmem.testing.contracts.compaction import PROMISES, it_leaves_answers_whole, it_orphans_no_result
-from kaosmem.testing.tool_conversations import conversations as tool_conversations
+from kaosmem.testing.contracts.conversations import conversations as tool_conversations
 
 WORDS = "and so on and on " * 10
 

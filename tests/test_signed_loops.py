@@ -37,8 +37,9 @@ from kaosmem.conversation import (
 )
 from kaosmem.sources import ConversationSource
 from kaosmem.stores import InMemoryHistoryProvider
-from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
+from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.contracts.compaction import tokens_of
+from kaosmem.testing.contracts.conversations import conversations
 
 ROUNDS = (50, 200, 1_000)
 RESULT = "The clause on the fee is in section 4 of the agreement. " * 4

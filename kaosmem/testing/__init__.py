@@ -1,6 +1,6 @@
-"""Helpers for tests: checkers of messages and of erasure, a scripted model, state machines and contracts.
+"""Helpers for tests: checkers of messages and of erasure, a scripted model, and contracts.
 
-State machines and contracts need Hypothesis and pytest, which the extra `test` installs.
+Contracts need Hypothesis and pytest, which the extra `test` installs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from kaosmem.testing.contracts.store import Clock
     from kaosmem.testing.contracts.task import TaskContract
     from kaosmem.testing.contracts.vector import VectorContract
-    from kaosmem.testing.session_log_machine import SessionLogMachine
-    from kaosmem.testing.storage_machine import StorageMachine
-    from kaosmem.testing.tool_conversations import conversations
 
 __all__ = [
     "BlobContract",
@@ -43,46 +40,39 @@ __all__ = [
     "RankerContract",
     "ScriptExhaustedError",
     "ScriptedLLM",
-    "SessionLogMachine",
     "ShortTermContract",
-    "StorageMachine",
     "TaskContract",
     "VectorContract",
     "check_anthropic_messages",
     "check_openai_messages",
-    "conversations",
     "paths_holding",
 ]
 
 _MODULES = {
-    "BlobContract": "contracts.blob",
-    "Clock": "contracts.store",
-    "CompactionContract": "contracts.compaction",
-    "FormatContract": "contracts.format",
-    "GraphContract": "contracts.graph",
-    "HistoryContract": "contracts.history",
-    "LongTermContract": "contracts.long_term",
-    "RankerContract": "contracts.ranker",
-    "SessionLogMachine": "session_log_machine",
-    "ShortTermContract": "contracts.short_term",
-    "StorageMachine": "storage_machine",
-    "TaskContract": "contracts.task",
-    "VectorContract": "contracts.vector",
-    "conversations": "tool_conversations",
+    "BlobContract": "blob",
+    "Clock": "store",
+    "CompactionContract": "compaction",
+    "FormatContract": "format",
+    "GraphContract": "graph",
+    "HistoryContract": "history",
+    "LongTermContract": "long_term",
+    "RankerContract": "ranker",
+    "ShortTermContract": "short_term",
+    "TaskContract": "task",
+    "VectorContract": "vector",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = f"{__name__}.contracts.{_MODULES[name]}"
     try:
-        if _MODULES[name].startswith("contracts."):
-            from pytest import register_assert_rewrite
+        from pytest import register_assert_rewrite
 
-            # So that a failing contract shows the compared values.
-            modules = {f"{__name__}.contracts.store", f"{__name__}.{_MODULES[name]}"}
-            register_assert_rewrite(*(modules - sys.modules.keys()))
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        # So that a failing contract shows the compared values.
+        register_assert_rewrite(*({f"{__name__}.contracts.store", module} - sys.modules.keys()))
+        return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("hypothesis", "pytest", "pytest_asyncio"):
             raise

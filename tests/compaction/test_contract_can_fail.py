@@ -11,8 +11,9 @@ from hypothesis import Phase, given, settings
 
 from kaosmem import ChatMessage, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Trust
 from kaosmem.compaction import CompactionStrategy, SlidingWindowCompaction
-from kaosmem.testing import CompactionContract, conversations
+from kaosmem.testing import CompactionContract
 from kaosmem.testing.contracts.compaction import PROMISES
+from kaosmem.testing.contracts.conversations import conversations
 
 
 class Newest:

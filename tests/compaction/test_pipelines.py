@@ -12,7 +12,7 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     TokenBudgetCompaction,
 )
-from kaosmem.testing import conversations
+from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import AnyStrategy, strategies
 
 

@@ -33,8 +33,8 @@ from kaosmem.compaction import (
     TruncationCompaction,
 )
 from kaosmem.formats import FORMATS, count_messages, render_messages
-from kaosmem.testing import conversations
 from kaosmem.testing.contracts.compaction import tokens_of
+from kaosmem.testing.contracts.conversations import conversations
 
 
 def talk(turns: int) -> list[ChatMessage]:

@@ -18,7 +18,8 @@ from kaosmem.compaction import (
     Summarizer,
 )
 from kaosmem.errors import SummaryError
-from kaosmem.testing import CompactionContract, ScriptedLLM, conversations
+from kaosmem.testing import CompactionContract, ScriptedLLM
+from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import AnyStrategy, strategies
 
 WORDS = "and so on and on " * 10

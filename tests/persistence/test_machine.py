@@ -1,11 +1,11 @@
-"""The state machines that come with the package, over every kind of place that tests know, and over faulty ones."""
+"""The state machines of sessions, over every kind of place that tests know, and over faulty ones."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -17,8 +17,9 @@ from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.files.records import encode_commit
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.testing import SessionLogMachine, StorageMachine
 from tests.persistence.faulty_filesystems import FAULTY, IgnoresCase
+from tests.persistence.session_log_machine import SessionLogMachine
+from tests.persistence.storage_machine import StorageMachine
 from tests.persistence.worlds import Bucket
 
 
@@ -46,6 +47,25 @@ class OnDisk:
         self.folder.cleanup()
 
 
+SqliteFileSystem = run_path(str(Path(__file__).parents[2] / "examples" / "test_your_own_filesystem.py"))[
+    "SqliteFileSystem"
+]
+
+
+class InADatabase:
+    """The filesystem of the example: a database for each session, opened anew by each that looks."""
+
+    def place(self) -> Any:
+        self.folder = tempfile.TemporaryDirectory()
+        return SqliteFileSystem(str(Path(self.folder.name, "agents.db")))
+
+    def reopened(self, place: Any) -> Any:
+        return SqliteFileSystem(place.database)
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+
 class MemoryStorage(InMemory, StorageMachine):
     pass
 
@@ -62,11 +82,19 @@ class LocalStorage(OnDisk, StorageMachine):
     pass
 
 
+class DatabaseStorage(InADatabase, StorageMachine):
+    pass
+
+
 class MemorySessionLog(InMemory, SessionLogMachine):
     pass
 
 
 class BucketSessionLog(InABucket, SessionLogMachine):
+    pass
+
+
+class DatabaseSessionLog(InADatabase, SessionLogMachine):
     pass
 
 
@@ -90,8 +118,10 @@ MACHINES = (
     BucketStorage,
     CaselessStorage,
     LocalStorage,
+    DatabaseStorage,
     MemorySessionLog,
     BucketSessionLog,
+    DatabaseSessionLog,
     LocalSessionLog,
 )
 
@@ -127,18 +157,3 @@ def test_a_faulty_filesystem_is_found_out(filesystem: type[Bucket]) -> None:
     )
     with pytest.raises((Exception, ExceptionGroup)):
         run_state_machine_as_test(Machine, settings=once)
-
-
-def test_without_hypothesis_the_remedy_is_named() -> None:
-    """The checkers of messages need no extra; a state machine says which one it needs."""
-    code = (
-        "import sys; sys.modules['hypothesis'] = None; from kaosmem import testing; testing.check_openai_messages; "
-        "testing.StorageMachine"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtraError: StorageMachine needs the extra 'test': pip install 'kaosmem[test]'" in done.stderr
-
-
-def test_importing_kaosmem_testing_does_not_load_hypothesis() -> None:
-    code = "import sys, kaosmem.testing; assert 'hypothesis' not in sys.modules; kaosmem.testing.SessionLogMachine"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -29,9 +29,9 @@ from kaosmem.session import (
     list_sessions,
     stored_sessions,
 )
-from kaosmem.testing import StorageMachine
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
+from tests.persistence.storage_machine import StorageMachine
 from tests.servers import S3, s3_server
 
 _places = count(1)

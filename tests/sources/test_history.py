@@ -41,7 +41,8 @@ from kaosmem.sources import HistorySource
 from kaosmem.sources.excerpt import Excerpt, Placed
 from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider, decode_message
-from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages, conversations
+from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
+from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import strategies
 from tests.contexts import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, worlds

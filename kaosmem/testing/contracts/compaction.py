@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from kaosmem.compaction import CompactionStrategy
 from kaosmem.formats import HistoryPart, Layout, count_messages, get_format
-from kaosmem.testing.tool_conversations import conversations
+from kaosmem.testing.contracts.conversations import conversations
 from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import repair
 

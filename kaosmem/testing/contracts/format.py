@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered, count_messages
 from kaosmem.session import SessionMemory
-from kaosmem.testing.tool_conversations import conversations
+from kaosmem.testing.contracts.conversations import conversations
 from kaosmem.tokens import get_counter
 from kaosmem.types import ChatMessage, JSONValue, ToolResultBlock, ToolUseBlock
 from kaosmem.units import repair

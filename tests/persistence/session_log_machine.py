@@ -22,7 +22,7 @@ from kaosmem.persistence import (
 )
 from kaosmem.persistence.files.records import TXNS_KEPT
 from kaosmem.testing.erasure import paths_holding
-from kaosmem.testing.storage_machine import PlaceMachine
+from tests.persistence.storage_machine import PlaceMachine
 
 Version: TypeAlias = tuple[str, dict[str, Any]]
 """A section, and one of an item's versions there: its `id`, and an `n` that no other version has."""
@@ -121,16 +121,9 @@ class Writer:
 
 
 class SessionLogMachine(PlaceMachine):
-    """Commits, snapshots, kills and forgetting by several writers lose nothing: subclass it and provide `place`.
+    """Commits, snapshots, kills and forgetting by several writers lose nothing, over any `place`.
 
-        class MySessionLog(SessionLogMachine):
-            def place(self):
-                return MyFileSystem()
-
-        TestMySessionLog = MySessionLog.TestCase
-
-    If a filesystem caches its listings, give `reopened` too. To clean up, override `teardown`; how much is
-    tried say Hypothesis's `settings`. A rule of your own that leaves part of a commit at the log's end sets `torn`.
+    torn: whether a part of a commit stands at the log\'s end.
     """
 
     session_id = "Deal-42:a."

@@ -49,9 +49,7 @@ class PlaceMachine(RuleBasedStateMachine):
 
     def place(self) -> Location:
         """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
-        raise NotImplementedError(
-            f"{type(self).__name__} needs a method `place` that returns a URL, path or filesystem"
-        )
+        raise NotImplementedError
 
     def reopened(self, place: Location) -> Location:
         """Return the same place as another process would open it."""
@@ -59,16 +57,9 @@ class PlaceMachine(RuleBasedStateMachine):
 
 
 class StorageMachine(PlaceMachine):
-    """Files are stored, listed, read and deleted as the session log needs it: subclass it and provide `place`.
+    """Files are stored, listed, read and deleted as the session log needs it, over any `place`.
 
-        class MyStorage(StorageMachine):
-            def place(self):
-                return MyFileSystem()
-
-        TestMyStorage = MyStorage.TestCase
-
-    Of threads that store a file under one name at once one must win. If a filesystem caches its listings,
-    give `reopened` too. To clean up, override `teardown`; how much is tried say Hypothesis's `settings`.
+    Of threads that store a file under one name at once one must win.
     """
 
     @initialize()
