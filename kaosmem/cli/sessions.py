@@ -274,6 +274,9 @@ def print_repair(report: RepairReport) -> None:
         write(f"damage: {error}\n")
     if len(report.damage) > len(damage):
         write(f"… and {len(report.damage) - len(damage):,} more; --json has all\n")
+    if report.outdated:
+        ids = ", ".join(report.outdated[:_SHOWN_DAMAGE])
+        write(f"older text: the newest text of {len(report.outdated):,} items is lost, such as {ids}\n")
 
 
 def repair_json(report: RepairReport) -> dict[str, Any]:
@@ -284,4 +287,5 @@ def repair_json(report: RepairReport) -> dict[str, Any]:
         "items": dict(report.items),
         "archived": dict(report.archived),
         "damage": damage_json(report.damage),
+        "outdated": [*report.outdated],
     }

@@ -16,6 +16,7 @@ from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, header_of, item_of
 from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
 from kaosmem.persistence.files.manifest import (
+    OLDER_TEXTS,
     Blob,
     ListedArchive,
     check_archives,
@@ -38,13 +39,17 @@ from kaosmem.persistence.recovery import (
     is_purge_unfinished,
 )
 from kaosmem.persistence.steps import List, Noted, Read, Steps
+from kaosmem.sections.operations import Update
 from kaosmem.types import JSONValue
 
+LOST = "lost"
+"""The field that names the item of an update whose text is lost."""
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 _BASES = 8
 """How many checksums of damaged lines the next line is tried with."""
 _MAX_PIECES = 20
 """How many lines a line is tried as. Metadata may look like the beginning of a line, too."""
+_OLDER = "an item that they changed is as it was before"
 
 
 def salvage(cause: CorruptionError, session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
@@ -174,7 +179,7 @@ def salvage_archive(
             data = yield Read(path)
             file = _archive(data, seq, path, listed, log_id, damage)
         except FileNotFoundError:
-            damage.append(missing(path))
+            damage.append(missing(path, OLDER_TEXTS))
             continue
         except CorruptionError as error:  # a link, FIFO, device or folder, or another file
             damage.append(error)
@@ -272,7 +277,7 @@ def _intact_items(data: bytes, path: str, seq: int, damage: list[CorruptionError
     if not file.log_id:
         lost += ", and its header"
     at = bad[0] if bad else len(data)
-    what = f"{path!r} is damaged at byte {at}: {lost}; bring it back from a copy"
+    what = f"{path!r} is damaged at byte {at}: {lost}; {OLDER_TEXTS}"
     damage.append(CorruptionError(what, file=path, byte=at))
     return file
 
@@ -369,9 +374,10 @@ def _name_lost(places: Sequence[_Place], start: int, newest: int, damage: list[C
         if at:
             bad.remove(at)
             size = sum(place.size for place in at)
-            damage.append(_at(at[0].path, at[0].start, f"{size} bytes are not valid, and {which} lost", first))
+            what = f"{size} bytes are not valid, and {which} lost; {_OLDER}"
+            damage.append(_at(at[0].path, at[0].start, what, first))
         else:
-            gap = f"there is a gap in the log: {which} in no valid file"
+            gap = f"there is a gap in the log: {which} in no valid file; {_OLDER}"
             damage.append(CorruptionError(gap, file=log_file(first), byte=0, seq=first))
     for at in bad:
         if at[-1].seq > start:
@@ -401,8 +407,11 @@ def _filled(file: ItemFile, records: dict[int, Record], damage: list[CorruptionE
             is_whole = False
             what = f"{error}; record {record.seq} lacks its text of {blob.size} bytes"
             damage.append(CorruptionError(what, file=error.file, byte=0, seq=record.seq))
-            if not _cut_out(record.data, blob.path):
-                records.pop(record.seq, None)
+            if _cut_out(record.data, blob.path):
+                continue
+            records.pop(record.seq, None)
+            if update := _lost_update(record):
+                records[record.seq] = update
         for name, value in record.data.items():
             if record.blobs and isinstance(value, list):
                 record.data[name] = [element for element in value if element is not None]
@@ -418,6 +427,14 @@ def _unfilled(data: dict[str, JSONValue], blobs: Iterable[Blob]) -> Steps[list[t
         except CorruptionError as error:
             lost.append((blob, error))
     return lost
+
+
+def _lost_update(record: Record) -> Record | None:
+    """Return a record that says which item an update changed whose text is lost, None for any other record."""
+    match record.op, record.data:
+        case Update.op, {"item": {"id": str(item_id)}, "at": str(at)}:
+            return record._replace(data={LOST: item_id, "at": at}, blobs=())
+    return None
 
 
 def _cut_out(data: dict[str, JSONValue], path: Sequence[str | int]) -> bool:

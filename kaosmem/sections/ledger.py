@@ -183,12 +183,16 @@ class Ledger:
         return successor.valid_from, successor.created_at
 
     @_under_lock
-    def remove(self, item_id: str, at: datetime | None = None) -> None:
-        """Move one item to the archive. at: when this was decided, None if that is not known."""
+    def remove(self, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None) -> None:
+        """Move one item to the archive.
+
+        at: when this was decided, None if that is not known.
+        corrected: when an update took its place, whose text is lost.
+        """
         self.removed.add(item_id)
         ordinal = self.held.ordinal(item_id)
         (item,) = self.held.take((ordinal,))
-        self.archive.put(Archived(item, ordinal=ordinal, ended=(at, at) if at else None))
+        self.archive.put(Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected))
         self.index.removed((ordinal,))
 
     @_under_lock

@@ -154,6 +154,10 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and name.replace("-", "").isalnum()
 
 
+OLDER_TEXTS = "an older text may stand for what it held; bring it back from a copy"
+"""What the loss of an archive file costs."""
+
+
 class Identity(NamedTuple):
     """Which session a folder is of.
 
@@ -238,7 +242,7 @@ def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionEr
             try:
                 yield from _check_files([file])
             except FileNotFoundError:
-                damage.append(missing(file.path))
+                damage.append(missing(file.path, OLDER_TEXTS))
             except CorruptionError as error:
                 damage.append(error)
         return damage

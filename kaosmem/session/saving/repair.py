@@ -26,6 +26,9 @@ from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, s
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, json_text
 
+NEWER_TEXT_LOST = "newer_text_lost"
+"""The metadata field of an archived item whose newest text is lost. Its value is the time of the lost update."""
+
 
 @dataclass(frozen=True)
 class RepairReport:
@@ -34,6 +37,8 @@ class RepairReport:
     into: the id of the new session. None: there was nothing to repair, and nothing was written.
     items, archived: live items and archived versions by section, in the new session or else in the old one.
     damage: the damaged places, and the loss at each.
+    outdated: ids of the items whose newest text is known to be lost. They are archived with an older text, and their
+    metadata say so in the field `newer_text_lost`.
     """
 
     session_id: str
@@ -41,6 +46,7 @@ class RepairReport:
     items: Mapping[str, int]
     archived: Mapping[str, int]
     damage: tuple[CorruptionError, ...] = field(default=(), repr=False)
+    outdated: tuple[str, ...] = ()
 
 
 async def repair_session(
@@ -98,9 +104,35 @@ class _Rescued:
 
     @cached_property
     def versions(self) -> list[Entry]:
-        """Return all archived versions, each once: files may have some that the log has still."""
+        """Return all archived versions, each once: files may have some that the log has still.
+
+        The versions of an item whose newest text is lost say so, and are not recalled.
+        """
+        return [self._noted(*entry) for entry in self._found]
+
+    @cached_property
+    def outdated(self) -> dict[str, JSONValue]:
+        """Return the items whose newest text is lost, by id, with the time of the update that is lost.
+
+        The newest version of an item that is not live was never replaced by an update.
+        """
+        replaced = {data["id"]: data.get("corrected") for _, data in self._found}
+        live = {item_id for section in self.hydrated.sections.values() for item_id in section.held.ordinals}
+        return {item_id: time for item_id, time in replaced.items() if time and item_id not in live}
+
+    @cached_property
+    def _found(self) -> list[Entry]:
         frozen = freeze(self.hydrated.sections.values(), self.counter, Forgotten())
         return list({json_text(list(entry)): entry for entry in (*self.archive, *frozen.archived_entries)}.values())
+
+    def _noted(self, section: str, version: dict[str, JSONValue]) -> Entry:
+        if version["id"] not in self.outdated:
+            return section, version
+        noted = {name: value for name, value in version.items() if name not in ("position", "unit")}
+        if "position" in version:
+            noted["ordinal"] = version["position"]
+        noted["metadata"] = {**version.get("metadata", {}), NEWER_TEXT_LOST: self.outdated[version["id"]]}
+        return section, noted
 
     @property
     def archived(self) -> dict[str, int]:
@@ -121,7 +153,7 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
             return RepairReport(session_id, None, sound.items, sound.archived, sound.damage)
         rescued = replace(sound, damage=(*sound.damage, *lacking))
     new_id = _write(place, rescued, [into] if into else _free_ids(session_id), is_given=into is not None)
-    return RepairReport(session_id, new_id, rescued.items, rescued.archived, rescued.damage)
+    return RepairReport(session_id, new_id, rescued.items, rescued.archived, rescued.damage, tuple(rescued.outdated))
 
 
 def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescued:

@@ -12,8 +12,10 @@ from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVer
 from kaosmem.names import shown_name
 from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded_entries
 from kaosmem.persistence.files.items import Stored
+from kaosmem.persistence.salvage import LOST
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Archived, Section, SectionSpec, Substitution
+from kaosmem.sections.archive import parse_time
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -39,13 +41,16 @@ def salvage_sections(
 ) -> Hydrated:
     """Return the sections that remain of a damaged session. Enter changes that cannot be repeated in its damage.
 
-    An update of a lost item adds it. A removal or use of a lost item is passed over. A section without a stored
-    description is under the spec given or dormant.
+    An update of a lost item adds it. An update whose text is lost archives the item. A removal or use of a lost item is
+    passed over. A section without a stored description is under the spec given or dormant.
     Raises CorruptionError, and UnsupportedVersionError for changes that are not known.
     """
 
     def repeat(sections: Mapping[str, Section], record: Record) -> Operation | None:
         try:
+            if LOST in record.data and record.op == Update.op:
+                _take_out(sections[record.section], record.data[LOST], record.data["at"])
+                return None
             operation = operation_of(record)
             if isinstance(operation, SectionOperation):
                 _repeat(sections[record.section], operation)
@@ -187,6 +192,12 @@ def _evict(section: Section, item_ids: Sequence[str]) -> None:
         section.apply(Evict(section.spec.name, item_ids))
     except InvalidArgumentError:
         _remove(section, item_ids)
+
+
+def _take_out(section: Section, item_id: str, at: JSONValue) -> None:
+    """Archive an item as one that an update replaced at a time. The text of that update is lost."""
+    if item_id in section:
+        section.ledger.remove(item_id, corrected=parse_time(at))
 
 
 def _remove(section: Section, item_ids: Iterable[str]) -> None:
