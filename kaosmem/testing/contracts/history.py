@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import product
 from typing import Any
@@ -13,10 +14,7 @@ from hypothesis.stateful import invariant, rule
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.history import HistoryProvider
 from kaosmem.testing.contracts.store import (
-    IDS,
     LARGE,
-    NO_IDS,
-    PAIRS,
     TEXTS,
     StoreContract,
     StoreMachine,
@@ -120,6 +118,37 @@ class HistoryContract(StoreContract[HistoryProvider]):
     protocol = HistoryProvider
     machine = HistoryMachine
 
+    async def put(self, store: HistoryProvider, key: tuple[str, str]) -> None:
+        agent, session = key
+        await store.append(agent, said(f"of {key}")[0], session_id=session, run_id=session)
+
+    async def has(self, store: HistoryProvider, key: tuple[str, str]) -> bool:
+        messages = await store.get_messages(key[0], session_id=key[1])
+        assert await store.count_messages(key[0], session_id=key[1]) == len(messages)
+        return messages == said(f"of {key}")
+
+    async def drop(self, store: HistoryProvider, key: tuple[str, str], way: int) -> None:
+        agent, session = key
+        if way == 0:
+            await store.clear(agent, session_id=session)
+        else:
+            await store.clear_run(agent, session_id=session, run_id=session)
+
+    async def listed(self, store: HistoryProvider) -> list[tuple[str, str]]:
+        return await store.list_threads()
+
+    def calls_with(self, store: HistoryProvider, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
+        for agent, session in ((bad, "s"), ("a", bad)):
+            yield store.append(agent, said("1")[0], session_id=session)
+            yield store.append_many(agent, said("1"), session_id=session)
+            yield store.get_messages(agent, session_id=session)
+            yield store.count_messages(agent, session_id=session)
+            yield store.clear(agent, session_id=session)
+            yield store.clear_run(agent, session_id=session, run_id="r")
+        yield store.clear_run("a", session_id="s", run_id=bad)
+        if bad != "":
+            yield store.append("a", said("1")[0], session_id="s", run_id=bad)
+
     async def test_arguments_may_stand_in_order(self, store: HistoryProvider) -> None:
         """Agent, message, session and run may be given by position, and so may a session wherever it is asked for."""
         messages = said("one", "two", "three")
@@ -131,21 +160,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.count_messages("agent", "session") == 2
         await store.clear("agent", "session")
         assert await store.count_messages("agent", "session") == 0
-
-    async def test_threads_are_listed_and_deleted_together(self, store: HistoryProvider) -> None:
-        """All of them, whatever their ids are; afterwards the store is as new."""
-        for agent, session in PAIRS:
-            await store.append(agent, said("one")[0], session, "run")
-        assert await store.list_threads() == sorted(PAIRS)
-        store = await self.reopened(store)
-        for _ in range(2):
-            await store.delete_all()
-            assert await store.list_threads() == []
-        for agent, session in PAIRS:
-            assert await store.count_messages(agent, session) == 0
-        await store.append("a", said("two")[0], "b", "run")
-        assert await store.get_messages("a", "b") == said("two")
-        assert await store.list_threads() == [("a", "b")]
 
     async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
         """In the order in which they were appended, one by one or together."""
@@ -214,37 +228,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.count_messages("b", session_id="s") == 0
         await store.append("a", said("4")[0], session_id="s")
         assert await (await self.reopened(store)).get_messages("a", session_id="s") == said("3", "4")
-
-    async def test_neighbours_are_kept_apart(self, store: HistoryProvider) -> None:
-        """Ids that resemble each other, or would if they were joined, are different threads."""
-        threads = [*PAIRS, *((each, "s") for each in IDS), *(("s", each) for each in IDS)]
-        for agent, session in threads:
-            await store.append(agent, said(f"{agent} in {session}")[0], session_id=session, run_id=session)
-        for agent, session in threads:
-            assert await store.get_messages(agent, session_id=session) == said(f"{agent} in {session}")
-        for done, (agent, session) in enumerate(threads):
-            if done % 2:
-                await store.clear(agent, session_id=session)
-            else:
-                await store.clear_run(agent, session_id=session, run_id=session)
-            counts = [await store.count_messages(each, session_id=other) for each, other in threads]
-            assert counts == [0] * (done + 1) + [1] * (len(threads) - done - 1)
-
-    async def test_ids_that_are_none_are_refused(self, store: HistoryProvider) -> None:
-        """Nothing is written, read or cleared under an empty id, or one that can't be."""
-        bad: Any
-        for bad in NO_IDS:
-            for agent, session in ((bad, "s"), ("a", bad)):
-                await refuses(InvalidNameError, store.append(agent, said("1")[0], session_id=session))
-                await refuses(InvalidNameError, store.append_many(agent, said("1"), session_id=session))
-                await refuses(InvalidNameError, store.get_messages(agent, session_id=session))
-                await refuses(InvalidNameError, store.count_messages(agent, session_id=session))
-                await refuses(InvalidNameError, store.clear(agent, session_id=session))
-                await refuses(InvalidNameError, store.clear_run(agent, session_id=session, run_id="r"))
-            if bad != "":
-                await refuses(InvalidNameError, store.append("a", said("1")[0], session_id="s", run_id=bad))
-                await refuses(InvalidNameError, store.clear_run("a", session_id="s", run_id=bad))
-        assert await store.count_messages("a", session_id="s") == 0
 
     async def test_what_is_said_comes_back_unchanged(self, store: HistoryProvider) -> None:
         """Texts in any script, blocks of every kind, and a very long message."""

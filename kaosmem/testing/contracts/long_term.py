@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,11 +11,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.stores.memory import LongTermMemory, StoredFact
 from kaosmem.testing.contracts.store import (
     IDS,
-    NO_IDS,
     PAIRS,
     TEXTS,
     StoreContract,
@@ -194,6 +194,51 @@ class LongTermContract(StoreContract[LongTermMemory]):
     protocol = LongTermMemory
     machine = LongTermMachine
 
+    async def put(self, store: LongTermMemory, key: tuple[str, str]) -> None:
+        await store.save(key[0], _FACTS[0], namespace=key[1], metadata={"of": [*key]})
+
+    async def has(self, store: LongTermMemory, key: tuple[str, str]) -> bool:
+        found = await store.search(key[0], _FACTS[0], namespace=key[1], superseded=True)
+        return [each.metadata["of"] for each in found] == [[*key]]
+
+    async def drop(self, store: LongTermMemory, key: tuple[str, str], way: int) -> None:
+        agent, namespace = key
+        [fact] = await store.search(agent, _FACTS[0], namespace=namespace)
+        if way == 0:
+            await store.clear(agent, namespace=namespace)
+        else:
+            await store.delete(agent, fact.id, namespace=namespace)
+        assert await store.versions(agent, fact.id, namespace=namespace) == []
+
+    async def listed(self, store: LongTermMemory) -> list[tuple[str, str]]:
+        return await store.list_namespaces()
+
+    def calls_with(self, store: LongTermMemory, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
+        for agent, namespace in ((bad, "default"), ("a", bad)):
+            yield store.save(agent, _FACTS[0], namespace=namespace)
+            yield store.search(agent, _FACTS[0], namespace=namespace)
+            yield store.get(agent, "id", namespace=namespace)
+            yield store.delete(agent, "id", namespace=namespace)
+            yield store.clear(agent, namespace=namespace)
+            yield store.update(agent, "id", _FACTS[0], namespace=namespace)
+            yield store.versions(agent, "key", namespace=namespace)
+        yield store.get("a", bad)
+        yield store.delete("a", bad)
+        yield store.update("a", bad, _FACTS[0])
+        yield store.versions("a", bad)
+        if bad is not None:
+            yield store.save("a", _FACTS[0], key=bad)
+
+    async def test_an_id_is_known_on_its_own_shelf_alone(self, store: LongTermMemory) -> None:
+        """No other agent or namespace reads or deletes a memory by its id."""
+        for shelf in PAIRS:
+            memory_id = await store.save(shelf[0], _FACTS[0], namespace=shelf[1])
+            for agent, namespace in PAIRS:
+                if (agent, namespace) != shelf:
+                    await store.delete(agent, memory_id, namespace=namespace)
+                    assert await store.get(agent, memory_id, namespace=namespace) is None
+            assert await store.get(shelf[0], memory_id, namespace=shelf[1]) is not None
+
     async def test_arguments_may_stand_in_order(self, store: LongTermMemory) -> None:
         """Agent, content, namespace and time to live may be given by position, and so may a namespace elsewhere."""
         memory_id = await store.save("agent", _FACTS[0], "space", 3_600.0)
@@ -203,23 +248,6 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert await store.get("agent", memory_id, "space") is not None
         await store.clear("agent", "space")
         assert await store.get("agent", memory_id, "space") is None
-
-    async def test_namespaces_are_listed_and_deleted_together(self, store: LongTermMemory) -> None:
-        """All of them, whatever their ids are; afterwards the store is as new."""
-        for agent, namespace in PAIRS:
-            await store.save(agent, _FACTS[0], namespace, key="k")
-            await store.save(agent, _FACTS[1], namespace, self.ttl_s, key="k")
-        assert await store.list_namespaces() == sorted(PAIRS)
-        store = await self.reopened(store)
-        assert await store.search("a", _FACTS[1], "b")
-        for _ in range(2):
-            await store.delete_all()
-            assert await store.list_namespaces() == []
-        for agent, namespace in PAIRS:
-            assert await store.search(agent, _FACTS[0], namespace, superseded=True) == []
-            assert await store.versions(agent, "k", namespace) == []
-        memory_id = await store.save("a", _FACTS[1], "b")
-        assert [memory.id for memory in await store.search("a", _FACTS[1], "b")] == [memory_id]
 
     async def test_a_namespace_of_expired_facts_is_not_listed(self, store: LongTermMemory) -> None:
         """It is, until the last of them is expired."""
@@ -415,46 +443,6 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [each.item.id for each in versions] == [old, new]
         await self.wait(self.ttl_s)
         assert [each.id for each in await (await self.reopened(store)).search("a", "Emi")] == [new]
-
-    async def test_neighbours_are_kept_apart(self, store: LongTermMemory) -> None:
-        """Ids that resemble each other, or would if they were joined, are different shelves."""
-        shelves = [*PAIRS, *((each, "default") for each in IDS), *(("s", each) for each in IDS)]
-        saved = [await store.save(agent, _FACTS[0], namespace=namespace) for agent, namespace in shelves]
-        assert len({*saved}) == len(saved)
-        for (agent, namespace), memory_id in zip(shelves, saved, strict=True):
-            assert [each.id for each in await store.search(agent, _FACTS[0], namespace=namespace)] == [memory_id]
-            for other, elsewhere in shelves:
-                if (other, elsewhere) != (agent, namespace):
-                    await store.delete(other, memory_id, namespace=elsewhere)
-                    assert await store.get(other, memory_id, namespace=elsewhere) is None
-            assert await store.get(agent, memory_id, namespace=namespace) is not None
-        for order in (shelves, shelves[::-1]):  # of any two, each is once cleared while the other is full
-            for agent, namespace in order:
-                if not await store.search(agent, _FACTS[0], namespace=namespace):
-                    await store.save(agent, _FACTS[0], namespace=namespace)
-            for agent, namespace in order:
-                assert len(await store.search(agent, _FACTS[0], namespace=namespace)) == 1
-                await store.clear(agent, namespace=namespace)
-                assert await store.search(agent, _FACTS[0], namespace=namespace) == []
-
-    async def test_ids_that_are_none_are_refused(self, store: LongTermMemory) -> None:
-        """Nothing is saved, found or deleted under an empty id, or one that can't be."""
-        bad: Any
-        for bad in NO_IDS:
-            for agent, namespace in ((bad, "default"), ("a", bad)):
-                await refuses(InvalidNameError, store.save(agent, _FACTS[0], namespace=namespace))
-                await refuses(InvalidNameError, store.search(agent, _FACTS[0], namespace=namespace))
-                await refuses(InvalidNameError, store.get(agent, "id", namespace=namespace))
-                await refuses(InvalidNameError, store.delete(agent, "id", namespace=namespace))
-                await refuses(InvalidNameError, store.clear(agent, namespace=namespace))
-                await refuses(InvalidNameError, store.update(agent, "id", _FACTS[0], namespace=namespace))
-                await refuses(InvalidNameError, store.versions(agent, "key", namespace=namespace))
-            await refuses(InvalidNameError, store.get("a", bad))
-            await refuses(InvalidNameError, store.delete("a", bad))
-            await refuses(InvalidNameError, store.update("a", bad, _FACTS[0]))
-            await refuses(InvalidNameError, store.versions("a", bad))
-            if bad is not None:
-                await refuses(InvalidNameError, store.save("a", _FACTS[0], key=bad))
 
     async def test_texts_come_back_unchanged(self, store: LongTermMemory) -> None:
         """In any script, empty, and very long."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from kaosmem.errors import InvalidArgumentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.stores.memory import ShortTermMemory
 from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
-    NO_IDS,
     TEXTS,
     StoreContract,
     StoreMachine,
@@ -66,18 +66,25 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
 
     protocol = ShortTermMemory
     machine = ShortTermMachine
+    keys = IDS
 
-    async def test_states_are_listed_and_deleted_together(self, store: ShortTermMemory) -> None:
-        """All of them, whatever their ids are; afterwards the store is as new."""
-        for session in IDS:
-            await store.set_state(session, {"step": 1})
-        assert await store.list_states() == sorted(IDS)
-        store = await self.reopened(store)
-        for _ in range(2):
-            await store.delete_all()
-            assert await store.list_states() == []
-        assert [await store.get_state(session) for session in IDS] == [{}] * len(IDS)
-        assert await store.update_state("a", {"plan": 1}) == {"plan": 1}
+    async def put(self, store: ShortTermMemory, key: str) -> None:
+        await store.set_state(key, {"of": key})
+
+    async def has(self, store: ShortTermMemory, key: str) -> bool:
+        return await store.get_state(key) == {"of": key}
+
+    async def drop(self, store: ShortTermMemory, key: str, way: int) -> None:
+        await (store.clear(key) if way == 0 else store.set_state(key, {}))
+
+    async def listed(self, store: ShortTermMemory) -> list[str]:
+        return await store.list_states()
+
+    def calls_with(self, store: ShortTermMemory, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
+        yield store.get_state(bad)
+        yield store.set_state(bad, {})
+        yield store.update_state(bad, {})
+        yield store.clear(bad)
 
     async def test_a_state_replaces_the_one_before(self, store: ShortTermMemory) -> None:
         """Nothing is left of it."""
@@ -118,24 +125,6 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         store = await self.reopened(store)
         assert await store.get_state("s") == {"plan": [1], "step": 2}
         assert await store.get_state("t") == {}
-
-    async def test_neighbours_are_kept_apart(self, store: ShortTermMemory) -> None:
-        """Ids that resemble each other are different sessions."""
-        for session in IDS:
-            await store.set_state(session, {"of": session})
-        for done, session in enumerate(IDS):
-            await store.clear(session)
-            states = [await store.get_state(each) for each in IDS]
-            assert states == [{}] * (done + 1) + [{"of": each} for each in IDS[done + 1 :]]
-
-    async def test_ids_that_are_none_are_refused(self, store: ShortTermMemory) -> None:
-        """Nothing is written, read or cleared under an empty id, or one that can't be."""
-        bad: Any
-        for bad in NO_IDS:
-            await refuses(InvalidNameError, store.get_state(bad))
-            await refuses(InvalidNameError, store.set_state(bad, {}))
-            await refuses(InvalidNameError, store.update_state(bad, {}))
-            await refuses(InvalidNameError, store.clear(bad))
 
     async def test_values_come_back_unchanged(self, store: ShortTermMemory) -> None:
         """Texts in any script as names and values, numbers to the last bit, and a very long text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -40,6 +40,7 @@ IDS = (
 )
 # Each would be another pair if its members were joined, escaped or not.
 PAIRS = (("a", "b"), ("b", "a"), ("a:b", "c"), ("a", "b:c"), ("a/b", "c"), ("a", "b/c"), ("a\\", ":b"), ("A", "b"))
+KEYS = (*PAIRS, *((each, "s") for each in IDS), *(("s", each) for each in IDS))
 NO_IDS = ("", "a\n", "a\x00b", "n" * 257, "\ud800", None, 5, b"a", ["a"])
 TEXTS = (
     "", " ", "plain", "größe ☃", "e\u0301 is not é", "日本語のテキスト", "👍🏽", "a\r\nb\u2028c\x85", "\x00", "\ufeff",
@@ -79,12 +80,15 @@ class StoreContract(Generic[S]):
     pytest-asyncio, in any mode. A subclass that overrides a test raises InvalidArgumentError.
     durable: False for a store in memory, which needs no `reopen`.
     protocol: of the store. machine: does anything in any order. examples, steps: how much it tries.
+    keys: names that a store may mix up. ways: number of ways to remove what is stored under a key.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
     """
 
     durable: ClassVar[bool] = True
     protocol: ClassVar[type]
     machine: ClassVar[type[StoreMachine[Any]]]
+    keys: ClassVar[tuple[Any, ...]] = KEYS
+    ways: ClassVar[int] = 2
     examples: ClassVar[int] = 25
     steps: ClassVar[int] = 25
     ttl_s: ClassVar[float] = 3_600.0
@@ -120,6 +124,28 @@ class StoreContract(Generic[S]):
         """Let time pass; where it is another's clock that counts, override this, with a short `ttl_s`."""
         self.clock.advance(seconds)
 
+    # Of each kind:
+
+    async def put(self, store: S, key: Any) -> None:
+        """Store something under a key that tells the key."""
+        raise NotImplementedError
+
+    async def has(self, store: S, key: Any) -> bool:
+        """Return whether the store has what `put` stored under a key, and nothing else there."""
+        raise NotImplementedError
+
+    async def drop(self, store: S, key: Any, way: int) -> None:
+        """Remove what is stored under a key, in one of the `ways` to do so."""
+        raise NotImplementedError
+
+    async def listed(self, store: S) -> list[Any]:
+        """Return all keys that the store lists."""
+        raise NotImplementedError
+
+    def calls_with(self, store: S, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
+        """Yield a call of each method that takes an id, with a bad one."""
+        raise NotImplementedError
+
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[S]:
         """Provide a new store, and close it."""
@@ -142,6 +168,44 @@ class StoreContract(Generic[S]):
     async def test_it_satisfies_the_protocol(self, store: S) -> None:
         """It has every method of its kind."""
         assert isinstance(store, self.protocol)
+
+    @pytest.mark.asyncio
+    async def test_all_is_listed_and_deleted_together(self, store: S) -> None:
+        """Everything is, whatever its key is; afterwards the store is as new."""
+        for key in self.keys:
+            await self.put(store, key)
+        assert await self.listed(store) == sorted(self.keys)
+        store = await self.reopened(store)
+        for _ in range(2):
+            await store.delete_all()  # type: ignore[attr-defined]
+            assert await self.listed(store) == []
+        for key in self.keys:
+            assert not await self.has(store, key)
+        await self.put(store, self.keys[0])
+        assert await self.has(store, self.keys[0])
+        assert await self.listed(store) == [self.keys[0]]
+
+    @pytest.mark.asyncio
+    async def test_neighbours_are_kept_apart(self, store: S) -> None:
+        """Keys that resemble each other, or would if their parts were joined, are different keys."""
+        for way in range(self.ways):
+            # Of any two keys, each is removed in one order while the other is there.
+            keys = [*self.keys] if way == 0 else [*reversed(self.keys)]
+            for key in keys:
+                await self.put(store, key)
+            for done, key in enumerate(keys, 1):
+                assert await self.has(store, key)
+                await self.drop(store, key, way)
+                assert not await self.has(store, key)
+                assert await self.listed(store) == sorted(keys[done:])
+
+    @pytest.mark.asyncio
+    async def test_ids_that_are_none_are_refused(self, store: S) -> None:
+        """Nothing is written, read or removed under an empty id, or one that can't be."""
+        for bad in NO_IDS:
+            for call in self.calls_with(store, bad):
+                await refuses(InvalidNameError, call)
+        assert await self.listed(store) == []
 
     def test_anything_in_any_order_does_what_plain_dicts_do(self) -> None:
         """After any calls, the store reads as a model of plain dicts does."""
