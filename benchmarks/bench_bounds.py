@@ -149,8 +149,6 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "separators": repeated("\u2028\u0085"),
     "right to left": repeated("\u05d0\u05d1 "),
     "different words": lambda size: " ".join(f"w{at:x}q" for at in range(size // 8)),
-    "roff": repeated(".SH A\n.B \\fBb\\fP\n"),
-    "POD": repeated("=head1 A\n\nC<b<c>>\n\n"),
     "mail": repeated("From a@b.c Mon Jan  1 00:00:00 2024\nSubject: a\n\nb\n\n"),
 }
 """Kinds of text, by the number of characters wanted."""
@@ -185,7 +183,7 @@ def ingesting(kind: Kind, text: str) -> Callable[[], object]:
     data = held.encode()
 
     def act() -> None:
-        with suppress(UnreadableError):  # of roff, some texts are markup alone
+        with suppress(UnreadableError):
             for part in kind.parts(data):
                 if isinstance(part, Part):
                     list(part.pieces)

@@ -146,7 +146,7 @@ def assemble(
     A terminal gets a summary with the reason for each passage, then the passages by rank, shortened. A pipe gets the
     exact context, and the sums go to stderr.
 
-    Reads text in any form: prose, source code, HTML, tables, notebooks, manual pages and e-mail, also compressed. PDF,
+    Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, also compressed. PDF,
     Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason. With --session, the
     next question reads only changed files. Without PATH, it asks the stored session and changes nothing.
     """

@@ -68,7 +68,7 @@ KINDS = (
     Kind(
         "text",
         Syntax.TEXT,
-        suffixes="txt text log tex adoc asciidoc org textile",
+        suffixes="txt text log tex adoc asciidoc org textile man mdoc roff pod",
         names="readme license licence copying copyright notice authors contributors maintainers contributing "
         "changelog changes history news todo install codeowners",
     ),
@@ -97,10 +97,6 @@ KINDS = (
     Kind("JSONL", "records:read_jsonl", suffixes="jsonl ndjson"),
     Kind("table", "office:read_csv", suffixes="csv tsv tab"),
     Kind("notebook", "records:read_notebook", suffixes="ipynb"),
-    Kind(
-        "manual page", "manuals:read_roff", suffixes="man mdoc roff", begins=r"(?s)(?:.{0,4000}\n)?\.(?-i:TH|Dd|SH|so) "
-    ),
-    Kind("POD", "manuals:read_pod", suffixes="pod", begins=r"=(?:head1|pod|encoding|begin)\b"),
     Kind("e-mail", "mail:read_message", suffixes="eml"),
     Kind("mailbox", "mail:read_mailbox", suffixes="mbox", begins=r"From \S+ .*\d{4}\n[\w-]+: "),
 )
