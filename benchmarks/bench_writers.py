@@ -1,11 +1,14 @@
-"""Processes that reopen one session for every turn: does each get its turn, and how long does a turn take.
+"""Processes that write to one session at once: does each get its turn, and how long does a turn take.
 
-A turn opens the session, adds a message, and saves it by leaving the block. The time a turn is the time from the first
-turn's beginning to the last one's end, divided by the number of all turns. A turn's own time is from its opening to its
-saved end; it includes the wait for other writers. One process and eight alternate, as the load of a machine changes.
+A turn opens the session, adds a message, and saves it by leaving the block. With `--kept-open`, each process opens the
+session once, and a turn adds a message and saves it. The time a turn is the time from the first turn's beginning to the
+last one's end, divided by the number of all turns. A turn's own time is from its beginning to its saved end; it
+includes the wait for other writers. One process and eight alternate, as the load of a machine changes. With `--s3` the
+session is on an S3 server, SeaweedFS unless `KAOSMEM_TEST_S3_URL` names another.
 
     python -m benchmarks.bench_writers
     python -m benchmarks.bench_writers --processes 16 --turns 40 --rounds 5
+    python -m benchmarks.bench_writers --s3 --kept-open
 """
 
 from __future__ import annotations
@@ -13,59 +16,97 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import monotonic
 from typing import Any, NamedTuple
 
 import pytest
+from fsspec.implementations.dirfs import DirFileSystem
 
 from kaosmem import SectionSpec, SessionMemory
 from tests.many_writers import processes, said
+from tests.servers import s3_server
 
 SESSION = "shared"
 SECTIONS = (SectionSpec("messages", placement="history"),)
 
 
 class Figures(NamedTuple):
-    """The time a turn, and the median and longest time of one turn, in ms."""
+    """The time a turn, the median and longest time of one turn, and the medians of each process, in ms."""
 
     turn_ms: float
     median_ms: float
     longest_ms: float
+    medians_ms: list[float]
+
+    @property
+    def unfairness(self) -> float:
+        """Return the longest turn in medians."""
+        return self.longest_ms / self.median_ms
 
 
-def write(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None:
+def write(tell: Callable[[Any], None], place: Any, name: str, turns: int, kept_open: bool) -> None:
     """Take turns, and tell of each when it began and ended."""
 
-    async def turn(number: int) -> None:
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
-            memory.add("messages", f"turn {number} of {name}", id=f"{name}-{number}", role="user")
+    def add(memory: SessionMemory, number: int) -> None:
+        memory.add("messages", f"turn {number} of {name}", id=f"{name}-{number}", role="user")
 
-    async def run() -> None:
+    async def reopen() -> None:
         for number in range(turns):
             began = monotonic()
-            await turn(number)
+            async with _opened(place) as memory:
+                add(memory, number)
             tell((began, monotonic()))
 
-    asyncio.run(run())
+    async def keep_open() -> None:
+        async with _opened(place) as memory:
+            for number in range(turns):
+                began = monotonic()
+                add(memory, number)
+                await memory.save()
+                tell((began, monotonic()))
+
+    if isinstance(place, DirFileSystem):
+        place.exists(SESSION)  # to load the client and connect takes seconds, once for a process
+    asyncio.run(keep_open() if kept_open else reopen())
 
 
-def measured(place: str, writers: int, turns: int) -> Figures:
+def measured(place: Any, writers: int, turns: int, *, kept_open: bool = False) -> Figures:
     """Let processes take turns on a new session, check that nothing is lost, and return the times."""
-    with processes(write, *((place, f"p{writer}", turns) for writer in range(writers))) as heard:
-        taken = [turn for each in said(heard) for turn in each]
+    with processes(write, *((place, f"p{writer}", turns, kept_open) for writer in range(writers))) as heard:
+        taken = said(heard)
     expected = {f"p{writer}-{number}" for writer in range(writers) for number in range(turns)}
     assert {*asyncio.run(_stored(place))} == expected, "a turn is lost"
-    took_ms = [(ended - began) * 1_000 for began, ended in taken]
-    whole_ms = (max(ended for _, ended in taken) - min(began for began, _ in taken)) * 1_000
-    return Figures(whole_ms / len(taken), median(took_ms), max(took_ms))
+    began = min(began for each in taken for began, _ in each)
+    ended = max(ended for each in taken for _, ended in each)
+    took_ms = [[(ended - began) * 1_000 for began, ended in each] for each in taken]
+    all_ms = [each for of_process in took_ms for each in of_process]
+    turn_ms = (ended - began) * 1_000 / len(all_ms)
+    return Figures(turn_ms, median(all_ms), max(all_ms), sorted(map(median, took_ms)))
 
 
-async def _stored(place: str) -> list[str]:
-    async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate", read_only=True) as memory:
+async def _stored(place: Any) -> list[str]:
+    async with _opened(place, read_only=True) as memory:
         return [item.id for item in memory["messages"]]
+
+
+def _opened(place: Any, **options: Any) -> Any:
+    return SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate", **options)
+
+
+@contextmanager
+def places(on_s3: bool) -> Iterator[Callable[[str], Any]]:
+    """Yield how an empty place is made of a name: a folder, or a prefix of a bucket."""
+    if on_s3:
+        with s3_server() as s3:
+            s3.filesystem().mkdir("writers")
+            yield lambda name: DirFileSystem(f"writers/{name}", s3.filesystem())
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield lambda name: str(Path(folder, name))
 
 
 @pytest.mark.timed
@@ -82,16 +123,26 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--turns", type=int, default=25, help="of each process")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--s3", action="store_true", help="on an S3 server in place of a folder")
+    parser.add_argument("--kept-open", action="store_true", help="each process opens the session once")
     given = parser.parse_args()
-    print("processes  ms a turn  of one process  median ms  longest ms")
-    for round_ in range(given.rounds):
-        with tempfile.TemporaryDirectory() as folder:
+    print("processes  ms a turn  of one process  median ms  longest ms  in medians  medians of processes, ms")
+    with places(given.s3) as place:
+        for round_ in range(given.rounds):
             whole = given.turns * given.processes
-            alone = measured(str(Path(folder, f"alone{round_}")), 1, whole)
-            several = measured(str(Path(folder, f"several{round_}")), given.processes, given.turns)
-        for number, found in ((1, alone), (given.processes, several)):
-            times = found.turn_ms / alone.turn_ms
-            print(f"{number:9}  {found.turn_ms:9.1f}  {times:13.2f}x  {found.median_ms:9.1f}  {found.longest_ms:10.0f}")
+            alone = measured(place(f"alone{round_}"), 1, whole, kept_open=given.kept_open)
+            several = measured(place(f"several{round_}"), given.processes, given.turns, kept_open=given.kept_open)
+            _print(1, alone, alone)
+            _print(given.processes, several, alone)
+
+
+def _print(writers: int, found: Figures, alone: Figures) -> None:
+    times = found.turn_ms / alone.turn_ms
+    medians = f"{found.medians_ms[0]:.0f} to {found.medians_ms[-1]:.0f}"
+    print(
+        f"{writers:9}  {found.turn_ms:9.1f}  {times:13.2f}x  {found.median_ms:9.1f}  {found.longest_ms:10.0f}"
+        f"  {found.unfairness:10.1f}  {medians}"
+    )
 
 
 if __name__ == "__main__":
