@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import ConflictError, DurabilityError, NotFoundError, SectionSpec, SessionMemory
-from kaosmem.persistence.steps import Write
+from kaosmem.persistence.steps import Read, Write
 from kaosmem.persistence.storage import objects
 from kaosmem.persistence.storage.objects import ObjectStorage
 from kaosmem.session import (
@@ -85,6 +85,27 @@ def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None
     assert len(found) == 2 * turns
     for one in acknowledged:
         assert [item_id for item_id in found if item_id in one] == one
+
+
+def test_an_object_is_read_in_one_request(place: DirFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for the size of an object first. An empty object has no range, and is read all the same."""
+    storage = ObjectStorage(place, "s")
+    storage.perform(Write("log/full", [b"four"]))
+    storage.perform(Write("log/empty", []))
+    asked: list[str] = []
+    ask = type(place.fs)._call_s3
+
+    async def noted(filesystem: Any, method: str, *given: Any, **named: Any) -> Any:
+        asked.append(method)
+        return await ask(filesystem, method, *given, **named)
+
+    monkeypatch.setattr(type(place.fs), "_call_s3", noted)
+    assert storage.perform(Read("log/full")) == b"four"
+    assert asked == ["get_object"]
+    assert storage.perform(Read("log/full", 1, 2)) == b"ou"
+    assert storage.perform(Read("log/empty")) == b""
+    with pytest.raises(FileNotFoundError):
+        storage.perform(Read("log/none"))
 
 
 async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirFileSystem) -> None:

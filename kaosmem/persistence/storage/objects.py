@@ -183,10 +183,13 @@ class ObjectStorage:
         whole = self._current(path)
         end = None if size is None else start + size
         data: bytes
-        if start or size is not None:
-            with suppress(Exception):  # stores answer a range that is not there in ways of their own
-                data = self._filesystem.cat_file(whole, start=start, end=end)
-                return data
+        try:  # a range even for the whole object, as s3fs asks for the size before it reads an object without one
+            data = self._filesystem.cat_file(whole, start=start, end=end)
+            return data
+        except FileNotFoundError:
+            raise
+        except Exception:  # stores answer a range that is not there, or of an empty object, in ways of their own
+            pass
         with _as_os_error():
             data = self._filesystem.cat_file(whole)
         return data[start:end]
