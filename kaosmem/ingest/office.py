@@ -7,7 +7,7 @@ import io
 import posixpath
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -164,9 +164,6 @@ def _rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
             yield Row(number, number, " | ".join(cells), cells)
 
 
-_ZipReader: TypeAlias = Callable[[zipfile.ZipFile], Iterable[Part]]
-
-
 def read_zipped(data: bytes) -> Iterable[Part]:
     """Return the parts of a document. Raises UnreadableError for any other archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -179,11 +176,12 @@ def read_zipped(data: bytes) -> Iterable[Part]:
         reader = next((reader for member, reader in _READERS.items() if member in names), None)
         if reader is None:
             raise UnreadableError("an archive", "unpack it")
-        return list(reader(archive))
+    return reader(data)
 
 
-def _read_epub(archive: zipfile.ZipFile) -> Iterator[Part]:
+def read_epub(data: bytes) -> Iterator[Part]:
     """Yield the documents of a book, in the order of reading."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
     container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
     path = next(element.attrib["full-path"] for element in container.iter() if "full-path" in element.attrib)
     package = ElementTree.fromstring(archive.read(path))
@@ -197,21 +195,10 @@ def _read_epub(archive: zipfile.ZipFile) -> Iterator[Part]:
         yield Part(html_pieces(html), f"text{number + 1}", headed=True)
 
 
-def _of_bytes(read: Callable[[bytes], Iterable[Part]]) -> _ZipReader:
-    """Return a reader that gives the whole file to a library."""
-
-    def reader(archive: zipfile.ZipFile) -> Iterable[Part]:
-        assert archive.fp is not None
-        archive.fp.seek(0)
-        return read(archive.fp.read())
-
-    return reader
-
-
-_READERS: dict[str, _ZipReader] = {
-    "META-INF/container.xml": _read_epub,
-    "word/document.xml": _of_bytes(read_docx),
-    "ppt/presentation.xml": _of_bytes(read_pptx),
-    "xl/workbook.xml": _of_bytes(read_xlsx),
+_READERS: dict[str, Callable[[bytes], Iterable[Part]]] = {
+    "META-INF/container.xml": read_epub,
+    "word/document.xml": read_docx,
+    "ppt/presentation.xml": read_pptx,
+    "xl/workbook.xml": read_xlsx,
 }
 """Readers of documents by a member that all of their kind have."""
