@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 from kaosmem import SessionMemory
 from kaosmem.assembly.confidence import BIAS, figures, terms_of
 from kaosmem.cli.terminal import Phases
-from kaosmem.evaluation import DEFAULT_BUDGETS, UNSCORED, Corpus, EvidenceItem, Question, SessionAssembler, read_corpora
+from kaosmem.evaluation import Corpus, EvidenceItem, Question, SessionAssembler, read_corpora
+from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
 from kaosmem.sections import Stock
 
 FIGURES = "covered", "at_once", "pairs", "shown"

@@ -33,9 +33,46 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from kaosmem.cli.benchmark import measured, named_assemblers, print_report
 from kaosmem.errors import KaosmemError
-from kaosmem.evaluation import ASSEMBLERS, DEFAULT_BUDGETS, DENSE, UNSCORED, check_plot
+from kaosmem.evaluation import EvidenceItem, OrderAssembler
+from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE, Order, best_first, by_rank_bm25
+from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
+from kaosmem.evaluation.report import check_plot
+
+
+def newest_of_best(items: Sequence[EvidenceItem], *, best: int = 50) -> Order:
+    """Return the order of the newest first, of as many items as rank-bm25 finds best. So the oldest drop out."""
+    order = by_rank_bm25(items)
+    return lambda query: sorted(order(query)[:best], reverse=True)
+
+
+def by_bm25s(items: Sequence[EvidenceItem]) -> Order:
+    """Return the order of scores by `bm25s.BM25` with its own tokenizer."""
+    import bm25s
+
+    def terms(texts: list[str]) -> list[list[str]]:
+        return bm25s.tokenize(texts, return_ids=False, show_progress=False)
+
+    of_items = terms([item.text for item in items])
+    model = bm25s.BM25()
+    if any(of_items):
+        model.index(of_items, show_progress=False)
+
+    def order(query: str) -> list[int]:
+        (asked,) = terms([query])
+        if not asked or not any(of_items):
+            return best_first(np.zeros(len(items)))
+        return best_first(model.get_scores(asked))
+
+    return order
+
+
+OLDEST_OUT = OrderAssembler("oldest-out", newest_of_best, skips=False)
+BM25S = OrderAssembler("bm25s", by_bm25s)
+COMPARED = (*ASSEMBLERS, "benchmarks.evidence_recall:OLDEST_OUT", "benchmarks.evidence_recall:BM25S")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             measured(
                 options.data,
                 datasets=options.datasets,
-                assemblers=named_assemblers(options.assembler or ASSEMBLERS),
+                assemblers=named_assemblers(options.assembler or COMPARED),
                 budgets=options.budgets,
                 unscored=UNSCORED,
                 plot=options.plot,
@@ -80,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         "--assembler",
         metavar="NAME",
         action="append",
-        help=f"only this one: {', '.join((*ASSEMBLERS, DENSE))}, or your own as module:attribute; can be repeated",
+        help=f"only this one: {', '.join((*COMPARED, DENSE))}, or your own as module:attribute; can be repeated",
     )
     add("--plot", metavar="FILE", type=Path, help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)")
     add("--json", metavar="FILE", type=Path, help="save the figures and every outcome")

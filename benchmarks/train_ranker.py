@@ -32,7 +32,6 @@ from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
 from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import (
-    DEFAULT_BUDGETS,
     Corpus,
     EvidenceItem,
     Packer,
@@ -42,6 +41,7 @@ from kaosmem.evaluation import (
     read_corpora,
 )
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
+from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
 from kaosmem.retrieval.rankers import Weights
 
 SPEC = SectionSpec("items", eviction="none")

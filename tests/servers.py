@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 import kaosmem.devstack as devstack
-from kaosmem.devstack import LocalServer, Server, free_port, started
+from kaosmem.devstack import LocalServer, free_port, started
+from kaosmem.devstack.servers import Server
 from kaosmem.errors import MissingExtraError
 
 PASSWORD = "not0a0secret"

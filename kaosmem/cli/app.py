@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Coroutine
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -173,13 +174,13 @@ def assemble(
                         include=include or (),
                         exclude=exclude or (),
                         gitignore=gitignore,
-                        progress=phases.reading,
+                        progress=phases.show,
                     )
                     if session is not None:
                         phases.begin("saving")
                         await memory.save()
-                phases.begin("indexing")
-                await memory.prepare(progress=phases.indexing)
+                phases.begin("indexing items")
+                await memory.prepare(progress=partial(phases.show, ""))
                 phases.begin("ranking and packing")
                 context = await memory.assemble_context(
                     query, budget=tokens, format=format.value, min_confidence=min_confidence
@@ -212,8 +213,8 @@ def list_(
 
     async def listed() -> tuple[list[Listed], int]:
         with Phases() as phases:
-            phases.begin("looking for sessions")
-            return await listed_sessions(root, namespace, limit=limit, progress=phases.opening)
+            phases.begin("opening sessions")
+            return await listed_sessions(root, namespace, limit=limit, progress=phases.show)
 
     sessions, total = _run(listed())
     if as_json:
@@ -354,8 +355,8 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Measure only this one: kaosmem, recency, rank-bm25, oldest-out, bm25s, kaosmem-dense, or yours as "
-            "module:attribute. Repeatable.",
+            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-dense, or yours as module:attribute. "
+            "Repeatable.",
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,
@@ -388,7 +389,9 @@ def bench(
     """
     # Imported here, since it takes longer than most of the other commands do.
     from kaosmem.cli.benchmark import measured, named_assemblers, print_report
-    from kaosmem.evaluation import STANDARD, UNSCORED, check_budgets, check_plot
+    from kaosmem.evaluation.assemblers import ASSEMBLERS
+    from kaosmem.evaluation.measurement import UNSCORED, check_budgets
+    from kaosmem.evaluation.report import check_plot
 
     sizes = check_budgets(map(_whole_number, budgets.split(",")))
     if plot is not None and not check_plot(plot).absolute().parent.is_dir():
@@ -398,7 +401,7 @@ def bench(
             items,
             questions,
             datasets=[name for name in datasets.split(",") if name],
-            assemblers=named_assemblers(assembler or STANDARD, counter=counter, format=format.value),
+            assemblers=named_assemblers(assembler or ASSEMBLERS, counter=counter, format=format.value),
             budgets=sizes,
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             counter=counter,

@@ -49,13 +49,14 @@ async def measured(
     with Phases(per_second=1) as phases:  # drawing must not show in the times
         phases.begin("reading items and questions")
         corpora = read_corpora(items, questions, datasets=datasets)
+        phases.begin("measuring contexts")
         report = await evaluate(
             with_keys(corpora) if keys else corpora,
             budgets=budgets,
             assemblers=assemblers,
             counter=counter,
             unscored=unscored,
-            progress=phases.measuring,
+            progress=phases.show,
         )
         if plot is not None:
             phases.begin("drawing")

@@ -124,21 +124,7 @@ class Phases:
         """Show a phase of which it is not known how long it takes."""
         self._progress.reset(self._task, description=phase, total=None, detail="")
 
-    def reading(self, source: str, done: int, total: int) -> None:
-        """Show the progress of reading files."""
-        self._show("reading", done, total, f"{done:,} of {total:,} files  {source[-40:]}")
-
-    def opening(self, session_id: str, done: int, total: int) -> None:
-        """Show how many sessions have been opened."""
-        self._show("opening", done, total, f"{done:,} of {total:,} sessions  {session_id[-40:]}")
-
-    def measuring(self, what: str, done: int, total: int) -> None:
-        """Show the progress of a benchmark."""
-        self._show("measuring", done, total, f"{done:,} of {total:,} contexts  {what[:50]}")
-
-    def indexing(self, done: int, total: int) -> None:
-        """Show the progress of indexing, embeddings included."""
-        self._show("indexing", done, total, f"{done:,} of {total:,} items")
-
-    def _show(self, phase: str, done: int, total: int, detail: str) -> None:
-        self._progress.update(self._task, description=phase, completed=done, total=total, detail=detail)
+    def show(self, name: str, done: int, total: int) -> None:
+        """Show how far a phase is, and the name of the file, session or context that it has come to."""
+        detail = f"{done:,} of {total:,}  {name[-50:]}"
+        self._progress.update(self._task, completed=done, total=total, detail=detail)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from kaosmem.errors import InvalidArgumentError, MissingExtraError
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import get_format
 from kaosmem.names import shown
 from kaosmem.retrieval import DenseRanker
@@ -211,55 +211,22 @@ def by_rank_bm25(items: Sequence[EvidenceItem]) -> Order:
 
     def order(query: str) -> list[int]:
         scores = model.get_scores(_WORD.findall(query.lower())) if model else np.zeros(len(items))
-        return _best_first(scores)
+        return best_first(scores)
 
     return order
 
 
-def newest_of_best(items: Sequence[EvidenceItem], *, best: int = 50) -> Order:
-    """Return the order of the newest first, of as many items as rank-bm25 finds best. So the oldest drop out."""
-    order = by_rank_bm25(items)
-    return lambda query: sorted(order(query)[:best], reverse=True)
-
-
-def by_bm25s(items: Sequence[EvidenceItem]) -> Order:
-    """Return the order of scores by `bm25s.BM25` with its own tokenizer. Raises MissingExtraError."""
-    try:
-        import bm25s
-    except ModuleNotFoundError:
-        raise MissingExtraError("bm25s is compared by the extra 'bench': pip install 'kaosmem[bench]'") from None
-
-    def terms(texts: list[str]) -> list[list[str]]:
-        found: list[list[str]] = bm25s.tokenize(texts, return_ids=False, show_progress=False)
-        return found
-
-    of_items, model = terms([item.text for item in items]), bm25s.BM25()
-    if any(of_items):
-        model.index(of_items, show_progress=False)
-
-    def order(query: str) -> list[int]:
-        (asked,) = terms([query])
-        return _best_first(model.get_scores(asked) if any(of_items) and asked else np.zeros(len(items)))
-
-    return order
-
-
-def _best_first(scores: NDArray[np.floating]) -> list[int]:
+def best_first(scores: NDArray[np.floating]) -> list[int]:
     """Return the places of scores in descending order, the newest first of equals."""
     places: list[int] = (len(scores) - 1 - np.argsort(-scores[::-1], kind="stable")).tolist()
     return places
 
 
-_BASELINES = (
-    OrderAssembler("recency", newest, skips=False),
-    OrderAssembler("rank-bm25", by_rank_bm25),
-    OrderAssembler("oldest-out", newest_of_best, skips=False),
-    OrderAssembler("bm25s", by_bm25s),
+BASELINES: Mapping[str, OrderAssembler] = MappingProxyType(
+    {"recency": OrderAssembler("recency", newest, skips=False), "rank-bm25": OrderAssembler("rank-bm25", by_rank_bm25)}
 )
-BASELINES: Mapping[str, OrderAssembler] = MappingProxyType({each.name: each for each in _BASELINES})
 ASSEMBLERS = ("kaosmem", *BASELINES)
 DENSE = "kaosmem-dense"
-STANDARD = ("kaosmem", "recency", "rank-bm25")
 
 
 def get_assembler(
@@ -304,12 +271,3 @@ def _own(module_name: str, attribute: str) -> Assembler:
             "give an object with `name` and `load(items)`, or a function that makes one"
         )
     return made
-
-
-def standard_assemblers(
-    *,
-    counter: TokenCounter | str | None = None,
-    format: str = "text",  # noqa: A002
-) -> tuple[Assembler, ...]:
-    """Return the default assemblers: kaosmem, with its contexts in that format, recency and rank-bm25."""
-    return tuple(get_assembler(name, counter=counter, format=format) for name in STANDARD)

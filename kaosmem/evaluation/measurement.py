@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.evaluation.assemblers import Assembler, Packer, Selection, standard_assemblers
+from kaosmem.evaluation.assemblers import ASSEMBLERS, Assembler, Packer, Selection, get_assembler
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
 from kaosmem.names import shown, shown_number
@@ -41,7 +41,9 @@ async def evaluate(
     """
     counter = get_counter(counter)
     corpora, sizes = tuple(corpora), check_budgets(budgets)
-    compared = standard_assemblers(counter=counter) if assemblers is None else tuple(assemblers)
+    if assemblers is None:
+        assemblers = [get_assembler(name, counter=counter) for name in ASSEMBLERS]
+    compared = tuple(assemblers)
     names = _distinct((assembler.name for assembler in compared), "assemblers")
     _distinct((corpus.name for corpus in corpora), "corpora")
     outcomes: list[Outcome] = []

@@ -26,7 +26,7 @@ from kaosmem import (
 )
 from kaosmem.cli import main, run
 from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
-from kaosmem.evaluation import ASSEMBLERS, DENSE, STANDARD
+from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE
 from kaosmem.evaluation.report import FIGURES_HEADER
 from kaosmem.formats import count_messages
 from kaosmem.retrieval import RANKERS
@@ -774,7 +774,7 @@ def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
     """Those that come with kaosmem, and the default; the other commands do not import them."""
     told = " ".join(command("bench", "--help").out.replace("│", "").split())
     assert f"{', '.join((*ASSEMBLERS, DENSE))}, or yours" in told
-    assert f"[default: ({', '.join(STANDARD)})]" in told
+    assert f"[default: ({', '.join(ASSEMBLERS)})]" in told
     code = (
         "import sys, kaosmem.cli.app; print(*(each for each in sys.modules if each.startswith('kaosmem.evaluation')))"
     )

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,30 +17,25 @@ from rank_bm25 import BM25Okapi
 from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import (
-    ASSEMBLERS,
-    DENSE,
     Corpus,
     EvidenceItem,
-    OrderAssembler,
-    Outcome,
     Packer,
     Question,
     Report,
     Selection,
     SessionAssembler,
-    check_budgets,
     evaluate,
     get_assembler,
     read_corpora,
-    read_items,
-    read_questions,
     save_plot,
-    standard_assemblers,
     with_keys,
 )
-from kaosmem.evaluation.assemblers import faults, newest_of_best
+from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE, faults
+from kaosmem.evaluation.evidence import read_items, read_questions
+from kaosmem.evaluation.measurement import check_budgets
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
+    Outcome,
     category_rows,
     dataset_rows,
     draw,
@@ -425,7 +419,9 @@ def corpora(draw: st.DrawFn) -> Corpus:
 @given(corpora(), st.lists(st.integers(1, 400), min_size=1, max_size=3))
 async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(format: str, corpus: Corpus, budgets: list[int]) -> None:
     """Whatever the items and budgets are, the three fill no budget beyond its end, and count right."""
-    report = await evaluate([corpus], budgets=budgets, assemblers=standard_assemblers(format=format))
+    report = await evaluate(
+        [corpus], budgets=budgets, assemblers=[get_assembler(name, format=format) for name in ASSEMBLERS]
+    )
     assert report.violations == ()
     assert report.questions == len(corpus.questions)
     assert len(report.outcomes) == 3 * len(set(budgets)) * len(corpus.questions)
@@ -468,59 +464,6 @@ async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus: Corpus, 
     assert chosen.used == budget - room
 
 
-async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> None:
-    """Of the two best of three, the older goes first, however good it is; items of no known word are the newest."""
-    items = [EvidenceItem("i0", "notice notice period"), EvidenceItem("i1", "notice"), EvidenceItem("i2", "x y z")]
-    items += [EvidenceItem(f"f{number}", f"filler {number} of some words") for number in range(6)]
-    pack = OrderAssembler("oldest-out", partial(newest_of_best, best=2), skips=False).load(items)
-    both = charge(items[0]) + charge(items[1])
-    for budget, chosen in ((both, ("i0", "i1")), (both - 1, ("i1",)), (charge(items[1]) - 1, ())):
-        assert (await pack("notice", budget)).item_ids == chosen
-    assert (await pack("unknown", 1_000)).item_ids == ("f4", "f5")
-
-
-@given(corpora(), st.integers(1, 200), st.integers(1, 5))
-async def test_oldest_out_is_a_loop_that_drops_from_the_front(corpus: Corpus, budget: int, best: int) -> None:
-    """What it keeps is what is left of rank-bm25's best when the oldest are taken away while they do not fit."""
-    query = corpus.questions[0].query
-    terms = [words(item.text) for item in corpus.items]
-    scores = list(BM25Okapi(terms).get_scores(words(query))) if any(terms) else [0.0] * len(terms)
-    kept = sorted(sorted(range(len(terms)), key=lambda place: (-scores[place], -place))[:best])
-    while sum(charge(corpus.items[place]) for place in kept) > budget:
-        del kept[0]
-    chosen = await OrderAssembler("oldest-out", partial(newest_of_best, best=best), skips=False).load(corpus.items)(
-        query, budget
-    )
-    assert chosen.item_ids == tuple(corpus.items[place].id for place in kept)
-
-
-@given(corpora(), st.integers(1, 200))
-async def test_bm25s_takes_what_fits_in_order_of_its_scores(corpus: Corpus, budget: int) -> None:
-    """It keeps to the budget, and an item that was left out fits neither in what is left nor before a worse one."""
-    pytest.importorskip("bm25s")
-    query = corpus.items[0].text
-    chosen = await get_assembler("bm25s").load(corpus.items)(query, budget)
-    taken = set(chosen.item_ids)
-    charges = {item.id: charge(item) for item in corpus.items}
-    assert chosen.used == sum(charges[item_id] for item_id in taken) <= budget
-    assert all(charges[item.id] > budget - chosen.used for item in corpus.items if item.id not in taken)
-
-
-async def test_bm25s_finds_what_the_query_names() -> None:
-    """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
-    pytest.importorskip("bm25s")
-    items = [EvidenceItem("i0", "zebra licence"), *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9))]
-    chosen = await get_assembler("bm25s").load(items)("the zebra of the", charge(items[0]))
-    assert chosen.item_ids == ("i0",)
-
-
-def test_bm25s_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it the error says what to install."""
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[bench\]'"):
-        get_assembler("bm25s").load([EvidenceItem("i0", "text")])
-
-
 def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
     names = [*ASSEMBLERS, DENSE]
@@ -533,8 +476,7 @@ def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
     assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {"mine"}
     for name, remedy in {
-        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'oldest-out', 'bm25s', "
-        "'kaosmem-dense', or name",
+        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'kaosmem-dense', or name",
         "my_assemblers:": "or name your own module:attribute",
         "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object with `name` and",
         "my_assemblers:absent": "'absent' of 'my_assemblers' is no assembler",

@@ -6,13 +6,14 @@ import json
 import re
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks import evidence_recall
 from kaosmem import get_counter
-from kaosmem.evaluation import EvidenceItem, Packer, Selection
+from kaosmem.evaluation import EvidenceItem, OrderAssembler, Packer, Selection
 
 pytest.importorskip("bm25s")
 
@@ -52,6 +53,30 @@ def data(tmp_path: Path) -> Path:
     write(folder / "chats", "chat", "user", CHAT, CHAT_ASKED)
     write(folder / "deeds", "deed", "", DEED, DEED_ASKED)
     return folder
+
+
+def tokens_of(item: EvidenceItem) -> int:
+    return get_counter()(f"{item.text}\n")
+
+
+async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> None:
+    """Of the two best of three, the older goes first, however good it is; items of no known word are the newest."""
+    items = [EvidenceItem("i0", "notice notice period"), EvidenceItem("i1", "notice"), EvidenceItem("i2", "x y z")]
+    items += [EvidenceItem(f"f{number}", f"filler {number} of some words") for number in range(6)]
+    order = partial(evidence_recall.newest_of_best, best=2)
+    pack = OrderAssembler("oldest-out", order, skips=False).load(items)
+    both = tokens_of(items[0]) + tokens_of(items[1])
+    for budget, chosen in ((both, ("i0", "i1")), (both - 1, ("i1",)), (tokens_of(items[1]) - 1, ())):
+        assert (await pack("notice", budget)).item_ids == chosen
+    assert (await pack("unknown", 1_000)).item_ids == ("f4", "f5")
+
+
+async def test_bm25s_finds_what_the_query_names() -> None:
+    """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
+    items = [EvidenceItem("i0", "zebra licence"), *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9))]
+    chosen = await evidence_recall.BM25S.load(items)("the zebra of the", tokens_of(items[0]))
+    assert chosen.item_ids == ("i0",)
+    assert (await evidence_recall.BM25S.load(items)("", 1_000)).item_ids == tuple(item.id for item in items)
 
 
 def measured(tmp_path: Path, *arguments: str) -> dict:
