@@ -77,7 +77,7 @@ def label_group(item: Item, dates: str = "timestamp") -> tuple[object, ...] | No
         day = item.created_at.date().isoformat()
     if not day and not (isinstance(source, str) and source):
         return None
-    known = lines if isinstance(lines, list) and len(lines) == 2 else None
+    known = str(lines) if isinstance(lines, list) and len(lines) == 2 else None
     return source or None, day, bool(item.shown_role), known if item.shown_role else None
 
 

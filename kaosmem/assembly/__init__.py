@@ -25,7 +25,7 @@ from kaosmem.assembly.allocation import (
 )
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, item_preview
-from kaosmem.assembly.packing import Limits, Packing
+from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
@@ -72,7 +72,7 @@ def assemble(
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
     overflow: treatment of required items that do not fit. decide: answers for items that were not proposed.
-    min_confidence: below it, retrieved units are left out. limits: as of `Packing`.
+    min_confidence: below it, retrieved units are left out. limits: as of `Packer`.
     sources: status of attached sources, for the record.
     Raises WindowTooSmallError, with the sums, if the required items do not fit; InvalidArgumentError and
     InvalidArgumentError.
@@ -145,15 +145,13 @@ def _packed(
 ) -> _Packed:
     """Return the proposals packed into a window, and counted as rendered.
 
-    cuts: whether required texts that do not fit are shortened. barred: as of `Packing`.
+    cuts: whether required texts that do not fit are shortened. barred: as of `Packer`.
     """
     costs = Costs(format, counter)
     room = window
 
     def pack(what: Shortened) -> Packing:
-        return Packing(
-            specs, what.proposals, window=room, costs=costs, shortened=what.ids, barred=barred, limits=limits
-        )
+        return Packer(specs, what.proposals, room, costs, what.ids, barred, limits).pack()
 
     while True:
         try:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
+from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark, get_format
-from kaosmem.formats.text import NOTES, LabelStyle, header_piece, item_tokens, recalled_header
+from kaosmem.formats.text import NOTES, Group, LabelStyle, header_piece, item_tokens, recalled_header
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -201,6 +202,22 @@ class TailCutter:
         return self._unmarked[start] + self._mark_size(self._left_out(start))
 
 
+class Line(NamedTuple):
+    """The tokens of one item in the system message or the block.
+
+    group: the items of one group stand together under one label; () for an item that stands alone.
+    tokens: of the item below the label of its group, or of an item alone. label: what the first of a group adds.
+    """
+
+    group: Group
+    tokens: int
+    label: int = 0
+
+
+LineOf: TypeAlias = Callable[[Item, str | None], Line]
+"""Return the tokens of an item, with a note (one of `NOTES`) or without."""
+
+
 class Costs:
     """The costs of one format under one counter. An item is measured once for each, and keeps its size."""
 
@@ -209,28 +226,20 @@ class Costs:
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
 
-    def pieces(self, style: LabelStyle) -> Callable[[Iterable[Item], Item | None, str], int]:
-        """Return a measure of items in the system message or the block.
+    def line_of(self, style: LabelStyle) -> LineOf:
+        """Return a measure of an item in the system message or the block."""
+        notes = (None, *NOTES)
+        names = {note: f"{note} line {style} {self._counter.name}" for note in notes}
+        measures = {note: partial(self._line, style=style, note=note) for note in notes}
+        return lambda item, note: item.memo(names[note], measures[note])
 
-        It takes the items, the item of their section that is shown before them, and the note that marks them.
-        """
-        forms = {
-            (note, continued): (
-                f"{'continued ' if continued else ''}{note} piece {style} {self._counter.name}",
-                partial(item_tokens, counter=self._counter, style=style, continued=continued, note=note),
-            )
-            for note in NOTES
-            for continued in (False, True)
-        }
-
-        def size(items: Iterable[Item], before: Item | None, note: str) -> int:
-            tokens = 0
-            for item in items:
-                tokens += item.memo(*forms[note, style.continues(item, before)])
-                before = item
-            return tokens
-
-        return size
+    def _line(self, item: Item, style: LabelStyle, note: str | None) -> Line:
+        alone = item_tokens(item, self._counter, style, note=note or "")
+        group = style.group(item, note)
+        if not group:
+            return Line((), alone)
+        below = item_tokens(item, self._counter, style, continued=True)
+        return Line(group, below, alone - below)
 
     def entries(self, unit: Candidate) -> int:
         """Return the tokens of a unit in a history, repaired."""
@@ -287,11 +296,11 @@ def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, coun
     required: the items of a static section that must be shown with it, itself included, in order.
     """
     costs = Costs(get_format("text"), counter)  # which costs the same as every other outside the histories
-    size = costs.pieces(spec.labels)
-    need = costs.header(spec) + size(required, None, "")
+    line_of = costs.line_of(spec.labels)
+    need = costs.header(spec) + sum(line_of(each, None).tokens for each in required)
     if spec.budget is None or need <= spec.budget:
         return
-    alone = costs.header(spec) + size((item,), None, "")
+    alone = costs.header(spec) + line_of(item, None).tokens
     raise SectionFullError(
         f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item {shown(item.id)}, and "
         f"its budget is {spec.budget:,}; shorten or remove such items, or raise the budget, as by "

@@ -12,10 +12,11 @@ from itertools import chain
 
 from kaosmem.assembly.allocation import Costs, entries_in
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
+from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.windows import Rebased, Visible, Window, bound, digest, is_asked, stored_items, text_digest
 from kaosmem.formats import Format, HistoryPart, Layout
-from kaosmem.formats.text import NEWER, LabelStyle, header_piece, item_pieces, recalled_header
+from kaosmem.formats.text import NEWER, LabelStyle, grouped, header_piece, item_pieces, recalled_header
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item, JSONValue, json_text
@@ -153,30 +154,30 @@ class Growth:
         yield from self._static_parts()
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
         for spec in self._request.specs:
-            runs = {} if (share := shares.get(spec.name)) is None else share.runs
-            unseen = set() if share is None else self._unseen(share.kept)
-            kept = {True: self._lost_from_tail(spec.name), False: self._corrections(spec.name)}
-            for is_recalled, others in kept.items():
-                run = runs.get(is_recalled)
-                items = [item for unit in (run.kept if run else ()) if unit.position in unseen for item in unit.items]
-                notes = dict(run.notes) if run else {}
-                notes |= {item.id: NEWER for item in items if self._is_newer(item)}
-                if is_recalled:
-                    items = others + items
-                else:
-                    notes |= {item.id: NEWER for item in others}
-                    chosen = {item.id for item in items}
-                    items += [item for item in others if item.id not in chosen]
-                if items:
-                    header = (
-                        recalled_header(spec.title, recalled=len(items)) if is_recalled else header_piece(spec.title)
-                    )
-                    yield _Part(spec, header, items, notes, spec.labels)
+            share = shares.get(spec.name)
+            notes = {} if share is None else share.notes
+            earlier = self._lost_from_tail(spec.name)
+            live: list[Item] = []
+            if share is not None:
+                earlier += self._unseen(share, recalled=True)
+                live += self._unseen(share, recalled=False)
+            notes |= {item.id: NEWER for item in (*earlier, *live) if self._is_newer(item)}
+            chosen = {item.id for item in live}
+            for correction in self._corrections(spec.name):
+                notes[correction.id] = NEWER
+                if correction.id not in chosen:
+                    live.append(correction)
+            if earlier:
+                header = recalled_header(spec.title, recalled=len(earlier))
+                yield _Part(spec, header, earlier, notes, spec.labels)
+            if live:
+                yield _Part(spec, header_piece(spec.title), live, notes, spec.labels)
 
     def _static_parts(self) -> Iterator[_Part]:
         """Yield the items that came into static sections since the system message was sent, at once in every turn."""
         for share in self._request.packing.static_shares:
-            items = [item for item in share.items if item.id not in self._window.shown]
+            kept = [item for unit in share.kept(recalled=False) for item in unit.items]
+            items = [item for item in kept if item.id not in self._window.shown]
             if items:
                 notes = {item.id: NEWER for item in items if self._is_newer(item)}
                 # Verbatim texts have no label. Between others they need one, which no text can forge.
@@ -195,17 +196,17 @@ class Growth:
     def _corrections(self, name: str) -> list[Item]:
         return [item for item in self._request.corrections if item.section == name and self.is_asked]
 
-    def _unseen(self, kept: Sequence[Candidate]) -> set[int]:
-        """Return the positions of the units that are not visible, and of their corrections."""
-        by_position = {unit.position: unit for unit in kept}
-        left = [unit for unit in kept if (self.is_asked or unit.must) and not self._is_visible(unit)]
+    def _unseen(self, share: Share, *, recalled: bool) -> list[Item]:
+        """Return the items of a run whose units are not visible, or correct such a unit."""
         found: set[int] = set()
+        left = [unit for unit in share.taken.values() if (self.is_asked or unit.must) and not self._is_visible(unit)]
         while left:
             unit = left.pop()
             if unit.position not in found:
                 found.add(unit.position)
-                left += [by_position[at] for at in unit.newer if at in by_position]
-        return found
+                left += [share.taken[at] for at in unit.newer if at in share.taken]
+        units = [unit for unit in share.kept(recalled=recalled) if unit.position in found]
+        return [item for unit in units for item in unit.items]
 
     def _lost_from_tail(self, name: str) -> list[Item]:
         """Return the messages that a call without a window shows in its tail, and that the window does not show."""
@@ -286,8 +287,9 @@ class _Part:
     def __init__(
         self, spec: SectionSpec, header: str, items: Sequence[Item], notes: Mapping[str, str], style: LabelStyle
     ) -> None:
-        self.spec, self.items = spec, items
-        self.pieces = [header, *item_pieces(items, style, notes)]
+        placed = grouped(items, style, notes)
+        self.spec, self.items = spec, [each.item for each in placed]
+        self.pieces = [header, *item_pieces(placed, style)]
 
 
 def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | None:

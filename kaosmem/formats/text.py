@@ -4,7 +4,7 @@ A section begins `## name`. Each item has a label: its source and place, the day
 request, its trust:
 
     [minutes.md:3-9, 7 May 2024] The fee is due in May.      a passage: it has no speaker
-    [:12-20] It is paid by transfer.                         a passage of the same source and day as the one before
+    [:12-20] It is paid by transfer.                         a passage of the same source and day, which stand together
     [msa.pdf p. 12] The term is two years.                   a passage of a page; the next one begins [:p. 13]
     [session_5, 8 May 2024]                                  a header over the lines of its speakers
     Emi: I moved to Oslo.
@@ -27,7 +27,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
@@ -46,7 +46,7 @@ from kaosmem.memos import register_memo
 from kaosmem.types import Trust, day_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens import TokenCounter
@@ -57,9 +57,9 @@ Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
 DATES: tuple[Dates, ...] = get_args(Dates)
 
 Group: TypeAlias = tuple[str | None, ...]
-"""The source, the day and, of items with a speaker, the place: items that have these in common share one label.
+"""The source, the day and, of items with a speaker, the place.
 
-It is empty if neither source nor day is known.
+Items of one group stand together under one label. Items of the group () stand alone.
 """
 
 NEWER = "newer"
@@ -83,11 +83,13 @@ class LabelStyle:
 
     dates: which day they show. provenance: whether they show the trust of the item.
     verbatim: the application's own texts have no label.
+    is_grouped: whether items of one source and day stand together. A static section keeps its order.
     """
 
     dates: Dates = "timestamp"
     provenance: bool = False
     verbatim: bool = False
+    is_grouped: bool = True
 
     def bare_text(self, item: Item) -> str:
         """Return the text of an item that is shown without label and escapes, "" for any other.
@@ -101,7 +103,7 @@ class LabelStyle:
     def label(self, item: Item, *, continued: bool = False, note: str = "") -> str:
         """Return the text before an item's own.
 
-        continued: the item right before it is of the same group. note: one of `NOTES`.
+        continued: the item stands below the first one of its group. note: one of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
         notes = ", ".join(filter(None, (note, trust)))
@@ -116,16 +118,15 @@ class LabelStyle:
 
     def has_speaker(self, item: Item) -> bool:
         """Return whether an item is shown as a speaker's line under a header."""
-        return bool(item.shown_role and self._group(item))
+        return bool(item.shown_role and self._label_group(item))
 
-    def continues(self, item: Item, before: Item | None) -> bool:
-        """Return whether an item is of the group of the one that is shown before it in its section."""
-        if before is None or self.verbatim or item.interval:
-            return False
-        group = self._group(item)
-        return group != () and group == self._group(before)
+    def group(self, item: Item, note: str | None = None) -> Group:
+        """Return the group that an item stands in. Items with a note, even "", or an interval stand alone in order."""
+        if note is not None or item.interval or not self.is_grouped:
+            return ()
+        return self._label_group(item)
 
-    def _group(self, item: Item) -> Group:
+    def _label_group(self, item: Item) -> Group:
         return item.memo(f"group {self.dates}", self._find_group)
 
     def _find_group(self, item: Item) -> Group:
@@ -229,16 +230,37 @@ def adds_up(pieces: Sequence[str]) -> bool:
     return not any(piece.startswith("/") for piece in pieces[1:])
 
 
-def item_pieces(items: Sequence[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES) -> Iterator[str]:
-    """Return items of one section as they are shown one after another. notes: of those marked, by id."""
-    for before, item in zip((None, *items), items, strict=False):
-        yield item_piece(item, style, continued=style.continues(item, before), note=notes.get(item.id, ""))
+class GroupedItem(NamedTuple):
+    """An item in its place. note: one of `NOTES`. continued: it stands below the first item of its group."""
+
+    item: Item
+    note: str
+    continued: bool
+
+
+def grouped(items: Iterable[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES) -> list[GroupedItem]:
+    """Return items of one section in the order in which they are shown: each group in the place of its first item.
+
+    notes: of items that stand alone, by id; "" leaves their labels as they are.
+    """
+    groups: dict[object, list[GroupedItem]] = {}
+    for item in items:
+        note = notes.get(item.id)
+        group = groups.setdefault(style.group(item, note) or item.id, [])
+        group.append(GroupedItem(item, note or "", continued=len(group) > 0))
+    return [each for group in groups.values() for each in group]
+
+
+def item_pieces(items: Iterable[GroupedItem], style: LabelStyle) -> Iterator[str]:
+    """Yield the pieces of items of one section, as `grouped` orders them."""
+    for item, note, continued in items:
+        yield item_piece(item, style, continued=continued, note=note)
 
 
 def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = "") -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
-    continued: the item before it is of the same group, so that its label is short. note: one of `NOTES`.
+    continued: it stands below the first item of its group, so that its label is short. note: one of `NOTES`.
     """
     if text := style.bare_text(item):
         return f"{text}\n"

@@ -165,7 +165,8 @@ class SectionSpec:
     @cached_property
     def labels(self) -> LabelStyle:
         """Return the style of its items' labels."""
-        return LabelStyle(self.dates, self.provenance, self.is_verbatim)
+        is_grouped = self.placement != "static"
+        return LabelStyle(self.dates, self.provenance, self.is_verbatim, is_grouped)
 
     @cached_property
     def recalls(self) -> bool:

@@ -279,7 +279,8 @@ def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Se
 
     A superseded item may stay visible if its live version is visible too, or is appended, marked as newer.
     """
-    visible = window.shown.keys() | {item.id for share in request.packing.static_shares for item in share.items}
+    in_force = [unit for share in request.packing.static_shares for unit in share.taken.values()]
+    visible = window.shown.keys() | {item.id for unit in in_force for item in unit.items}
     static = {spec.name for spec in request.specs if spec.placement == "static"}
     for item_id, shown_item in window.shown.items():
         proposal = request.proposals.get(shown_item.section)

@@ -127,8 +127,8 @@ async def test_tokens_that_add_up_are_packed_once(format_: str, monkeypatch: pyt
     memory.add("documents", "Notice is thirty days.")
     memory.add("findings", "Rent is due.")
     made: list[int] = []
-    packing = assembly.Packing
-    monkeypatch.setattr(assembly, "Packing", lambda *given, **named: made.append(1) or packing(*given, **named))
+    packer = assembly.Packer
+    monkeypatch.setattr(assembly, "Packer", lambda *given, **named: made.append(1) or packer(*given, **named))
     assembled = 0
     for budget in range(1, 90):
         try:

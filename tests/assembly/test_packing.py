@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -18,6 +17,7 @@ from kaosmem import (
     ToolResultBlock,
     WindowTooSmallError,
 )
+from kaosmem.assembly.allocation import Line
 from kaosmem.assembly.fitting import Run, Share
 from kaosmem.sections import Candidate
 
@@ -31,37 +31,47 @@ def unit(position: int, *, source: str = "", successor: int | None = None, place
     return Candidate((item,), position, True, False, False, position + 1, None, 7, successor=successor, place=place)
 
 
-def size_of(items: Sequence[Item], before: Item | None, newer: bool) -> int:
-    """Return tokens of items whose source is named unless the item before them has the same."""
-    size = 0
-    for item in items:
-        size += item.tokens + (0 if before is not None and before.content == item.content else 5)
-        before = item
-    return size
+def line_of(item: Item, note: str | None) -> Line:
+    """Return a line whose label depends on its item: of the first of a group it counts."""
+    return Line((item.content,), 7, 5 + int(item.id)) if item.content else Line((), 12 + int(item.id))
 
 
 def header_of(items: int) -> int:
     return 3 + len(str(items))
 
 
-@given(st.permutations(range(6)), st.lists(st.sampled_from("abc"), min_size=6, max_size=6))
+@given(st.permutations(range(6)), st.lists(st.sampled_from(["a", "b", ""]), min_size=6, max_size=6))
 def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> None:
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
-    run = Run(size_of, header_of, 10_000)
+    run = Run(header_of, 10_000)
+    shown: dict[int, str] = {}
     for number, position in enumerate(order, 1):
         taken = unit(position, source=sources[position])
-        run.take(taken, run.cost(taken))
-        assert run.used == header_of(number) + size_of(run.items, None, False)
-    assert [item.id for item in run.items] == list("012345")
+        run.take(taken, *run.added(taken, [line_of(taken.items[0], None)]))
+        shown[position] = sources[position]
+        labelled = [
+            at for at in shown if not shown[at] or at == min(each for each in shown if shown[each] == shown[at])
+        ]
+        assert run.used == header_of(number) + 7 * number + sum(5 + at for at in labelled)
 
 
 def test_a_replaced_version_brings_its_successor() -> None:
     """The current version stands after the replaced one, and is taken once."""
     replaced, current = unit(0, successor=1), unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), {False: Run(size_of, header_of, 100)}, 100)
-    share.take(replaced)
-    assert share.kept == [replaced, current]
-    assert share.used == header_of(2) + size_of(share.items, None, False)
+    share = Share(SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100)
+    share.take_wanted(replaced, 100, None)
+    share.take_wanted(current, 100, None)
+    assert share.kept(recalled=False) == [replaced, current]
+    assert share.used == header_of(2) + 12 + 13
+
+
+def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
+    """If both do not fit together, neither is in."""
+    replaced, current = unit(0, successor=1), unit(1)
+    share = Share(SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100)
+    share.take_wanted(replaced, header_of(2) + 12 + 12, None)
+    assert share.kept(recalled=False) == []
+    assert share.used == 0
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kaosmem import (
     ChatMessage,
     Context,
+    Item,
     KaosmemError,
     Reason,
     SectionSpec,
@@ -172,19 +173,21 @@ def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCou
 
 
 def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
-    """Return what units take under one header: a source that the item before it has is named but once."""
+    """Return what units take under one header: items of one label stand together, but in a static section."""
     if not units:
         return 0
     if spec.is_verbatim:
         items = [item for unit in units for item in unit.items]
         return sum(count(item_piece(item, spec.labels)) for item in items)
     recalled = sum(len(unit.items) for unit in units if unit.recalled)
-    pieces, named = [recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)], None
+    pieces = [recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)]
+    groups: dict[object, list[Item]] = {}
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:
-            group = label_group(item, spec.dates)
-            pieces.append(item_piece(item, spec.labels, continued=group is not None and group == named))
-            named = group
+            group = None if spec.placement == "static" else label_group(item, spec.dates)
+            groups.setdefault(group or item.id, []).append(item)
+    for group in groups.values():
+        pieces += [item_piece(item, spec.labels, continued=place > 0) for place, item in enumerate(group)]
     return sum(map(count, pieces))
 
 

@@ -46,11 +46,18 @@ def shown(*items: tuple[str, dict[str, object] | None], **fields: object) -> str
     return assembled(filled(documents(**fields), *items)).text.removeprefix("## documents\n")
 
 
-def test_a_source_is_named_once_in_a_run() -> None:
-    """Items right after one of the same source are labelled `[:] `; another source, or none, ends the run."""
+def test_a_source_is_named_once() -> None:
+    """Items of one source stand together below its first one, labelled `[:] `. An item without a source is alone."""
     a, b = {"source": "a.md"}, {"source": "b.md"}
     given = ("one", a), ("two", a), ("three", b), ("four", a), ("five", None), ("six", a)
-    assert shown(*given) == "[a.md] one\n[:] two\n[b.md] three\n[a.md] four\n[*] five\n[a.md] six\n"
+    assert shown(*given) == "[a.md] one\n[:] two\n[:] four\n[:] six\n[b.md] three\n[*] five\n"
+
+
+def test_a_static_section_keeps_its_order() -> None:
+    """Its instructions may build on one another, and a new one changes nothing before it."""
+    a, b = {"source": "a.md"}, {"source": "b.md"}
+    given = ("one", a), ("two", b), ("three", a)
+    assert shown(*given, placement="static") == "[a.md] one\n[b.md] two\n[a.md] three\n"
 
 
 def test_speakers_of_one_source_and_day_stand_under_one_header() -> None:
@@ -189,7 +196,7 @@ def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[
 def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
     items: list[Given], budget: int, threshold: int, provenance: bool, placement: str, dates: Dates
 ) -> None:
-    """With any unit more, runs joined and split by it, the text is larger than the budget."""
+    """With any unit more, in its group or as the first of it, the text is larger than the budget."""
     spec = documents(
         retrieval_threshold=threshold, provenance=provenance, placement=placement, dates=dates, corrections=False
     )
@@ -205,11 +212,14 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
 
 
 def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
-    pieces, before = [header_piece(spec.title)] if units else [], None
+    """Return units as a section shows them: items of one label stand together, but in a static section."""
+    groups: dict[object, list[Item]] = {}
     for item in chain.from_iterable(units):
-        group = label_group(item, spec.dates)
-        pieces.append(item_piece(item, spec.labels, continued=group is not None and group == before))
-        before = group
+        group = None if spec.placement == "static" else label_group(item, spec.dates)
+        groups.setdefault(group or item.id, []).append(item)
+    pieces = [header_piece(spec.title)] if units else []
+    for group in groups.values():
+        pieces += [item_piece(item, spec.labels, continued=place > 0) for place, item in enumerate(group)]
     return "".join(pieces)
 
 
