@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Phases(per_second=1) as phases:
         for done, of_corpus in enumerate(ask_all(corpora, every=options.every), 1):
             asked += of_corpus
-            phases.measuring(corpora[done - 1].name, done, len(corpora))
+            phases.show(corpora[done - 1].name, done, len(corpora))
     learned = json.dumps(learn(asked), indent=2) + "\n"
     if options.save:
         options.save.write_text(learned, encoding="utf-8")

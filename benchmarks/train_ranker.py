@@ -162,7 +162,7 @@ async def validated(
             assemblers.append(held_out(ranker, corpora, without(lessons, signals), f"without {name}"))
         bm25 = SessionAssembler("BM25 alone", spec=replace(SPEC, ranker=BM25Ranker()))
         budgets = DEFAULT_BUDGETS[1:2] if parts else DEFAULT_BUDGETS
-        return await evaluate(corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.measuring)
+        return await evaluate(corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.show)
 
 
 def costs(ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, questions: int = 20) -> dict[str, float]:
