@@ -62,47 +62,38 @@ _numbers = st.integers(0, 6)
 class HistoryMachine(StoreMachine[HistoryProvider]):
     """Threads as lists of runs and messages."""
 
-    def __init__(self, contract: StoreContract[HistoryProvider]) -> None:
-        super().__init__(contract)
-        self.threads: dict[tuple[str, str], list[tuple[str, ChatMessage]]] = {}
+    held: dict[tuple[str, str], list[tuple[str, ChatMessage]]]
 
     @rule(thread=_threads, run=_runs, message=_messages)
     def append(self, thread: tuple[str, str], run: str, message: ChatMessage) -> None:
         self.ask(self.store.append(thread[0], message, session_id=thread[1], run_id=run))
-        self.threads.setdefault(thread, []).append((run, message))
+        self.held.setdefault(thread, []).append((run, message))
 
     @rule(thread=_threads, run=_runs, messages=st.lists(_messages, max_size=5))
     def append_many(self, thread: tuple[str, str], run: str, messages: list[ChatMessage]) -> None:
         self.ask(self.store.append_many(thread[0], messages, session_id=thread[1], run_id=run))
-        self.threads.setdefault(thread, []).extend((run, message) for message in messages)
+        self.held.setdefault(thread, []).extend((run, message) for message in messages)
 
     @rule(thread=_threads)
     def clear(self, thread: tuple[str, str]) -> None:
         self.ask(self.store.clear(thread[0], session_id=thread[1]))
-        self.threads.pop(thread, None)
+        self.held.pop(thread, None)
 
     @rule(thread=_threads, run=_runs.filter(bool))
     def clear_run(self, thread: tuple[str, str], run: str) -> None:
         self.ask(self.store.clear_run(thread[0], session_id=thread[1], run_id=run))
-        self.threads[thread] = [each for each in self.threads.get(thread, []) if each[0] != run]
+        self.held[thread] = [each for each in self.held.get(thread, []) if each[0] != run]
 
     @rule(thread=_threads, limit=st.none() | _numbers, offset=_numbers)
     def read(self, thread: tuple[str, str], limit: int | None, offset: int) -> None:
-        left = [message for _, message in self.threads.get(thread, [])][offset:]
+        left = [message for _, message in self.held.get(thread, [])][offset:]
         read = self.ask(self.store.get_messages(thread[0], session_id=thread[1], limit=limit, offset=offset))
         assert read == (left if limit is None else left[:limit])
-
-    def emptied(self) -> None:
-        self.threads.clear()
-
-    @invariant()
-    def threads_are_listed(self) -> None:
-        assert self.ask(self.store.list_threads()) == sorted(key for key, thread in self.threads.items() if thread)
 
     @invariant()
     def threads_are_what_was_written(self) -> None:
         for agent, session in _THREADS:
-            expected = [message for _, message in self.threads.get((agent, session), [])]
+            expected = [message for _, message in self.held.get((agent, session), [])]
             assert self.ask(self.store.get_messages(agent, session_id=session)) == expected
             assert self.ask(self.store.count_messages(agent, session_id=session)) == len(expected)
 

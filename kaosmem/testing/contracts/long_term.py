@@ -59,9 +59,10 @@ class _Fact:
 class LongTermMachine(StoreMachine[LongTermMemory]):
     """Facts as plain values in the order in which they were saved, and the time when each is gone."""
 
+    held: dict[str, _Fact]
+
     def __init__(self, contract: StoreContract[LongTermMemory]) -> None:
         super().__init__(contract)
-        self.facts: dict[str, _Fact] = {}
         self.now = 0.0
 
     @rule(shelf=_shelves, content=_contents, lives=_lives, key=_keys, metadata=_metadata)
@@ -72,12 +73,12 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         saving = self.store.save(shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=metadata)
         self._saved(self.ask(saving), shelf, content, lives, key, metadata)
 
-    @precondition(lambda self: self.facts)
+    @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), content=_contents, lives=_lives, metadata=_metadata)
     def update(self, which: int, content: str, lives: int | None, metadata: dict[str, Any]) -> None:
         ttl = None if lives is None else lives * self.contract.ttl_s
         memory_id = self._one(which)
-        fact = self.facts[memory_id]
+        fact = self.held[memory_id]
         agent, namespace = fact.shelf
         updating = self.store.update(agent, memory_id, content, namespace=namespace, ttl=ttl, metadata=metadata)
         if fact.gone > self.now:
@@ -85,40 +86,40 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         else:
             self.ask(refuses(NotFoundError, updating))
 
-    @precondition(lambda self: any(fact.gone < float("inf") for fact in self.facts.values()))
+    @precondition(lambda self: any(fact.gone < float("inf") for fact in self.held.values()))
     @rule()
     def wait(self) -> None:
         self.now += 1
         self.ask(self.contract.wait(self.contract.ttl_s))
 
-    @precondition(lambda self: self.facts)
+    @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), shelf=_shelves)
     def look_elsewhere(self, which: int, shelf: tuple[str, str]) -> None:
         memory_id = self._one(which)
-        if self.facts[memory_id].shelf != shelf:
+        if self.held[memory_id].shelf != shelf:
             assert self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1])) is None
 
-    @precondition(lambda self: self.facts)
+    @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), shelf=_shelves, own=st.sampled_from([True, True, False]))
     def delete(self, which: int, shelf: tuple[str, str], own: bool) -> None:
         memory_id = self._one(which)
-        shelf = self.facts[memory_id].shelf if own else shelf
+        shelf = self.held[memory_id].shelf if own else shelf
         self.ask(self.store.delete(shelf[0], memory_id, namespace=shelf[1]))
-        if self.facts[memory_id].shelf == shelf:
-            self.facts[memory_id].gone = -1.0
+        if self.held[memory_id].shelf == shelf:
+            self.held[memory_id].gone = -1.0
 
-    @precondition(lambda self: sum(fact.gone > self.now for fact in self.facts.values()) > 3)
+    @precondition(lambda self: sum(fact.gone > self.now for fact in self.held.values()) > 3)
     @rule(shelf=_shelves)
     def clear(self, shelf: tuple[str, str]) -> None:
         self.ask(self.store.clear(shelf[0], namespace=shelf[1]))
-        for fact in self.facts.values():
+        for fact in self.held.values():
             if fact.shelf == shelf:
                 fact.gone = -1.0
 
-    @precondition(lambda self: self.facts)
+    @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), limit=st.integers(0, 4), superseded=st.sampled_from([False, False, True]))
     def search(self, which: int, limit: int, superseded: bool) -> None:
-        fact = self.facts[self._one(which)]
+        fact = self.held[self._one(which)]
         shelf, asked = fact.shelf, fact.content if fact.content in _FACTS else _FACTS[0]
         searching = self.store.search(shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded)
         found = self.ask(searching)
@@ -130,23 +131,21 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         assert [memory.content for memory in found[:exact]] == [asked] * min(exact, limit)
 
     def emptied(self) -> None:
-        for fact in self.facts.values():
+        for fact in self.held.values():
             fact.gone = -1.0
 
-    @invariant()
-    def namespaces_are_listed(self) -> None:
-        held = {fact.shelf for fact in self.facts.values() if fact.gone > self.now}
-        assert self.ask(self.store.list_namespaces()) == sorted(held)
+    def keys_held(self) -> set[tuple[str, str]]:
+        return {fact.shelf for fact in self.held.values() if fact.gone > self.now}
 
     @invariant()
     def facts_are_what_was_saved(self) -> None:
-        for memory_id, fact in self.facts.items():
+        for memory_id, fact in self.held.items():
             memory = self.ask(self.store.get(fact.shelf[0], memory_id, namespace=fact.shelf[1]))
             assert (memory and memory.content) == (fact.content if fact.gone > self.now else None)
 
     @invariant()
     def versions_are_what_was_saved_in_order(self) -> None:
-        for shelf, key in {(fact.shelf, fact.key) for fact in self.facts.values()}:
+        for shelf, key in {(fact.shelf, fact.key) for fact in self.held.values()}:
             listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
             held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
             held = dict(sorted(held.items(), key=lambda each: each[1].since))
@@ -157,10 +156,10 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
                 assert {**version.item.metadata, **fact.metadata} == version.item.metadata
 
     def _one(self, which: int) -> str:
-        return [*self.facts][which % len(self.facts)]
+        return [*self.held][which % len(self.held)]
 
     def _held(self, shelf: tuple[str, str]) -> dict[str, _Fact]:
-        return {each: fact for each, fact in self.facts.items() if fact.shelf == shelf and fact.gone > self.now}
+        return {each: fact for each, fact in self.held.items() if fact.shelf == shelf and fact.gone > self.now}
 
     def _saved(
         self,
@@ -171,12 +170,12 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         key: str | None,
         metadata: dict[str, Any],
     ) -> None:
-        assert memory_id not in self.facts
+        assert memory_id not in self.held
         key = key or memory_id
         listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
         [version] = [each for each in listed if each.item.id == memory_id]
         since = version.valid_from
-        fact_of = [each for each in self.facts.values() if (each.shelf, each.key) == (shelf, key)]
+        fact_of = [each for each in self.held.values() if (each.shelf, each.key) == (shelf, key)]
         begun = [each.since for each in fact_of if each.gone > self.now]
         stated = metadata.get("timestamp")
         assert since == (max([version.known_from, *begun]) if stated is None else _TIMES[stated])
@@ -185,7 +184,7 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
                 fact.until = since if fact.until is None else min(fact.until, since)
         until = min((each.since for each in fact_of if each.since > since and each.gone > self.now), default=None)
         gone = self.now + (lives or float("inf"))
-        self.facts[memory_id] = _Fact(shelf, key, content, since, metadata, gone, until)
+        self.held[memory_id] = _Fact(shelf, key, content, since, metadata, gone, until)
 
 
 class LongTermContract(StoreContract[LongTermMemory]):

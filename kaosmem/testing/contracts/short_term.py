@@ -29,36 +29,27 @@ _states = st.dictionaries(st.sampled_from(["plan", "Plan", "plan.step", "", "é"
 class ShortTermMachine(StoreMachine[ShortTermMemory]):
     """States as dicts."""
 
-    def __init__(self, contract: StoreContract[ShortTermMemory]) -> None:
-        super().__init__(contract)
-        self.states: dict[str, dict[str, Any]] = {}
+    held: dict[str, dict[str, Any]]
 
     @rule(session=_sessions, state=_states)
     def set_state(self, session: str, state: dict[str, Any]) -> None:
         self.ask(self.store.set_state(session, state))
-        self.states[session] = state
+        self.held[session] = state
 
     @rule(session=_sessions, patch=_states)
     def update_state(self, session: str, patch: dict[str, Any]) -> None:
-        self.states[session] = {**self.states.get(session, {}), **patch}
-        assert self.ask(self.store.update_state(session, patch)) == self.states[session]
+        self.held[session] = {**self.held.get(session, {}), **patch}
+        assert self.ask(self.store.update_state(session, patch)) == self.held[session]
 
     @rule(session=_sessions)
     def clear(self, session: str) -> None:
         self.ask(self.store.clear(session))
-        self.states.pop(session, None)
-
-    def emptied(self) -> None:
-        self.states.clear()
-
-    @invariant()
-    def states_are_listed(self) -> None:
-        assert self.ask(self.store.list_states()) == sorted(key for key, state in self.states.items() if state)
+        self.held.pop(session, None)
 
     @invariant()
     def states_are_what_was_written(self) -> None:
         for session in _SESSIONS:
-            assert self.ask(self.store.get_state(session)) == self.states.get(session, {})
+            assert self.ask(self.store.get_state(session)) == self.held.get(session, {})
 
 
 class ShortTermContract(StoreContract[ShortTermMemory]):

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 
@@ -219,11 +219,15 @@ class StoreContract(Generic[S]):
 
 
 class StoreMachine(RuleBasedStateMachine, Generic[S]):
-    """A store and a model of it, side by side."""
+    """A store and a model of it, side by side.
+
+    held: the model, what is stored under each key; falsy under a key that the store does not list.
+    """
 
     def __init__(self, contract: StoreContract[S]) -> None:
         super().__init__()
         self.contract = contract
+        self.held: dict[Any, Any] = {}
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self.store = self.ask(contract.opened())
 
@@ -245,7 +249,15 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
 
     def emptied(self) -> None:
         """Empty the model."""
-        raise NotImplementedError(f"{type(self).__name__} needs a method `emptied`, which empties its model")
+        self.held.clear()
+
+    def keys_held(self) -> set[Any]:
+        """Return the keys that the store lists."""
+        return {key for key, value in self.held.items() if value}
+
+    @invariant()
+    def keys_are_listed(self) -> None:
+        assert self.ask(self.contract.listed(self.store)) == sorted(self.keys_held())
 
     def teardown(self) -> None:
         self.ask(self.contract.close(self.store))

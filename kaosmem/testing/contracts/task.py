@@ -54,34 +54,32 @@ _steps = st.sampled_from([0, 1, 2, 3, 4, 5] * 3) | _acts
 class TaskMachine(StoreMachine[TaskStore]):
     """Boards as dicts of tasks, each a list of its status and how often it was retried."""
 
-    def __init__(self, contract: StoreContract[TaskStore]) -> None:
-        super().__init__(contract)
-        self.boards: dict[_Board, tuple[int, dict[str, list[Any]]]] = {}
+    held: dict[_Board, tuple[int, dict[str, list[Any]]]]
 
     @rule(key=_boards, tasks=st.lists(_tasks, unique=True), max_retries=st.integers(0, 2))
     def create(self, key: _Board, tasks: list[str], max_retries: int) -> None:
         asked = self.store.create_task_list(*key, [Task(each, each) for each in tasks], max_retries=max_retries)
-        if key in self.boards:
+        if key in self.held:
             self.ask(refuses(DuplicateError, asked))
         else:
-            self.boards[key] = max_retries, {each: ["planned", 0] for each in tasks}
+            self.held[key] = max_retries, {each: ["planned", 0] for each in tasks}
             self.check(key, self.ask(asked))
 
     @rule(key=_boards, task=_tasks)
     def add(self, key: _Board, task: str) -> None:
         asked = self.store.add_tasks(*key, [Task(task, task)])
-        if key not in self.boards:
+        if key not in self.held:
             self.ask(refuses(NotFoundError, asked))
-        elif task in self.boards[key][1]:
+        elif task in self.held[key][1]:
             self.ask(refuses(DuplicateError, asked))
         else:
-            self.boards[key][1][task] = ["planned", 0]
+            self.held[key][1][task] = ["planned", 0]
             self.check(key, self.ask(asked))
 
     @rule(key=_boards, task=_tasks, act=_acts)
     def act(self, key: _Board, task: str, act: str) -> None:
         asked = act_on(self.store, key, task, act)
-        most, tasks = self.boards.get(key, (0, {}))
+        most, tasks = self.held.get(key, (0, {}))
         if task not in tasks:
             self.ask(refuses(NotFoundError, asked))
             return
@@ -97,40 +95,36 @@ class TaskMachine(StoreMachine[TaskStore]):
             return
         self.check(key, self.ask(asked))
 
-    @precondition(lambda self: any(tasks for _, tasks in self.boards.values()))
+    @precondition(lambda self: any(tasks for _, tasks in self.held.values()))
     @rule(which=st.integers(0, 3), acts=st.lists(_steps, min_size=5, max_size=9), settles=st.booleans())
     def work_on_one_that_is_there(self, which: int, acts: list[int | str], settles: bool) -> None:
-        there = [(key, task) for key, (_, tasks) in self.boards.items() for task in tasks]
+        there = [(key, task) for key, (_, tasks) in self.held.items() for task in tasks]
         key, task = there[which % len(there)]
         for act in acts:
-            allowed = _ALLOWED[self.boards[key][1][task][0]]
+            allowed = _ALLOWED[self.held[key][1][task][0]]
             self.act(key, task, act if isinstance(act, str) else allowed[act % len(allowed)])
         if settles:  # while the task may be in any state
             self.settle(key[0])
 
     @rule(conversation=st.sampled_from(["a", "a:b", "b"]))
     def settle(self, conversation: str) -> None:
-        boards = [tasks for (each, _), (_, tasks) in self.boards.items() if each == conversation]
+        boards = [tasks for (each, _), (_, tasks) in self.held.items() if each == conversation]
         lingering = [task for tasks in boards for task in tasks.values() if task[0] == "in_progress"]
         assert self.ask(self.store.settle_conversation(conversation)) == len(lingering)
         for task in lingering:
             task[0] = "succeeded"
 
-    def emptied(self) -> None:
-        self.boards.clear()
-
     @invariant()
     def boards_are_what_became_of_them(self) -> None:
-        assert self.ask(self.store.list_boards()) == sorted(self.boards)
         for key in _BOARDS:
             board = self.ask(self.store.get_task_list(*key))
-            if key in self.boards:
+            if key in self.held:
                 self.check(key, board)
             else:
                 assert board is None
 
     def check(self, key: _Board, board: TaskList | None) -> None:
-        most, tasks = self.boards[key]
+        most, tasks = self.held[key]
         assert board is not None
         assert (board.conversation_id, board.agent_id, board.max_retries) == (*key, most)
         assert {each.id: [each.status, each.retry_count] for each in board.tasks} == tasks
