@@ -59,7 +59,7 @@ class Recovered:
     not decoded; None and empty without one.
     records: committed after that snapshot.
     damage: the faults and their consequences, with a tail torn by a crash among them.
-    is_partial: items or records are lost.
+    is_partial: it is the intact part of a damaged session. Items or records may be lost.
     """
 
     header: Mapping[str, JSONValue] | None = field(default=None, repr=False)

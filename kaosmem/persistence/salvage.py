@@ -1,19 +1,21 @@
-"""The intact part of a damaged session: the newest valid snapshot and every valid record after it. The rest is named.
+"""The intact part of a damaged session: the newest readable snapshot, and every record after it whose checksum fits.
 
 A line is valid if its checksum goes on from the line before it. A damaged line costs itself alone: the next line goes
-on from the checksum that it states.
+on from the checksum that it states, or that it should state.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby, islice, pairwise
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.archive import Entry
-from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, header_of, item_of
+from kaosmem.persistence.files.items import ItemFile, decoded_entries, header_of, item_of
 from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
 from kaosmem.persistence.files.manifest import (
     OLDER_TEXTS,
@@ -28,7 +30,7 @@ from kaosmem.persistence.files.manifest import (
     read_identity,
     txn_prefix,
 )
-from kaosmem.persistence.files.records import TXNS_KEPT, Head, Record, is_torn, record_of, stated_blobs, torn_tail
+from kaosmem.persistence.files.records import TXNS_KEPT, Head, Record, read_tail, record_of, stated_blobs, torn_tail
 from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, archive_files, log_file, numbers, segments, snapshot_file
 from kaosmem.persistence.recovery import (
     LOOKS,
@@ -44,12 +46,8 @@ from kaosmem.types import JSONValue
 
 LOST = "lost"
 """The field that names the item of an update whose text is lost."""
+_BEGINNING = b'{"crc":"'
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
-_BASES = 8
-"""How many checksums of damaged lines the next line is tried with."""
-_MAX_PIECES = 20
-"""How many lines a line is tried as. Metadata may look like the beginning of a line, too."""
-_OLDER = "an item that they changed is as it was before"
 
 
 def salvage(cause: CorruptionError, session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
@@ -84,23 +82,22 @@ def _salvaged(log: Collection[str], snapshots: Collection[str], session: str, no
     damage: list[CorruptionError] = []
     log_id = yield from _log_id(session, damage)
     newest = max(numbers(snapshots), default=0)
-    base, is_exact = yield from _base(numbers(snapshots), log, log_id, session, damage)
+    base = yield from _base(numbers(snapshots), log, log_id, session, damage)
     log_id = log_id or base.log_id
-    places = yield from _places(log, base, log_id, damage)
-    records = {place.seq: place.record for place in reversed(places) if place.record and place.seq > base.seq}
-    is_exact &= _name_lost(places, base.seq, max(newest, noted), damage)
-    is_exact &= yield from _filled(base, records, damage)
+    found = yield from _read_log(log, base, log_id, damage)
+    records = found.records
+    if (newest or records or found.bad) and not (records or base.items or base.header):
+        return None
+    damage += found.lost(max(newest, noted))
+    yield from _fill_items(base, damage)
+    yield from _fill_records(records, damage)
     archives = base.archives if base.log_id else None  # where nothing names them
     damage += yield from check_archives(archives or ())
-    if (newest or places) and not (records or base.items or base.header):
-        return None
     in_order = [records[seq] for seq in sorted(records)]
-    header = base.header if base.log_id else None
     txns = (*base.txns, *(record.txn for record in in_order if record.k == 0))[-TXNS_KEPT:]
-    seq, crc = max([(base.seq, base.crc), *((each, 0) for each in records)])
     return Recovery(
-        Recovered(header, base.items, in_order, damage, not is_exact),
-        Head(seq, crc, txns=txns, log_id=log_id),
+        Recovered(base.header if base.log_id else None, base.items, in_order, damage, is_partial=True),
+        Head(max([base.seq, *records]), txns=txns, log_id=log_id),
         torn=b"",
         segments=tuple((first, 0) for first in numbers(log)),
         snapshot=newest,
@@ -125,144 +122,55 @@ def _log_id(session: str, damage: list[CorruptionError]) -> Steps[str]:
     return ""
 
 
-def _base(
-    seqs: Sequence[int], log: Iterable[str], log_id: str, session: str, damage: list[CorruptionError]
-) -> Steps[tuple[ItemFile, bool]]:
-    """Return the newest valid snapshot, an empty one without it, and whether it is whole.
-
-    A session in which something was forgotten has one snapshot and no log before it: if that is damaged, its intact
-    items are returned.
-    """
-    part, purged = None, 0
-    for seq in reversed(seqs):
-        path = snapshot_file(seq)
-        try:
-            data = yield Read(path)
-            found = decode_items(data, path)
-            if found.seq != seq:
-                raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}", file=path)
-            if log_id not in ("", found.log_id):
-                raise foreign(path, session)
-        except CorruptionError as error:
-            if part is not None or error.byte is None:
-                damage.append(error)
-                continue
-            intact = _intact_items(data, path, seq, damage)
-            if intact.seq == seq and ("" in (log_id, intact.log_id) or intact.log_id == log_id):
-                part, purged = intact, intact.purged
-                if not part.log_id and (yield from is_purge_unfinished()):
-                    purged = seq
-            continue
-        if seq >= purged:  # else a crash has left it undeleted
-            return found, True
-        break
-    begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))  # it is blank if something was forgotten
-    return (part, False) if part and (purged or not begins) else (ItemFile(0), True)
-
-
-def salvage_archive(
-    archives: Sequence[ListedArchive] | None, *, since: int, log_id: str
-) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
-    """Return the intact versions of the archives, oldest first, and the damage.
-
-    archives: None if no snapshot names them; then all files of this log from record `since` on are read.
-    """
-    damage: list[CorruptionError] = []
-    entries: list[Entry] = []
-    files: list[tuple[int, str, ListedArchive | None]]
-    if archives is None:
-        files = [(seq, path, None) for seq, path in archive_files((yield List(ARCHIVE))) if seq >= since]
-    else:
-        files = [(each.seq, each.path, each) for each in archives]
-    for seq, path, listed in files:
-        try:
-            data = yield Read(path)
-            file = _archive(data, seq, path, listed, log_id, damage)
-        except FileNotFoundError:
-            damage.append(missing(path, OLDER_TEXTS))
-            continue
-        except CorruptionError as error:  # a link, FIFO, device or folder, or another file
-            damage.append(error)
-            continue
-        yield from _filled(file, {}, damage)
-        entries += decoded_entries(file.items)
-    return entries, damage
-
-
-def _archive(
-    data: bytes, seq: int, path: str, listed: ListedArchive | None, log_id: str, damage: list[CorruptionError]
-) -> ItemFile:
-    """Return the intact part of an archive file. Raises CorruptionError for another file in its place."""
-    try:
-        file = decode_items(data, path)
-        if listed:
-            listed.check(last_line(data))
-    except CorruptionError as error:
-        told: list[CorruptionError] = []
-        file = _intact_items(data, path, seq, told)
-        if file.log_id and (file.seq, file.log_id) != (seq, log_id or file.log_id):
-            raise error
-        damage += told
-    return file
-
-
 class _Line(NamedTuple):
-    """A line of a damaged file. start: its first byte. fields: None if it is not valid. ends: it has its newline."""
+    """A line of a file. start: its first byte. crc: the checksum that it states. fields: None if it is not valid."""
 
     start: int
-    raw: bytes
+    size: int
+    crc: int
     fields: dict[str, Any] | None
-    ends: bool
 
 
-def _intact_lines(data: bytes, crcs: Sequence[int] | None) -> Iterator[_Line]:
+def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
     """Yield the lines of a file, valid or not.
 
-    crcs: checksums that the first line may go on from; None if they are lost, and it is taken without a check.
+    crc: the checksum that the first line goes on from. If it is lost (None), the first line is not checked.
     """
-    bases, stated = crcs, list(crcs or ())
-    for start, raw, ends in _pieces(data):
-        line = raw[: raw.rfind(b"}") + 1]  # what follows is no part of it, as a carriage return
-        statement = _STATEMENT.match(line)
-        own = [int(statement[1], 16)] if statement else []
-        computed = [chained_crc(line, crc) for crc in bases or ()]
-        fields = _parsed(line) if own and (bases is None or own[0] in computed) else None
-        stated = own if fields else [*stated, *own][-_BASES:]
-        bases = stated if fields else [*stated, *computed[:_BASES]]  # where its own statement alone is damaged
-        yield _Line(start, raw, fields, ends)
-
-
-def _pieces(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the first byte of each line, its bytes, and whether a newline ends it: where it is damaged, none does."""
     start = 0
+    before = [] if crc is None else [crc]  # the checksums that the next line may go on from
     *lines, rest = split_lines(data)
-    for number, line in enumerate([*lines, rest] if rest else lines):
-        begins = [match.start() for match in islice(_STATEMENT.finditer(line), _MAX_PIECES)]
-        is_one = begins == [0] or _parsed(line[: line.rfind(b"}") + 1])
-        bounds = [0] if is_one else sorted({0, *begins})
-        for begin, end in pairwise([*bounds, len(line)]):
-            yield start + begin, line[begin:end], end == len(line) and number < len(lines)
-        start += len(line) + 1
+    for raw in [*lines, rest] if rest else lines:
+        line = raw[max(0, raw.find(_BEGINNING)) : raw.rfind(b"}") + 1]  # without a byte order mark or carriage return
+        computed = [chained_crc(line, each) for each in before]
+        stated = _stated(line)
+        fields = None
+        if stated in computed or (crc is None and start == 0 and stated is not None):
+            with suppress(CorruptionError):
+                fields = parse_object(line)
+        yield _Line(start, len(raw) + 1, stated or 0, fields)
+        start += len(raw) + 1
+        last = _stated(raw[max(0, raw.rfind(_BEGINNING)) :])  # of two lines whose newline is damaged
+        possible = [stated] if fields else [*before[:1], *computed[:1], stated, last]
+        before = [each for each in possible if each is not None]
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        return parse_object(line)
-    except CorruptionError:
-        return None
+def _stated(line: bytes) -> int | None:
+    """Return the checksum that a line states, None for one that states none."""
+    found = _STATEMENT.match(line)
+    return int(found[1], 16) if found else None
 
 
-def _intact_items(data: bytes, path: str, seq: int, damage: list[CorruptionError]) -> ItemFile:
-    """Return the valid items of a damaged file, without a `log_id` if its header is lost.
+def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError | None]:
+    """Return the valid items of a snapshot or archive file, and its damage.
 
-    Raises UnsupportedVersionError.
+    Without its header, it is of record `seq` and has no `log_id`. Raises UnsupportedVersionError.
     """
     file, count = ItemFile(seq), None
     bad: list[int] = []
-    for line in _intact_lines(data, (0,)):
+    for line in _lines(data, 0):
         fields = line.fields or {}
         try:
-            if line.fields is not None and line.start == 0:
+            if fields and line.start == 0:
                 file = header_of(fields)
             elif type(fields.get("end")) is int:
                 count = fields["end"]
@@ -273,34 +181,108 @@ def _intact_items(data: bytes, path: str, seq: int, damage: list[CorruptionError
                     file.lacking.append((item, blobs))
         except CorruptionError:
             bad.append(line.start)
+    if file.log_id and not bad and count == len(file.items):
+        return file, None
     lost = "its end is lost" if count is None else f"{count - len(file.items)} of its {count} items are lost"
     if not file.log_id:
         lost += ", and its header"
-    at = bad[0] if bad else len(data)
-    what = f"{path!r} is damaged at byte {at}: {lost}; {OLDER_TEXTS}"
-    damage.append(CorruptionError(what, file=path, byte=at))
-    return file
+    return file, _damaged(path, bad[0] if bad else len(data), f"{lost}; {OLDER_TEXTS}")
 
 
-class _Place(NamedTuple):
-    """A line of the log. seq: of its record, or the next one if it is not valid. is_checked: by the line before it."""
+def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> CorruptionError:
+    return CorruptionError(f"{path!r} is damaged at byte {byte}: {what}", file=path, byte=byte, seq=seq)
 
-    seq: int
+
+def _base(
+    seqs: Sequence[int], log: Iterable[str], log_id: str, session: str, damage: list[CorruptionError]
+) -> Steps[ItemFile]:
+    """Return the newest whole snapshot, an empty one without it.
+
+    A session in which something was forgotten has one snapshot and no log before it: if that is damaged, its intact
+    items are returned.
+    """
+    part, purged = None, 0
+    for seq in reversed(seqs):
+        path = snapshot_file(seq)
+        try:
+            data = yield Read(path)
+        except CorruptionError as unread:  # a link, FIFO, device or folder
+            damage.append(unread)
+            continue
+        file, error = _items(data, path, seq)
+        if file.seq != seq or (file.log_id and log_id not in ("", file.log_id)):
+            damage.append(foreign(path, session))
+        elif error is not None:
+            damage.append(error)
+            if part is None:
+                is_purge = not file.log_id and (yield from is_purge_unfinished())
+                part, purged = file, seq if is_purge else file.purged
+        elif seq >= purged:  # else a crash has left it undeleted
+            return file
+    begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))  # it is blank if something was forgotten
+    return part if part and (purged or not begins) else ItemFile(0)
+
+
+class _Stretch(NamedTuple):
+    """Lines that are not valid. first, last: the numbers of the records that they may have been."""
+
     path: str
     start: int
     size: int
-    record: Record | None
-    is_checked: bool = True
+    first: int
+    last: int
 
 
-def _places(names: Iterable[str], base: ItemFile, log_id: str, damage: list[CorruptionError]) -> Steps[list[_Place]]:
-    """Return the lines of the log. Raises UnsupportedVersionError."""
+@dataclass
+class _Log:
+    """The log after a record: the valid records by number, and the rest."""
+
+    start: int
+    records: dict[int, Record] = field(default_factory=dict)
+    bad: list[_Stretch] = field(default_factory=list)
+    unchecked: list[tuple[int, str]] = field(default_factory=list)
+
+    def note_bad(self, line: _Line, path: str, seq: int) -> None:
+        """Add a line that is not valid. seq: the number of the next record."""
+        last = self.bad[-1] if self.bad else None
+        if last and (last.path, last.start + last.size) == (path, line.start):
+            self.bad[-1] = last._replace(size=last.size + line.size, last=seq)
+        else:
+            self.bad.append(_Stretch(path, line.start, line.size, seq, seq))
+
+    def lost(self, newest: int) -> Iterator[CorruptionError]:
+        """Yield the damage. newest: the last record that is known to have been stored."""
+        bad = [stretch for stretch in self.bad if stretch.last > self.start]
+        end = max([newest, self.start, *self.records, *(stretch.last for stretch in bad)])
+        for before, after in pairwise(sorted([self.start, *self.records, end + 1])):
+            first, last = before + 1, after - 1
+            if first > last:
+                continue
+            which = f"record {first} is" if first == last else f"records {first} to {last} are"
+            older = "an item that they changed is as it was before"
+            at = next((each for each in bad if each.last >= first and each.first <= last), None)
+            if at is None:
+                gap = f"there is a gap in the log: {which} in no valid file; {older}"
+                yield CorruptionError(gap, file=log_file(first), byte=0, seq=first)
+            else:
+                bad.remove(at)
+                what = f"{at.size} bytes are not valid, and {which} lost; {older}"
+                yield _damaged(at.path, at.start, what, first)
+        for at in bad:
+            yield _damaged(at.path, at.start, f"{at.size} bytes are not valid, and no record is lost")
+        for seq, path in self.unchecked:
+            what = f"record {seq} cannot be checked, as what precedes it is lost, and is served as it is"
+            yield _damaged(path, 0, what, seq)
+
+
+def _read_log(names: Collection[str], base: ItemFile, log_id: str, damage: list[CorruptionError]) -> Steps[_Log]:
+    """Return the log after a snapshot. Raises UnsupportedVersionError."""
     try:
         segments(names)
     except CorruptionError as error:
         damage.append(error)
-    ends = {0: 0} | ({base.seq: base.crc} if base.log_id else {})
-    places: list[_Place] = []
+    log = _Log(base.seq)
+    crcs = {0: 0} | ({base.seq: base.crc} if base.log_id else {})
     firsts = numbers(names)
     for first in firsts:
         path = log_file(first)
@@ -309,20 +291,28 @@ def _places(names: Iterable[str], base: ItemFile, log_id: str, damage: list[Corr
         except CorruptionError as error:  # a link, FIFO, device or folder
             damage.append(error)
             continue
-        seq = first - 1
-        crcs = (ends[seq],) if seq in ends else None
-        lines = [(line, _record(line, log_id)) for line in _intact_lines(data, crcs)]
-        if crcs is None and lines and (record := lines[0][1]) and record.seq != first:
-            lines[0] = lines[0][0], None
+        lines = [(line, _record(line, log_id)) for line in _lines(data, crcs.get(first - 1))]
         if first == firsts[-1]:
-            lines = _without_torn(lines, path, damage)
-        for line, record in lines:
-            seq = record.seq if record else seq + 1
-            is_checked = crcs is not None or line.start > 0
-            places.append(_Place(seq, path, line.start, len(line.raw) + line.ends, record, is_checked))
-            if record:
-                ends[seq] = int(line.raw[8:16], 16)
-    return places
+            lines = _without_torn(lines, data, first, crcs.get(first - 1, 0), damage)
+        _read_segment(lines, first, log, crcs)
+    return log
+
+
+def _read_segment(lines: list[tuple[_Line, Record | None]], first: int, log: _Log, crcs: dict[int, int]) -> None:
+    """Add the lines of the segment that begins with record `first`. crcs: checksums of records by number."""
+    path, seq = log_file(first), first - 1
+    is_checked = seq in crcs
+    for line, record in lines:
+        if record is None or (not is_checked and line.start == 0 and record.seq != first):
+            seq += 1
+            log.note_bad(line, path, seq)
+            continue
+        seq = record.seq
+        crcs[seq] = line.crc
+        if seq > log.start:
+            log.records.setdefault(seq, record)
+            if not is_checked and line.start == 0:
+                log.unchecked.append((seq, path))
 
 
 def _record(line: _Line, log_id: str) -> Record | None:
@@ -336,111 +326,97 @@ def _record(line: _Line, log_id: str) -> Record | None:
 
 
 def _without_torn(
-    lines: list[tuple[_Line, Record | None]], path: str, damage: list[CorruptionError]
+    lines: list[tuple[_Line, Record | None]], data: bytes, first: int, crc: int, damage: list[CorruptionError]
 ) -> list[tuple[_Line, Record | None]]:
     """Return the lines of the last segment without the remains of a commit that a crash has cut short."""
-    end = 1 + max((number for number, (_, record) in enumerate(lines) if record and record.k == 0), default=-1)
-    tail = lines[end:]
-    rest = [b""] if tail and tail[-1][0].ends else []
-    for number, (line, record) in enumerate(tail):
-        if record or not line.ends:
-            continue
-        unfinished = [record for _, record in tail[:number] if record]
-        after = [other.raw for other, _ in tail[number + 1 :]] + rest
-        if not is_torn(line.raw, after, unfinished, start=line.start, commit_start=tail[0][0].start):
-            return lines
-    if tail:
-        size = sum(len(line.raw) + line.ends for line, _ in tail)
-        seq = 1 + max((record.seq for _, record in lines[:end] if record), default=0)
-        damage.append(torn_tail(path, tail[0][0].start, seq, size))
-    return lines[:end]
+    count, head, path = 0, Head(first - 1, crc, first), log_file(first)
+    for number, (line, record) in enumerate(lines, 1):
+        if record and record.k == 0:
+            count, head = number, Head(record.seq, line.crc, first, min(line.start + line.size, len(data)))
+    torn = read_tail(data[head.size :], head, start=head.size, path=path).torn
+    if not torn:
+        return lines
+    damage.append(torn_tail(path, head.size, head.seq + 1, len(torn)))
+    return lines[:count]
 
 
-def _name_lost(places: Sequence[_Place], start: int, newest: int, damage: list[CorruptionError]) -> bool:
-    """Name the damage of the log after record `start`. Return whether no record is lost.
-
-    newest: the last record that is known to have been stored: of the newest snapshot, valid or not, or noted.
-    """
-    bad: list[list[_Place]] = []
-    for (_, is_bad), each in groupby(places, lambda place: (place.path, place.record is None)):
-        if is_bad:
-            bad.append([*each])
-    told = {start, *(place.seq for place in places if place.record and place.seq > start)}
-    end = max(newest, start, *(place.seq for place in places), 0)
-    gaps = [(a + 1, b - 1) for a, b in pairwise([*sorted(told), end + 1]) if b - a > 1]
-    for first, last in gaps:
-        which = f"record {first} is" if first == last else f"records {first} to {last} are"
-        at = next((each for each in bad if each[-1].seq >= first and each[0].seq <= last), None)
-        if at:
-            bad.remove(at)
-            size = sum(place.size for place in at)
-            what = f"{size} bytes are not valid, and {which} lost; {_OLDER}"
-            damage.append(_at(at[0].path, at[0].start, what, first))
-        else:
-            gap = f"there is a gap in the log: {which} in no valid file; {_OLDER}"
-            damage.append(CorruptionError(gap, file=log_file(first), byte=0, seq=first))
-    for at in bad:
-        if at[-1].seq > start:
-            size = sum(place.size for place in at)
-            damage.append(_at(at[0].path, at[0].start, f"{size} bytes are not valid, and no record is lost", None))
-    for place in places:
-        if place.record and not place.is_checked and place.seq > start:
-            what = f"record {place.seq} cannot be checked, as what precedes it is lost, and is served as it is"
-            damage.append(_at(place.path, 0, what, place.seq))
-    return not gaps
-
-
-def _at(path: str, byte: int, what: str, seq: int | None) -> CorruptionError:
-    return CorruptionError(f"{path!r} is damaged at byte {byte}: {what}", file=path, byte=byte, seq=seq)
-
-
-def _filled(file: ItemFile, records: dict[int, Record], damage: list[CorruptionError]) -> Steps[bool]:
-    """Put long texts in their places. Leave out an item or record without its text. Return whether none was."""
-    is_whole = True
-    for data, blobs in file.lacking:
-        for _, error in (yield from _unfilled(data, blobs)):
-            is_whole = False
-            damage.append(CorruptionError(f"{error}; an item lacks its text", file=error.file, byte=0))
-            file.items[:] = [each for each in file.items if each[1] is not data]
-    for record in list(records.values()):
-        for blob, error in (yield from _unfilled(record.data, record.blobs)):
-            is_whole = False
-            what = f"{error}; record {record.seq} lacks its text of {blob.size} bytes"
-            damage.append(CorruptionError(what, file=error.file, byte=0, seq=record.seq))
-            if _cut_out(record.data, blob.path):
-                continue
-            records.pop(record.seq, None)
-            if update := _lost_update(record):
-                records[record.seq] = update
-        for name, value in record.data.items():
-            if record.blobs and isinstance(value, list):
-                record.data[name] = [element for element in value if element is not None]
-    return is_whole
-
-
-def _unfilled(data: dict[str, JSONValue], blobs: Iterable[Blob]) -> Steps[list[tuple[Blob, CorruptionError]]]:
-    """Put long texts in their places, and return an error for each that is lost."""
-    lost = []
+def _fill(
+    data: dict[str, JSONValue], blobs: Iterable[Blob], what: str, damage: list[CorruptionError], seq: int | None = None
+) -> Steps[list[Sequence[str | int]]]:
+    """Put long texts in their places, and return the places of the texts that are lost."""
+    lost: list[Sequence[str | int]] = []
     for blob in blobs:
         try:
             yield from fill(data, [blob])
         except CorruptionError as error:
-            lost.append((blob, error))
+            lost.append(blob.path)
+            what_is_lost = f"{error}; {what} lacks its text of {blob.size} bytes"
+            damage.append(CorruptionError(what_is_lost, file=error.file, byte=0, seq=seq))
     return lost
 
 
-def _lost_update(record: Record) -> Record | None:
-    """Return a record that says which item an update changed whose text is lost, None for any other record."""
+def _fill_items(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
+    """Put long texts in their places. Leave out an item without its text."""
+    lacking = set()
+    for data, blobs in file.lacking:
+        if (yield from _fill(data, blobs, "an item", damage)):
+            lacking.add(id(data))
+    file.items[:] = [entry for entry in file.items if id(entry[1]) not in lacking]
+
+
+def _fill_records(records: dict[int, Record], damage: list[CorruptionError]) -> Steps[None]:
+    """Put long texts in their places. Leave out a record, or the element of one, without its text."""
+    for seq, record in [*records.items()]:
+        lost = yield from _fill(record.data, record.blobs, f"record {seq}", damage, seq)
+        elements: set[tuple[str, int]] = set()
+        for path in lost:
+            match path:
+                case [str(name), int(index), _, *_]:
+                    elements.add((name, index))
+                case _ if seq in records:
+                    _leave_out(record, records)
+        for name, index in sorted(elements, reverse=True):
+            with suppress(LookupError, TypeError):  # the record makes no sense
+                del record.data[name][index]
+
+
+def _leave_out(record: Record, records: dict[int, Record]) -> None:
+    """Leave out a record whose text is lost. If it is an update, keep the id of its item and its time."""
+    del records[record.seq]
     match record.op, record.data:
         case Update.op, {"item": {"id": str(item_id)}, "at": str(at)}:
-            return record._replace(data={LOST: item_id, "at": at}, blobs=())
-    return None
+            records[record.seq] = record._replace(data={LOST: item_id, "at": at}, blobs=())
 
 
-def _cut_out(data: dict[str, JSONValue], path: Sequence[str | int]) -> bool:
-    """Put None in the place of the list element that a path leads through, and return whether there is one."""
-    match path:
-        case [str(name), int(index), _, *_] if isinstance(elements := data.get(name), list) and index < len(elements):
-            elements[index] = None
-            return True
-    return False
+def salvage_archive(
+    archives: Sequence[ListedArchive] | None, *, since: int, log_id: str
+) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
+    """Return the intact versions of the archives, oldest first, and the damage.
+
+    archives: None if no snapshot names them; then all files of this log from record `since` on are read.
+    """
+    damage: list[CorruptionError] = []
+    entries: list[Entry] = []
+    listed = {each.path: each for each in archives or ()}
+    files = [(each.seq, each.path) for each in archives or ()]
+    if archives is None:
+        files = [(seq, path) for seq, path in archive_files((yield List(ARCHIVE))) if seq >= since]
+    for seq, path in files:
+        try:
+            data = yield Read(path)
+            file, error = _items(data, path, seq)
+            if file.log_id and (file.seq, file.log_id) != (seq, log_id or file.log_id):
+                raise foreign(path, "this one")
+            if error is not None:
+                damage.append(error)
+            elif path in listed:
+                listed[path].check(last_line(data))
+        except FileNotFoundError:
+            damage.append(missing(path, OLDER_TEXTS))
+            continue
+        except CorruptionError as error:  # a link, FIFO, device or folder, or another file
+            damage.append(error)
+            continue
+        yield from _fill_items(file, damage)
+        entries += decoded_entries(file.items)
+    return entries, damage

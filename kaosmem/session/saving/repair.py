@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import count
 
 from kaosmem.errors import (
@@ -18,12 +18,10 @@ from kaosmem.errors import (
 )
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
 from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, list_sessions, unknown_session
-from kaosmem.persistence.layout import ARCHIVE
-from kaosmem.sections import Archived, Forgotten, Section
+from kaosmem.sections import Archived, Section
 from kaosmem.sections.operations import Describe
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
 from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
-from kaosmem.tokens import TokenCounter
 from kaosmem.types import JSONValue, json_text
 
 NEWER_TEXT_LOST = "newer_text_lost"
@@ -89,79 +87,43 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Rescued:
-    """A session as it was read: its sections, and the archived versions that files hold."""
+class _Found:
+    """A session as it was read.
 
-    hydrated: Hydrated
-    counter: TokenCounter
-    archive: Sequence[Entry]
+    header, items: as `SessionLog.purge` takes them. archived: all archived versions, oldest first.
+    outdated: the items whose newest text is lost, by id, with the time of the update that is lost.
+    """
+
+    header: Mapping[str, JSONValue]
+    items: list[Entry]
+    archived: list[Entry]
+    outdated: Mapping[str, JSONValue]
     damage: tuple[CorruptionError, ...]
 
-    @property
-    def items(self) -> dict[str, int]:
-        sections = self.hydrated.sections.items()
-        return {name: len(section) for name, section in sections if len(section)}
-
-    @cached_property
-    def versions(self) -> list[Entry]:
-        """Return all archived versions, each once: files may have some that the log has still.
-
-        The versions of an item whose newest text is lost say so, and are not recalled.
-        """
-        return [self._noted(*entry) for entry in self._found]
-
-    @cached_property
-    def outdated(self) -> dict[str, JSONValue]:
-        """Return the items whose newest text is lost, by id, with the time of the update that is lost.
-
-        The newest version of an item that is not live was never replaced by an update.
-        """
-        replaced = {data["id"]: data.get("corrected") for _, data in self._found}
-        live = {item_id for section in self.hydrated.sections.values() for item_id in section.held.ordinals}
-        return {item_id: time for item_id, time in replaced.items() if time and item_id not in live}
-
-    @cached_property
-    def _found(self) -> list[Entry]:
-        frozen = freeze(self.hydrated.sections.values(), self.counter, Forgotten())
-        return list({json_text(list(entry)): entry for entry in (*self.archive, *frozen.archived_entries)}.values())
-
-    def _noted(self, section: str, version: dict[str, JSONValue]) -> Entry:
-        if version["id"] not in self.outdated:
-            return section, version
-        noted = {name: value for name, value in version.items() if name not in ("position", "unit")}
-        if "position" in version:
-            noted["ordinal"] = version["position"]
-        noted["metadata"] = {**version.get("metadata", {}), NEWER_TEXT_LOST: self.outdated[version["id"]]}
-        return section, noted
-
-    @property
-    def archived(self) -> dict[str, int]:
-        return dict(Counter(name for name, _ in self.versions))
+    def report(self, session_id: str, into: str | None) -> RepairReport:
+        """Return the report of a repair into another session, or of a sound session."""
+        items, archived = (dict(Counter(name for name, _ in each)) for each in (self.items, self.archived))
+        outdated = tuple(self.outdated) if into else ()
+        return RepairReport(session_id, into, items, archived, self.damage, outdated)
 
 
 def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
     if session_id not in list_sessions(place.location, place.namespace):
         raise unknown_session(place.location, session_id, place.namespace)
     try:
-        sound = _read(place, session_id)
+        return _read(place, session_id).report(session_id, None)
     except CorruptionError:
-        rescued = _read(place, session_id, read_only=True)
-        if not any((error.file or "").startswith(ARCHIVE) for error in rescued.damage):
-            rescued = replace(rescued, damage=(*rescued.damage, *_lacking(rescued)))
-    else:
-        if not (lacking := _lacking(sound)):
-            return RepairReport(session_id, None, sound.items, sound.archived, sound.damage)
-        rescued = replace(sound, damage=(*sound.damage, *lacking))
-    new_id = _write(place, rescued, [into] if into else _free_ids(session_id), is_given=into is not None)
-    return RepairReport(session_id, new_id, rescued.items, rescued.archived, rescued.damage, tuple(rescued.outdated))
+        found = _read(place, session_id, read_only=True)
+    new_id = _write(place, found, [into] if into else _free_ids(session_id), is_given=into is not None)
+    return found.report(session_id, new_id)
 
 
-def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescued:
+def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
     """Return a session. If it is read-only, return its intact part; else raise CorruptionError for any damage."""
     log, recovered = place.open(session_id, read_only=read_only)
-    try:
-        archive = log.archive()
-        specs = stored_specs(recovered, {name for name, _ in archive})
+    with closing(log):
+        stored = log.archive()
+        specs = stored_specs(recovered, {name for name, _ in stored})
         counter = stored_counter(recovered)
         try:
             hydrated = (salvage_sections if recovered.is_partial else hydrate)(recovered, specs, counter, None)
@@ -171,16 +133,19 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Rescue
             recovered.damage.append(error)
             hydrated = salvage_sections(recovered, specs, counter, None)
         if read_only:
-            archive = _usable(archive, hydrated, recovered.damage)
-        return _Rescued(hydrated, counter, archive, log.damage)
-    finally:
-        log.close()
+            stored = _usable(stored, hydrated, recovered.damage)
+        sections = hydrated.sections
+        frozen = freeze(sections.values(), counter, hydrated.forgotten)
+        # Files may have some that the log has still.
+        versions = {json_text(list(each)): each for each in (*stored, *frozen.archived_entries)}.values()
+        outdated = _outdated(versions, sections)
+        archived = [_noted(*version, outdated) for version in versions]
+        header = {**frozen.header, "states": _states(frozen.header["states"], archived, sections)}
+        return _Found(header, list(frozen.items), archived, outdated, log.damage)
 
 
 def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]) -> list[Entry]:
     """Return archived versions that are items, not to be forgotten, and stand where they can have stood."""
-    sections = hydrated.sections.items()
-    held = {name: {entry["position"] for entry in section.held.entries()} for name, section in sections}
     usable: list[Entry] = []
     for name, data in archive:
         try:
@@ -190,62 +155,32 @@ def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[Corruptio
             continue
         if version.item.id in hydrated.unpurged:
             continue
-        if version.position in held.get(name, ()):
+        section = hydrated.sections.get(name)
+        if section is not None and version.position in section.held:
             version = replace(version, position=None, unit=None)
         usable.append((name, version.to_dict()))
     return usable
 
 
-def _lacking(found: _Rescued) -> list[CorruptionError]:
-    """Return notices about archived versions that no file holds."""
-    stored = Counter(name for name, _ in found.archive)
-    sections = found.hydrated.sections.items()
-    lost = {name: len(each.archive) - len(each.archive.in_memory()) - stored[name] for name, each in sections}
-    return [
-        CorruptionError(f"{number} archived versions of section {name!r} are in no file; a copy brings them back")
-        for name, number in lost.items()
-        if number > 0
-    ]
+def _outdated(archived: Iterable[Entry], sections: Mapping[str, Section]) -> dict[str, JSONValue]:
+    """Return the items whose newest text is lost, by id, with the time of the update that is lost.
+
+    The newest version of an item that is not live was never replaced by an update.
+    """
+    replaced = {version["id"]: version.get("corrected") for _, version in archived}
+    live = {item_id for section in sections.values() for item_id in section.held.ordinals}
+    return {item_id: time for item_id, time in replaced.items() if time and item_id not in live}
 
 
-def _write(place: _Place, rescued: _Rescued, ids: Sequence[str] | Iterator[str], *, is_given: bool) -> str:
-    """Store the rescued session under the first free id, and return the id."""
-    frozen = freeze(rescued.hydrated.sections.values(), rescued.counter, rescued.hydrated.forgotten)
-    states = _states(frozen.header["states"], rescued.versions, rescued.hydrated.sections)
-    header, items = {**frozen.header, "states": states}, list(frozen.items)
-    for session_id in ids:
-        try:
-            if _store(place, session_id, header, items, rescued.versions):
-                _check(place, session_id, items, rescued.versions)
-                return session_id
-        except ConflictError:  # another repair was first
-            if is_given:
-                raise
-        if is_given:
-            raise ConflictError(
-                f"session {shown(session_id)} is there already, and a repair overwrites nothing; give another id"
-            )
-    raise AssertionError("ids without end came to one")
-
-
-def _store(
-    place: _Place, session_id: str, header: Mapping[str, JSONValue], items: Sequence[Entry], archived: Sequence[Entry]
-) -> bool:
-    """Store a session, and return whether its id was free."""
-    try:
-        log, recovered = place.open(session_id)
-    except CorruptionError:  # something is there
-        return False
-    try:
-        if recovered.header is not None or any(record.op != Describe.op for record in recovered.records):
-            return False
-        description = {name: value for name, value in header.items() if name not in STATE_FIELDS}
-        if log.seq == 0:
-            log.commit([Change("", Describe.op, description)])
-        log.purge(header, items, archived=archived)  # without the snapshot, no log is to pass for an empty session
-        return True
-    finally:
-        log.close()
+def _noted(name: str, version: dict[str, JSONValue], outdated: Mapping[str, JSONValue]) -> Entry:
+    """Return an archived version. If the newest text of its item is lost, it says so, and is not recalled."""
+    if version["id"] not in outdated:
+        return name, version
+    noted = {field: value for field, value in version.items() if field not in ("position", "unit")}
+    if "position" in version:
+        noted["ordinal"] = version["position"]
+    noted["metadata"] = {**version.get("metadata", {}), NEWER_TEXT_LOST: outdated[version["id"]]}
+    return name, noted
 
 
 def _states(
@@ -261,13 +196,46 @@ def _states(
     return counted
 
 
-def _check(place: _Place, session_id: str, items: Sequence[Entry], archived: Sequence[Entry]) -> None:
+def _write(place: _Place, found: _Found, ids: Iterable[str], *, is_given: bool) -> str:
+    """Store a session under the first free id, and return the id."""
+    for session_id in ids:
+        try:
+            if _store(place, session_id, found):
+                _check(place, session_id, found)
+                return session_id
+        except ConflictError:  # another repair was first
+            if is_given:
+                raise
+        if is_given:
+            raise ConflictError(
+                f"session {shown(session_id)} is there already, and a repair overwrites nothing; give another id"
+            )
+    raise AssertionError("ids without end came to one")
+
+
+def _store(place: _Place, session_id: str, found: _Found) -> bool:
+    """Store a session, and return whether its id was free."""
+    try:
+        log, recovered = place.open(session_id)
+    except CorruptionError:  # something is there
+        return False
+    with closing(log):
+        if recovered.header is not None or any(record.op != Describe.op for record in recovered.records):
+            return False
+        if log.seq == 0:
+            description = {name: value for name, value in found.header.items() if name not in STATE_FIELDS}
+            log.commit([Change("", Describe.op, description)])
+        # Without the snapshot, no log is to pass for an empty session.
+        log.purge(found.header, found.items, archived=found.archived)
+        return True
+
+
+def _check(place: _Place, session_id: str, stored: _Found) -> None:
     """Raise DurabilityError unless a new session is read back as it was written."""
     try:
         found = _read(place, session_id)
-        frozen = freeze(found.hydrated.sections.values(), found.counter, Forgotten())
-        read = [*map(json_text, (*frozen.items, *found.archive))]  # in which a tuple is a list
-        if read == [*map(json_text, (*items, *archived))] and not _lacking(found):
+        written, read = (json_text([*each.items, *each.archived]) for each in (stored, found))
+        if read == written:
             return
         reason = "other items were read"
     except KaosmemError as error:

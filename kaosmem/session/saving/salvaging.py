@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, NotFoundError, UnsupportedVersionError
 from kaosmem.names import shown_name
 from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded_entries
-from kaosmem.persistence.files.items import Stored
 from kaosmem.persistence.salvage import LOST
 from kaosmem.retrieval import Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Archived, Section, SectionSpec, Substitution
+from kaosmem.sections import DEFAULT_SECTIONS, Section, SectionSpec, Substitution
 from kaosmem.sections.archive import parse_time
 from kaosmem.sections.operations import (
     Add,
     Compact,
     Describe,
     Evict,
-    Expand,
+    Forget,
     Operation,
     Remove,
     SectionOperation,
@@ -63,22 +61,21 @@ def salvage_sections(
             return None
         return None if isinstance(operation, Turn) else operation  # a window that is not there is packed anew
 
+    recovered.items[:] = decoded_entries(recovered.items)
     entries: dict[str, list[dict[str, JSONValue]]] = {}
     for name, entry in decoded_entries(recovered.items):
         entries.setdefault(name, []).append(entry)
     stored = recovered.header or {}
-    states = {name: _state(stored.get("states", {}).get(name), entries.get(name, [])) for name in entries}
+    states = stored.get("states", {})
     header = {
         "version": FORMAT_VERSION,
         "counter": next((each["counter"] for each in _descriptions(recovered)), "another counter"),
         **stored,
         "sections": {spec.name: spec.to_dict() for spec in stored_specs(recovered)},
-        "states": {**stored.get("states", {}), **states},
+        "states": {**states, **{name: _state(states.get(name), each) for name, each in entries.items()}},
         "windows": (),
     }
-    items: list[tuple[str, Stored]] = [(name, entry) for name, each in entries.items() for entry in each]
-    rest = replace(recovered, header=header, items=items)
-    return hydrate(rest, specs, counter, ranker, repeat=repeat)
+    return hydrate(replace(recovered, header=header), specs, counter, ranker, repeat=repeat)
 
 
 def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[SectionSpec]:
@@ -133,11 +130,10 @@ def _state(state: Mapping[str, Any] | None, entries: list[dict[str, Any]]) -> di
     state: None if it is lost.
     """
     known = state or dict.fromkeys(_COUNTS, 0)
-    firsts = {entry["position"]: entry["position"] for entry in entries if "unit" not in entry}
-    for entry in entries:
-        if "unit" in entry:  # where the first item of a unit is lost, the next one begins it
-            entry["unit"] = firsts.setdefault(entry["unit"], entry["position"])
     positions = {entry["position"] for entry in entries}
+    for entry in entries:
+        if entry.get("unit") not in positions:  # the first item of its unit is lost
+            entry.pop("unit", None)
     asking = known.get("asking")
     return {
         **known,
@@ -149,86 +145,55 @@ def _state(state: Mapping[str, Any] | None, entries: list[dict[str, Any]]) -> di
 
 def _repeat(section: Section, operation: SectionOperation) -> None:
     """Apply an operation as far as the items that it names are live. Raises as `Section.apply`."""
-
-    def live(item_ids: Iterable[str]) -> list[str]:
-        return [item_id for item_id in item_ids if item_id in section]
-
-    match operation:
-        case Add() | Update():
-            _add(section, operation.item, live(operation.evicted), getattr(operation, "at", None))
-        case Remove() if operation.id not in section:
-            pass
-        case Evict():
-            _evict(section, live(operation.ids))
-        case Use():
-            section.apply(replace(operation, ids=live(operation.ids)))
-        case Compact():
-            _compact(section, operation.change, live(operation.change.replaced))
-        case Expand():
-            _expand(section, operation.versions, live(operation.ids))
-        case _:
-            section.apply(operation)
-
-
-def _add(section: Section, item: Item, evicted: Sequence[str] = (), at: datetime | None = None) -> None:
-    """Add an item, or update the live one with its id, after the items that it evicted have left."""
-    name = section.spec.name
-    evicted = [item_id for item_id in evicted if item_id != item.id]
-    older = section.keyed(item.key) if item.key is not None else None
-    if older and older.id not in (item.id, *evicted) and older.valid_from <= item.valid_from:
-        section.apply(Remove(name, older.id, item.valid_from))  # the record in which it was superseded is lost
+    operation = _among_live(section, operation)
+    items = [item for item in operation.touched.values() if item is not None]
+    for item in items:
+        _end_older(section, item, operation.touched)
     try:
-        section.apply(Update(name, item, evicted, at) if item.id in section else Add(name, item, evicted))
-    except InvalidArgumentError:  # the evicted items are not whole units any more
-        if not evicted:
+        section.apply(operation)
+    except (InvalidArgumentError, NotFoundError):
+        if isinstance(operation, Forget):
             raise
-        _evict(section, evicted)
-        _add(section, item, at=at)
+        for item_id, changed in operation.touched.items():
+            if changed is None and item_id in section:
+                section.apply(Remove(section.spec.name, item_id))
+        for item in items:
+            _put(section, item)
 
 
-def _evict(section: Section, item_ids: Sequence[str]) -> None:
-    """Evict items; remove them if they are no longer whole units."""
-    try:
-        section.apply(Evict(section.spec.name, item_ids))
-    except InvalidArgumentError:
-        _remove(section, item_ids)
+def _among_live(section: Section, operation: SectionOperation) -> SectionOperation:
+    """Return an operation without the items that are not live. Derived items take the places of those that are."""
+    match operation:
+        case Use() | Evict():
+            return replace(operation, ids=_live(section, operation.ids))
+        case Add() | Update():
+            return replace(operation, evicted=_live(section, operation.evicted))
+        case Compact() if len(live := _live(section, operation.change.replaced)) < len(operation.change.replaced):
+            items = [item for _, item in operation.change.items]
+            for item in items[len(live) :]:
+                _put(section, item)
+            return replace(operation, change=Substitution(tuple(live), tuple(zip(live, items, strict=False))))
+    return operation
+
+
+def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
+    return [item_id for item_id in item_ids if item_id in section]
+
+
+def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
+    """Remove the older version of an item's key if the record in which it was superseded is lost."""
+    older = section.keyed(item.key) if item.key is not None else None
+    if older and older.id not in touched and older.id != item.id and older.valid_from <= item.valid_from:
+        section.apply(Remove(section.spec.name, older.id, item.valid_from))
+
+
+def _put(section: Section, item: Item) -> None:
+    """Add an item, or update the live one with its id."""
+    change = Update if item.id in section else Add
+    section.apply(change(section.spec.name, item, ()))
 
 
 def _take_out(section: Section, item_id: str, at: JSONValue) -> None:
     """Archive an item as one that an update replaced at a time. The text of that update is lost."""
     if item_id in section:
         section.ledger.remove(item_id, corrected=parse_time(at))
-
-
-def _remove(section: Section, item_ids: Iterable[str]) -> None:
-    for item_id in item_ids:
-        section.apply(Remove(section.spec.name, item_id))
-
-
-def _compact(section: Section, change: Substitution, live: Sequence[str]) -> None:
-    """Put derived items in the places of others, or in those of the next ones that are live, or at the end."""
-    taken = {place for place, _ in change.items if place in live}
-    free = [item_id for item_id in live if item_id not in taken]
-    placed, unplaced = [], []
-    for place, item in change.items:
-        if place in taken:
-            placed.append((place, item))
-        elif free:
-            placed.append((free.pop(0), item))
-        else:
-            unplaced.append(item)
-    if live:
-        section.apply(Compact(section.spec.name, Substitution(tuple(live), tuple(placed))))
-    for item in unplaced:
-        _add(section, item)
-
-
-def _expand(section: Section, versions: Iterable[Archived], live: Sequence[str]) -> None:
-    """Bring versions back to their places, or to the end if one of these is taken."""
-    lost = [version for version in versions if version.item.id not in section]
-    try:
-        section.apply(Expand(section.spec.name, live, lost))
-    except InvalidArgumentError:
-        _remove(section, live)
-        for version in lost:
-            _add(section, version.item)

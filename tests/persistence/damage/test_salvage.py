@@ -85,11 +85,11 @@ def test_what_is_intact_is_served(case: Case) -> None:
 
 
 async def test_one_damaged_byte_costs_one_record_at_most() -> None:
-    """With any byte of a log damaged the records before and after are served; the damage has file, byte and seq."""
+    """With any byte of a line damaged the records before and after are served; the damage has file, byte and seq."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(6)))))
     data = b"".join(lines)
     starts = [len(b"".join(lines[:number])) for number in range(len(lines))]
-    for at in range(len(lines[0]), len(data) - 1, 5):
+    for at in (at for at in range(len(lines[0]), len(data) - 1, 5) if data[at] != ord("\n")):
         number = max(each for each, start in enumerate(starts) if start <= at)
         found, damage = await read({FIRST: flip(data, at)})
         lost = [f"d{each}" for each in range(6) if f"d{each}" not in ids(found)]
@@ -140,11 +140,10 @@ async def test_a_torn_commit_is_left_out_beside_damage() -> None:
     assert ids((await read({FIRST: flip(data, at) + first + last}))[0]) == ["d0", "d2", "d3", "x", "y"]
 
 
-async def test_lines_that_were_run_together_are_found() -> None:
-    """A damaged newline, a repeated or foreign line, carriage returns and a byte order mark cost nothing."""
+async def test_lines_between_others_cost_nothing() -> None:
+    """A repeated or foreign line, carriage returns and a byte order mark cost nothing."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(5)))))
     for changed in (
-        [*lines[:2], lines[2].replace(b"\n", b"x"), *lines[3:]],
         [*lines[:3], lines[2], *lines[3:]],
         [line.replace(b"\n", b"\r\n") for line in lines],
         [b"\xef\xbb\xbf", *lines],
@@ -153,6 +152,16 @@ async def test_lines_that_were_run_together_are_found() -> None:
         found, damage = await read({FIRST: b"".join(changed)})
         assert ids(found) == ["d0", "d1", "d2", "d3", "d4"]
         assert damage
+
+
+async def test_a_damaged_newline_costs_the_two_lines_that_it_joins() -> None:
+    """The lines before and after them are served."""
+    lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(5)))))
+    for joined in (b"x", b"", b"\0"):
+        found, damage = await read({FIRST: b"".join([*lines[:2], lines[2].replace(b"\n", joined), *lines[3:]])})
+        assert ids(found) == ["d0", "d3", "d4"]
+        assert [(error.file, error.byte, error.seq) for error in damage] == [(FIRST, len(lines[0] + lines[1]), 3)]
+        assert "records 3 to 4 are lost" in str(damage[0])
 
 
 def test_exact_state_is_preferred() -> None:
