@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from kaosmem.cli.terminal import Column, Phases, write, write_table
 from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot, with_keys
@@ -88,4 +89,8 @@ def print_report(report: Report, *, by_category: bool) -> None:
 
 
 def _columns(names: tuple[str, ...]) -> list[Column]:
-    return [Column(name, "left" if name in _TEXTS else "right") for name in names]
+    columns = []
+    for name in names:
+        justify: Literal["left", "right"] = "left" if name in _TEXTS else "right"
+        columns.append(Column(name, justify))
+    return columns

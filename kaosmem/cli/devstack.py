@@ -105,7 +105,8 @@ def _port(text: str) -> tuple[str, int]:
 
 def _password(data: Path | None) -> str:
     """Return the password: of the environment, of the folder, or a new one. It is kept in the folder."""
-    given, kept = os.environ.get(PASSWORD_VARIABLE), data and data / "password"
+    given = os.environ.get(PASSWORD_VARIABLE)
+    kept = data and data / "password"
     if given is not None and not re.fullmatch("[A-Za-z0-9]{8,128}", given):
         raise InvalidArgumentError(
             f"{PASSWORD_VARIABLE} is not a password that fits into a URL; use 8 to 128 letters and digits"
@@ -147,7 +148,9 @@ def _watch(running: list[LocalServer], interrupted: threading.Event) -> None:
 
 
 def _print(servers: list[Server], data: Path | None, *, as_json: bool) -> None:
-    variables = {name: value for server in servers for name, value in server.environment.items()}
+    variables: dict[str, str] = {}
+    for server in servers:
+        variables |= server.environment
     if as_json:
         listed = [
             {"server": each.name, "url": each.url, "port": each.port, "keeps": [*each.stores]} for each in servers

@@ -132,7 +132,8 @@ def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: 
     write(f"session {memory.session_id}: {memory.used:,} tokens\n")
     for section in sections:
         budget = "" if section.budget is None else f" of {section.budget:,}"
-        compacted = f", {count:,} compacted" if (count := len(compacted_in(section))) else ""
+        count = len(compacted_in(section))
+        compacted = f", {count:,} compacted" if count else ""
         title = (
             f"{section.spec.name}: {len(section):,} items{compacted}, {section.used:,}{budget} tokens, "
             f"{len(section.archive):,} archived"
@@ -184,7 +185,7 @@ def print_stats(memory: SessionMemory) -> None:
             f"{section['items']:,}",
             f"{section['tokens']:,}",
             _percent(section["tokens"], figures["tokens"]),
-            "-" if section["budget"] is None else f"{section['budget']:,}",
+            number_or_dash(section["budget"]),
             _percent(section["tokens"], section["budget"]),
             f"{section['archived']:,}",
         )
@@ -208,7 +209,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
                 "items": len(section),
                 "compacted": len(compacted_in(section)),
                 "tokens": section.used,
-                "share": section.used / memory.used if memory.used else 0.0,
+                "share": section.used / max(1, memory.used),
                 "budget": section.budget,
                 "archived": len(section.archive),
                 "eviction": section.spec.policy.name,
@@ -224,6 +225,11 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
 def damage_json(damage: Iterable[CorruptionError]) -> list[dict[str, Any]]:
     """Return the damage as JSON values."""
     return [{"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)} for error in damage]
+
+
+def number_or_dash(number: int | None) -> str:
+    """Return a number with its thousands apart, and a dash for None."""
+    return "-" if number is None else f"{number:,}"
 
 
 def _percent(part: int, whole: int | None) -> str:

@@ -6,12 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kaosmem.cli.report import damage_json
+from kaosmem.cli.report import damage_json, number_or_dash
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.names import check_name, shown, shown_location
@@ -105,9 +105,8 @@ def print_sessions(root: str, namespace: str | None, listed: list[Listed], total
         (
             each.namespace,
             each.stored.session_id,
-            *("-" if figure is None else f"{figure:,}" for figure in (each.items, each.tokens, each.archived)),
-            f"{each.stored.size_bytes:,}",
-            f"{each.stored.saved:%Y-%m-%d %H:%M:%S}Z" if each.stored.saved else "-",
+            *map(number_or_dash, (each.items, each.tokens, each.archived, each.stored.size_bytes)),
+            _second(each.stored.saved),
             each.note,
         )
         for each in listed
@@ -115,6 +114,10 @@ def print_sessions(root: str, namespace: str | None, listed: list[Listed], total
     write_table(title, _COLUMNS, rows)
     if total > len(listed):
         write(f"… and {total - len(listed):,} saved before; --limit shows more\n")
+
+
+def _second(time: datetime | None) -> str:
+    return "-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}Z"
 
 
 def sessions_json(root: str, listed: list[Listed], total: int) -> dict[str, Any]:
@@ -143,18 +146,11 @@ async def opened_corpus(
     url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored; None is a memory that is gone afterwards."""
-    sections = tuple(
-        # The question chooses among a few passages too. The newest of an agent's documents may matter most, but the
-        # newest of a folder's do not.
-        replace(
-            spec,
-            ranker=spec.ranker or ranker,
-            retrieval_threshold=0 if spec.name == "documents" else spec.retrieval_threshold,
-        )
-        for spec in DEFAULT_SECTIONS
-    )
+    # The question chooses among a few passages too. The newest of an agent's documents may matter most, but the newest
+    # of a folder's do not.
+    sections = DEFAULT_SECTIONS.replace(documents={"retrieval_threshold": 0})
     if url is None:
-        yield SessionMemory.test_mode(sections=sections, counter=counter)
+        yield SessionMemory.test_mode(sections=sections, counter=counter, ranker=ranker)
         return
     root, session_id = split_url(url)
     check_name(session_id, "session id")

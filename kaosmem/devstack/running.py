@@ -28,7 +28,9 @@ class LocalServer:
     """
 
     def __init__(self, server: Server, folder: Path, *, durable: bool) -> None:
-        self.server, self.folder, self.durable = server, folder, durable
+        self.server = server
+        self.folder = folder
+        self.durable = durable
         self.log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -105,7 +107,8 @@ class LocalServer:
             self._guard.kill()
             self._guard.communicate()
         self._process.wait()
-        self._process = self._guard = None
+        self._process = None
+        self._guard = None
 
     def fail(self, what: str) -> NoReturn:
         """Raise LocalServerError with the end of the log."""
@@ -189,16 +192,17 @@ def compose(servers: Sequence[Server]) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    configs = {name: {"content": content} for server in servers for name, content in server.configs().items()}
+    configs = {}
+    variables = ""
+    for server in servers:
+        for name, content in server.configs().items():
+            configs[name] = {"content": content}
+        for name, value in server.environment.items():
+            variables += f"#   {name}={value.replace(server.password, f'${PASSWORD_VARIABLE}')}\n"
     file = {
         "name": "kaosmem",
         "services": {server.name: server.service() for server in servers},
         "configs": configs,
         "volumes": {server.name: {} for server in servers},
     }
-    variables = (
-        f"#   {name}={value.replace(server.password, f'${PASSWORD_VARIABLE}')}\n"
-        for server in servers
-        for name, value in server.environment.items()
-    )
-    return _HEAD + "".join(variables) + str(yaml.dump(file, Dumper=Dumper, sort_keys=False, width=120))
+    return _HEAD + variables + str(yaml.dump(file, Dumper=Dumper, sort_keys=False, width=120))

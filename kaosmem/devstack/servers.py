@@ -308,7 +308,10 @@ class Redis(Server):
             with socket.create_connection((HOST, self.port), timeout=1) as connection:
                 connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
                 answer = b""
-                while answer.count(b"\r\n") < 2 and (part := connection.recv(256)):
+                while answer.count(b"\r\n") < 2:
+                    part = connection.recv(256)
+                    if not part:
+                        break
                     answer += part
                 return answer.endswith(b"+PONG\r\n")
         except OSError:
@@ -349,7 +352,8 @@ def installed(server: str, program: str, wheel: str = "", inside: str = "") -> P
 
     wheel, inside: the wheel's package, and the pattern of its folder with the program.
     """
-    if wheel and (spec := find_spec(wheel)) and spec.origin:
+    spec = find_spec(wheel) if wheel else None
+    if spec is not None and spec.origin:
         for path in Path(spec.origin).parent.glob(f"{inside}/{program}"):
             return path
     found = shutil.which(program, path=sysconfig.get_path("scripts")) or shutil.which(program)
@@ -383,8 +387,9 @@ def _postgres_programs(folder: Path, user: str | None) -> Path:
     except PermissionError:
         packages = programs.parents[2]
         copies = folder / "program"
-        for package in () if copies.exists() else packages.glob("pgserver*"):
-            shutil.copytree(package, copies / package.name)
+        if not copies.exists():
+            for package in packages.glob("pgserver*"):
+                shutil.copytree(package, copies / package.name)
         return copies / programs.relative_to(packages)
     return programs
 

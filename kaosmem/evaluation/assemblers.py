@@ -137,13 +137,14 @@ class ItemLines:
 
     def __init__(self, items: Sequence[EvidenceItem], counter: TokenCounter | str | None = None) -> None:
         self._ids = [item.id for item in items]
-        self._lines = [f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n" for item in items]
+        self._lines = [_line(item) for item in items]
         self._charges = get_counter(counter).count_many(self._lines)
         self._lightest = min(self._charges, default=0)
 
     def each_that_fits(self, places: Iterable[int], budget: int) -> Selection:
         """Return the items at these places, best first, each that fits the rest of the budget."""
-        chosen, room = [], budget
+        chosen = []
+        room = budget
         for place in places:
             if self._charges[place] <= room:
                 chosen.append(place)
@@ -154,7 +155,8 @@ class ItemLines:
 
     def until_full(self, places: Iterable[int], budget: int) -> Selection:
         """Return the items at these places up to the first that does not fit."""
-        chosen, room = [], budget
+        chosen = []
+        room = budget
         for place in places:
             if self._charges[place] > room:
                 break
@@ -166,6 +168,10 @@ class ItemLines:
         stored = sorted(places)
         text = "".join(self._lines[place] for place in stored)
         return Selection(tuple(self._ids[place] for place in stored), used, text)
+
+
+def _line(item: EvidenceItem) -> str:
+    return f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n"
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,8 @@ class OrderAssembler:
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
         """Count the items, and make what orders them. Raises MissingExtraError."""
-        lines, order = ItemLines(items, self.counter), self.order(items)
+        lines = ItemLines(items, self.counter)
+        order = self.order(items)
         take = lines.each_that_fits if self.skips else lines.until_full
 
         async def pack(query: str, budget: int) -> Selection:

@@ -13,7 +13,8 @@ from kaosmem.errors import InvalidArgumentError, KaosmemError, MissingFileError
 from kaosmem.names import check_item_id, shown, shown_number
 from kaosmem.types import JSONValue, check_text
 
-ITEMS_SUFFIX, QUESTIONS_SUFFIX = ".items.jsonl", ".questions.jsonl"
+ITEMS_SUFFIX = ".items.jsonl"
+QUESTIONS_SUFFIX = ".questions.jsonl"
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -80,19 +81,27 @@ def with_keys(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
     It measures an application that gives keys. The newest evidence comes after all that it supersedes, and at no
     earlier time.
     """
-    return tuple(
-        Corpus(f"{corpus.name}: {question.id}", _keyed(items, question), (replace(question, as_of=""),), corpus.dataset)
-        for corpus in corpora
-        for items, questions in corpus.moments()
-        for question in questions
-        if question.stale_ids
-    )
+    keyed = []
+    for corpus in corpora:
+        for items, questions in corpus.moments():
+            for question in questions:
+                if question.stale_ids:
+                    name = f"{corpus.name}: {question.id}"
+                    asked = (replace(question, as_of=""),)
+                    keyed.append(Corpus(name, _keyed(items, question), asked, corpus.dataset))
+    return tuple(keyed)
 
 
 def _keyed(items: Sequence[EvidenceItem], question: Question) -> tuple[EvidenceItem, ...]:
     newest = [item for item in items if item.id in question.evidence_ids][-1:]
     stale = {*question.stale_ids}
-    kept = [replace(item, key=question.id) if item.id in stale else item for item in items if item not in newest]
+    kept = []
+    for item in items:
+        if item in newest:
+            continue
+        if item.id in stale:
+            item = replace(item, key=question.id)
+        kept.append(item)
     for item in newest:
         last = max((place for place, each in enumerate(items) if each.id in stale or each is item), default=0)
         latest = max((each.timestamp for each in items if each.id in stale), default="")
@@ -126,7 +135,8 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     known = {item.id for item in items}
 
     def question(fields: Mapping[str, JSONValue]) -> Question:
-        question_id, query = _text(fields, "id"), _text(fields, "query")
+        question_id = _text(fields, "id")
+        query = _text(fields, "query")
         category, as_of = (_text(fields, name, optional=True) for name in ("category", "as_of"))
         if as_of and as_of not in known:
             raise InvalidArgumentError(f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out")

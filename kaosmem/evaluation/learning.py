@@ -113,8 +113,11 @@ def _lessons_of(corpus: Corpus, spec: SectionSpec) -> Iterator[Lesson]:
             assert isinstance(index, LinearIndex)
             place_of = {item.id: place for place, item in enumerate(existing)}
             for question in questions:
+                if question.category in UNSCORED:
+                    continue
                 wanted = [place_of[each] for each in question.evidence_ids if each in place_of]
-                if question.category not in UNSCORED and (lesson := _lesson(corpus, question.query, wanted, index)):
+                lesson = _lesson(corpus, question.query, wanted, index)
+                if lesson is not None:
                     yield lesson
 
 
@@ -148,7 +151,8 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
     weights = np.clip(np.zeros(len(names)), low, high)
     least = loss(weights)
     for _ in range(_STEPS):
-        slope, curve = 2 * ridge * weights, 2 * ridge * np.eye(len(names))
+        slope = 2 * ridge * weights
+        curve = 2 * ridge * np.eye(len(names))
         for share, lesson in zip(shares, lessons, strict=True):
             chances = _softmax(lesson.signals @ weights)
             mean = chances @ lesson.signals
@@ -156,9 +160,12 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
             spread = lesson.signals - mean
             curve = curve + share * (spread.T @ (chances[:, None] * spread))
         step = _step(slope, curve, low - weights, high - weights)
-        while (after := loss(weights + step)) > least and np.abs(step).max() > _ENOUGH:
+        after = loss(weights + step)
+        while after > least and np.abs(step).max() > _ENOUGH:
             step = step / 2
-        weights, least = weights + step, after
+            after = loss(weights + step)
+        weights = weights + step
+        least = after
         if np.abs(step).max() < _ENOUGH:
             break
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}

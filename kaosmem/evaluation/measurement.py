@@ -40,7 +40,8 @@ async def evaluate(
     Raises InvalidArgumentError, and ValueError for two assemblers or corpora of one name.
     """
     counter = get_counter(counter)
-    corpora, sizes = tuple(corpora), check_budgets(budgets)
+    corpora = tuple(corpora)
+    sizes = check_budgets(budgets)
     if assemblers is None:
         assemblers = [get_assembler(name, counter=counter) for name in ASSEMBLERS]
     compared = tuple(assemblers)
@@ -154,7 +155,11 @@ class _Asked:
         counter: TokenCounter,
         tokens: Mapping[str, int],
     ) -> None:
-        self._corpus, self._questions, self._name, self._pack, self._counter = corpus, questions, name, pack, counter
+        self._corpus = corpus
+        self._questions = questions
+        self._name = name
+        self._pack = pack
+        self._counter = counter
         self._tokens = tokens
         self._order = {item.id: place for place, item in enumerate(corpus.items)}
 

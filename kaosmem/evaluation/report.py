@@ -142,15 +142,16 @@ class Report:
             "questions": self.questions,
             "unscored": sorted(self.unscored),
             "load_seconds": dict(self.load_seconds),
-            "figures": [
-                {"assembler": assembler, "budget": budget, "dataset": dataset, "category": category}
-                | asdict(self.figures(assembler, budget, category, dataset=dataset))
-                for dataset, category in ((None, None), *((name, None) for name in self.datasets), *self.categories)
-                for budget in self.budgets
-                for assembler in self.assemblers
-            ],
+            "figures": list(self._figures_by_group()),
             "outcomes": [asdict(outcome) | {"violations": list(outcome.violations)} for outcome in self.outcomes],
         }
+
+    def _figures_by_group(self) -> Iterator[dict[str, JSONValue]]:
+        """Yield the figures over all questions, by data set, and by data set and category."""
+        groups = [(None, None), *((name, None) for name in self.datasets), *self.categories]
+        for (dataset, category), budget, assembler in product(groups, self.budgets, self.assemblers):
+            names = {"assembler": assembler, "budget": budget, "dataset": dataset, "category": category}
+            yield names | asdict(self.figures(assembler, budget, category, dataset=dataset))
 
     @cached_property
     def _by_run(self) -> dict[tuple[str, int], list[Outcome]]:
@@ -329,8 +330,10 @@ def draw(report: Report) -> Figure:
 
 def _draw_panel(panel: _Panel, axes: Axes, report: Report) -> None:
     for assembler, colour, marker in zip(report.assemblers, cycle(_COLOURS), cycle(_MARKERS), strict=False):
-        values = [panel.value(report.figures(assembler, budget)) for budget in report.budgets]
-        drawn = [nan if value is None else value for value in values]
+        drawn = []
+        for budget in report.budgets:
+            value = panel.value(report.figures(assembler, budget))
+            drawn.append(nan if value is None else value)
         axes.plot(report.budgets, drawn, label=assembler.replace("$", r"\$"), color=colour, marker=marker)
     axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.set_xlabel("budget, tokens (logarithmic)")

@@ -71,7 +71,8 @@ class UnreadableError(Exception):
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)
-        self.reason, self.detail = reason, detail
+        self.reason = reason
+        self.detail = detail
 
 
 def read_bytes(files: Iterable[SourceFile], size: int | None = None) -> Iterator[tuple[SourceFile, bytes | Exception]]:
@@ -87,7 +88,8 @@ def read_bytes(files: Iterable[SourceFile], size: int | None = None) -> Iterator
         full = len(batch) == _BATCH_FILES or waiting + expected > _BATCH_BYTES
         if batch and (full or file.fs is not batch[0].fs):
             yield from _fetched(batch, size)
-            batch, waiting = [], 0
+            batch = []
+            waiting = 0
         batch.append(file)
         waiting += expected
     if batch:

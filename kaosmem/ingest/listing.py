@@ -74,7 +74,8 @@ def find_files(
     else:
         listing.take_file(posixpath.basename(root), info)
     listing.check_archive(named)
-    files, skipped = sorted(listing.files, key=lambda file: file.source), sorted(listing.skipped)
+    files = sorted(listing.files, key=lambda file: file.source)
+    skipped = sorted(listing.skipped)
     if not files:
         raise nothing_to_ingest(path_or_fs, skipped)
     return files, skipped
@@ -141,7 +142,9 @@ class _Listing:
     """One walk over a folder."""
 
     def __init__(self, fs: AbstractFileSystem, root: str, choice: Choice) -> None:
-        self.fs, self.root, self.choice = fs, root, choice
+        self.fs = fs
+        self.root = root
+        self.choice = choice
         self._ignored: dict[str, Patterns] = {}
         """The patterns of the .gitignore of each folder that has one."""
         self.files: list[SourceFile] = []
@@ -258,7 +261,8 @@ class _Listing:
         """Raise MissingFileError for an archive whose files expand to too much."""
         from fsspec.archive import AbstractArchiveFileSystem
 
-        size, limit = sum(file.size for file in self.files), expansion_limit(self._packed, most=MAX_ARCHIVE_BYTES)
+        size = sum(file.size for file in self.files)
+        limit = expansion_limit(self._packed, most=MAX_ARCHIVE_BYTES)
         if isinstance(self.fs, AbstractArchiveFileSystem) and size > limit:
             raise MissingFileError(
                 f"{named} expands to {size:,} bytes, more than {limit:,}; unpack it, and ingest its folder"

@@ -37,11 +37,12 @@ def read_mailbox(data: bytes) -> Iterator[Part | Lost]:
 def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
     # The newer policies parse long headers in quadratic time.
     message = BytesParser().parsebytes(data)
-    headers = {name: header for name in _SHOWN_HEADERS if (header := _header(message, name))}
-    shown = "\n".join(f"{name}: {header}" for name, header in headers.items())
+    headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
+    shown = "\n".join(f"{name}: {header}" for name, header in headers.items() if header)
     metadata: dict[str, JSONValue] = {}
     if subject := headers.get("Subject"):
-        metadata["title"] = metadata["heading"] = subject
+        metadata["title"] = subject
+        metadata["heading"] = subject
     if timestamp := _timestamp(headers.get("Date", "")):
         metadata["timestamp"] = timestamp
     parts = [part for part in message.walk() if not part.is_multipart()]

@@ -35,7 +35,9 @@ def changes(found: Iterable[SourceFile], known: Mapping[str, str]) -> Changes:
 
     known: the stamp that each source had then.
     """
-    new, changed, unchanged = [], [], []
+    new = []
+    changed = []
+    unchanged = []
     vanished = dict(known)
     for file in found:
         stamp = vanished.pop(file.source, None)
@@ -85,7 +87,7 @@ class IngestReport:
 
         items: the word for the items.
         """
-        files = [f"{len(sources):,} {name}" for name in _COUNTED if (sources := getattr(self, name))]
+        files = [f"{len(getattr(self, name)):,} {name}" for name in _COUNTED if getattr(self, name)]
         return f"{', '.join(files) or 'none'}; {items}: {self.items_added:,} added, {self.items_removed:,} removed"
 
     def reason_lines(self) -> list[str]:
@@ -105,7 +107,7 @@ class IngestReport:
         return "\n  ".join((f"files: {self.counts()}", *self.reason_lines()))
 
     def _repr_html_(self) -> str:
-        rows = [(name, f"{len(sources):,}", "") for name in _COUNTED[:-1] if (sources := getattr(self, name))]
+        rows = [(name, f"{len(getattr(self, name)):,}", "") for name in _COUNTED[:-1] if getattr(self, name)]
         rows += [
             (f"skipped: {reason}", f"{len(group):,}", ", ".join(skipped.source for skipped in group[:_SHOWN]))
             for reason, group in self.reasons.items()

@@ -39,9 +39,12 @@ def read_pdf(data: bytes) -> Iterator[Part | Lost]:
             yield Lost(f"p{number}", "damaged", f"{type(error).__name__} as PDF; save it anew")
             continue
         title = titles.get(number, title)
-        metadata: dict[str, JSONValue] = {"page": number, **({"title": title} if title else {})}
         has_text = has_text or bool(text)
-        pieces = (piece._replace(title="") if title else piece for piece in cut(text, Syntax.TEXT))
+        metadata: dict[str, JSONValue] = {"page": number}
+        pieces = cut(text, Syntax.TEXT)
+        if title:
+            metadata["title"] = title
+            pieces = (piece._replace(title="") for piece in pieces)
         yield Part(pieces, f"p{number}", metadata=metadata)
     if not has_text:
         raise UnreadableError("no text", "it needs OCR first")

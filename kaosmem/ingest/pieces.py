@@ -77,7 +77,8 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
         return
     separator = " > " if syntax in (Syntax.TEXT, Syntax.MARKDOWN, Syntax.RST) else "."
     for begin, end in _spans(segments):
-        (first, _, start, *_), (_, last, _, stop, *_) = segments[begin], segments[end - 1]
+        (first, _, start, *_) = segments[begin]
+        (_, last, _, stop, *_) = segments[end - 1]
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))
         if stop - start <= MAX_CHARS:
             yield Piece(first, last, 0, text[start:stop], title)

@@ -52,7 +52,11 @@ def indented(strength: int, indent: int) -> int:
 
 
 # Between GLUED and LINE: a sentence's end is a better place than a row of a table, or a line of code in a fence.
-_AFTER_SENTENCE, _ANY_LINE, _IN_FENCE_AFTER_BLANK, _ROW, _IN_FENCE = 60, 40, 30, 20, 10
+_AFTER_SENTENCE = 60
+_ANY_LINE = 40
+_IN_FENCE_AFTER_BLANK = 30
+_ROW = 20
+_IN_FENCE = 10
 
 _MAX_TITLE_CHARS = 120
 _MAX_HEADING_CHARS = 500
@@ -204,7 +208,8 @@ def _begin_at_anchors(lines: list[_Line], strengths: list[int], paths: list[Path
     """Let a section begin at the link targets above its heading."""
     for position in range(len(lines) - 1, 0, -1):
         if strengths[position] >= HEADING - 90 and _ANCHOR.match(lines[position - 1].bare):
-            strengths[position - 1], strengths[position] = strengths[position], GLUED
+            strengths[position - 1] = strengths[position]
+            strengths[position] = GLUED
             paths[position - 1] = paths[position]
 
 
@@ -223,7 +228,8 @@ def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
 
 def _adorned_heading(lines: list[_Line], position: int) -> _Heading | None:
     """Return the underlined heading that begins here, as in reStructuredText: any one mark, over it too or not."""
-    line, underline = lines[position], _line_under(lines, position)
+    line = lines[position]
+    underline = _line_under(lines, position)
     if not underline:
         return None
     if _ADORNMENT.fullmatch(line.bare):
@@ -317,9 +323,11 @@ def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = Fals
     for block in _blocks(text):
         indent: int | None = None
         if inside.has(block.start):
-            strength, announced = LINE, False
+            strength = LINE
+            announced = False
         elif _FOLLOWS.match(text, block.start, block.end):
-            strength, announced = GLUED, False
+            strength = GLUED
+            announced = False
         else:
             comments = _COMMENTS.match(text, block.start, block.end)
             code = comments.end() if comments else block.start
@@ -424,14 +432,16 @@ class _Inside:
 def _strings(text: str) -> list[tuple[int, int]]:
     """Return where triple-quoted strings are."""
     spans = []
-    quote, start = "", 0
+    quote = ""
+    start = 0
     for match in _TRIPLE_QUOTES.finditer(text):
         if quote:
             if match[0] == quote:
                 spans.append((start, match.end()))
                 quote = ""
         elif "#" not in text[max(0, match.start() - _MAX_LOOK_BACK) : match.start()].rpartition("\n")[2]:
-            quote, start = match[0], match.start()
+            quote = match[0]
+            start = match.start()
     return spans
 
 

@@ -16,7 +16,8 @@ _PARAGRAPH_NAMES = (
     "p div section article header footer main nav aside ul ol dl table thead tbody blockquote figure form fieldset "
     "hr details address body center h1 h2 h3 h4 h5 h6 pre textarea title"
 )
-_LINES, _PARAGRAPHS = frozenset(_LINE_NAMES.split()), frozenset(_PARAGRAPH_NAMES.split())
+_LINES = frozenset(_LINE_NAMES.split())
+_PARAGRAPHS = frozenset(_PARAGRAPH_NAMES.split())
 _TAG = re.compile(r"<(?:!--|(/?)([a-zA-Z][a-zA-Z0-9]*)|[!?/]())")
 _QUOTED = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
 _OPENING = re.compile(r"=\s*([\"'])")
@@ -153,7 +154,8 @@ class _Page:
         elif tag in ("li", "tr"):
             self._mark = "- " if tag == "li" else "| "
         elif tag in ("td", "th"):
-            self._is_cell, self._has_ended_in_cell = True, False
+            self._is_cell = True
+            self._has_ended_in_cell = False
             self._words += [" | "] if self._words else []
         elif tag == "pre" and not self._is_preformatted:
             self._is_preformatted = True
@@ -209,4 +211,6 @@ class _Page:
             self._mark = ""
         if paragraph and self.lines and self.lines[-1].text and not self._is_preformatted:
             self.lines.append(_Line("", line, line))
-        self._words, self._first, self._has_ended_in_cell = [], 0, False
+        self._words = []
+        self._first = 0
+        self._has_ended_in_cell = False

@@ -228,7 +228,7 @@ def the_last_call_begins_with_thinking(messages: Messages) -> Faults:
     """
     if (last := _latest_reply(messages)) is None:
         return
-    kinds = [kind for block in _blocks(messages[last]) if (kind := block.get("type")) in _OF_THE_MODEL]
+    kinds = [block["type"] for block in _blocks(messages[last]) if block.get("type") in _OF_THE_MODEL]
     if "tool_use" in kinds and kinds[0] not in _THINKING:
         yield last, "is the latest of the assistant, calls, and does not begin with thinking"
 
@@ -299,8 +299,9 @@ def _all_blocks(messages: Messages) -> Iterator[tuple[int, Mapping[str, JSONValu
     for position, message in enumerate(messages):
         for block in _blocks(message):
             yield position, block
-            for inner in _inner(block) if block.get("type") == "tool_result" else ():
-                yield position, inner
+            if block.get("type") == "tool_result":
+                for inner in _inner(block):
+                    yield position, inner
 
 
 def _is_text(block: object) -> bool:

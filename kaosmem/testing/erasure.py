@@ -53,7 +53,11 @@ def _files_at(location: Location) -> dict[str, bytes | None]:
     filesystem = filesystem_of(location)
     filesystem.invalidate_cache()
     found = filesystem.find("", withdirs=True, detail=True)
-    return {path: filesystem.cat_file(path) if info["type"] == "file" else None for path, info in found.items()}
+    files: dict[str, bytes | None] = dict.fromkeys(found)
+    for path, info in found.items():
+        if info["type"] == "file":
+            files[path] = filesystem.cat_file(path)
+    return files
 
 
 def _holds(data: bytes, folded: frozenset[bytes], exact: frozenset[bytes], layers: int = _MAX_LAYERS) -> bool:
@@ -66,8 +70,9 @@ def _holds(data: bytes, folded: frozenset[bytes], exact: frozenset[bytes], layer
 
 def _spellings(texts: tuple[str, ...]) -> tuple[frozenset[bytes], frozenset[bytes]]:
     """Return how the texts may be written: in lower case, and exactly."""
-    folded, exact = set[bytes](), set[bytes]()
-    for text in {each for given in texts for each in (given, given.lower(), given.casefold())}:
+    folded = set[bytes]()
+    exact = set[bytes]()
+    for text in {*texts, *map(str.lower, texts), *map(str.casefold, texts)}:
         escaped = {text, *(json.dumps(text, ensure_ascii=ascii_alone)[1:-1] for ascii_alone in (True, False))}
         escaped |= {json.dumps(each)[1:-1] for each in escaped} | {quote(text, safe="")}
         folded |= {each.encode() for each in escaped}
@@ -81,7 +86,8 @@ def _in_base64(data: bytes) -> Iterator[bytes]:
     """Yield the base64 digits that stand for nothing but these bytes, wherever these begin."""
     for before in range(3):
         digits = b64encode(bytes(before) + data)
-        first, last = (before * 8 + 5) // 6, (before + len(data)) * 8 // 6
+        first = (before * 8 + 5) // 6
+        last = (before + len(data)) * 8 // 6
         if last - first >= 4:
             yield digits[first:last]
             yield digits[first:last].translate(bytes.maketrans(b"+/", b"-_"))
@@ -90,7 +96,8 @@ def _in_base64(data: bytes) -> Iterator[bytes]:
 def _unpacked(data: bytes) -> Iterator[bytes]:
     """Yield what compressed parts of data hold, as far as they are intact."""
     for match in _PACKED.finditer(data):
-        kind, start = match.lastgroup, match.start()
+        kind = match.lastgroup
+        start = match.start()
         decompressor: Any
         if kind == "bz2":
             decompressor = bz2.BZ2Decompressor()

@@ -19,7 +19,8 @@ class MessageRuleError(KaosmemError, AssertionError):
 
     def __init__(self, message: str, *, rule: str = "", position: int | None = None) -> None:
         super().__init__(message)
-        self.rule, self.position = rule, position
+        self.rule = rule
+        self.position = position
 
 
 def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from kaosmem.compaction import CompactionStrategy
 from kaosmem.formats import HistoryPart, Layout, count_messages, get_format
 from kaosmem.testing.contracts.conversations import conversations
-from kaosmem.types import ChatMessage, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types import ChatMessage, ContentBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import repair
 
 Tie = tuple[str, str]
@@ -71,8 +72,8 @@ def it_orphans_no_result(history: Sequence[ChatMessage], left: Sequence[ChatMess
 
 def it_leaves_answers_whole(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
     """Say whether of each answer either all calls, results and signed thinking stay, or none of them."""
-    stayed = Counter(tie for message in left for tie in _ties(message))
-    return all(stayed[tie] >= many for answer in _answers(history) if answer & stayed for tie, many in answer.items())
+    stayed = _all_ties(left)
+    return all(answer <= stayed for answer in _answers(history) if answer & stayed)
 
 
 def it_gives_nothing_authority(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
@@ -208,14 +209,19 @@ def _ties(message: ChatMessage) -> Iterator[Tie]:
                 yield "seal", block.signature or block.data
 
 
+def _all_ties(messages: Iterable[ChatMessage]) -> Counter[Tie]:
+    return Counter(chain.from_iterable(map(_ties, messages)))
+
+
 def _without_results(message: ChatMessage) -> ChatMessage:
     """Return a message without the texts of its results; as it is if it is pinned, or reports an error."""
     if message.pinned or isinstance(message.content, str):
         return message
-    blocks = (
-        replace(block, content="") if isinstance(block, ToolResultBlock) and not block.is_error else block
-        for block in message.content
-    )
+    blocks: list[ContentBlock] = []
+    for block in message.content:
+        if isinstance(block, ToolResultBlock) and not block.is_error:
+            block = replace(block, content="")
+        blocks.append(block)
     return replace(message, content=tuple(blocks))
 
 
@@ -260,8 +266,8 @@ def _awaited(history: Sequence[ChatMessage]) -> list[int]:
 
 def _answers(history: Sequence[ChatMessage]) -> Iterator[Counter[Tie]]:
     """Yield the calls, the results and the signed thinking of each message that calls, if no id comes elsewhere."""
-    everywhere = Counter(tie for message in history for tie in _ties(message))
-    answered = {call for message in history for kind, call in _ties(message) if kind == "result"}
+    everywhere = _all_ties(history)
+    answered = {call for kind, call in everywhere if kind == "result"}
     for message in history:
         answer = Counter(_ties(message))
         calls = [call for kind, call in answer if kind == "call"]

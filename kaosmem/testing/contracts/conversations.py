@@ -51,7 +51,8 @@ def conversations(draw: st.DrawFn, *, most: int = 30) -> list[ChatMessage]:
     """Draw at most `most` messages, with ids, without any, or some with; ids of calls may come again."""
     size = draw(st.sampled_from([0, 2, most // 4, most // 2, most]))
     steps = draw(st.lists(_steps, min_size=size, max_size=size))
-    ids, reuse = draw(st.sampled_from(["all", "none", "some"])), draw(st.sampled_from([1_000, 1_000, 4]))
+    ids = draw(st.sampled_from(["all", "none", "some"]))
+    reuse = draw(st.sampled_from([1_000, 1_000, 4]))
     messages = list(_Speakers(reuse).say(steps))
     return [
         replace(message, id=f"m{place}") if ids == "all" or (ids == "some" and place % 3) else message
@@ -63,7 +64,8 @@ class _Speakers:
     """Turns steps into messages; `reuse` is after how many calls their ids come again."""
 
     def __init__(self, reuse: int) -> None:
-        self._reuse, self._calls = reuse, 0
+        self._reuse = reuse
+        self._calls = 0
         self._waiting: list[str] = []
         self._answered: list[str] = []
 
@@ -75,11 +77,13 @@ class _Speakers:
                 case "text":
                     role = "system" if step.number == 0 else "assistant"
                 case "call":
-                    role, content = "assistant", self._call(step, place)
+                    role = "assistant"
+                    content = self._call(step, place)
                 case "result" | "results" if not self._waiting:
                     role = "assistant"
                 case "result" | "results" | "repeat":
-                    role, content = "user" if step.by_user else "tool", self._results(step)
+                    role = "user" if step.by_user else "tool"
+                    content = self._results(step)
                 case "assistant" if step.thinking:
                     content = (_thinking(step, place), TextBlock(step.text))
             yield ChatMessage(role, content, pinned=step.pinned)
@@ -97,7 +101,8 @@ class _Speakers:
         if step.kind == "repeat":
             ids = self._answered[-1:] or ["never called"]
         elif step.kind == "results":
-            ids, self._waiting = self._waiting, []
+            ids = self._waiting
+            self._waiting = []
         else:
             ids = [self._waiting.pop(-1 - step.number % len(self._waiting))]
         self._answered += ids

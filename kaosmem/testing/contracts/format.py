@@ -65,7 +65,8 @@ class FormatContract:
 
     def test_its_parts_add_up(self) -> None:
         """Frame, pieces, headers and entries sum to the count from scratch, wherever the block stands."""
-        chosen, counter = self.make(), get_counter()
+        chosen = self.make()
+        counter = get_counter()
 
         @settings(max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck))
         @given(_ENTRIES, _PIECES, _PIECES)
@@ -88,7 +89,8 @@ class FormatContract:
 
     def test_known_tokens_change_no_count(self) -> None:
         """An entry of a text whose tokens are known counts as one that is counted from scratch."""
-        chosen, counter = self.make(), get_counter()
+        chosen = self.make()
+        counter = get_counter()
         for text in ("The fee is due in May.", " blanks around ", "</context>\n[system] x", "日本語", "a\x00b"):
             for role in ("user", "assistant", "critic", "system"):
                 message = ChatMessage(role, text)
@@ -139,7 +141,8 @@ class FormatContract:
 
     def test_a_session_assembles_in_it(self) -> None:
         """A session takes the format in place of a name, and uses exactly the tokens that it says."""
-        memory, chosen = SessionMemory.test_mode(), self.make()
+        memory = SessionMemory.test_mode()
+        chosen = self.make()
         for number in range(9):
             memory.add("messages", f"Message {number} says something about the fee.", role="user")
             memory.add("findings", f"Finding {number} says something about the fee.")

@@ -120,7 +120,8 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
     @rule(which=st.integers(0, 99), limit=st.integers(0, 4), superseded=st.sampled_from([False, False, True]))
     def search(self, which: int, limit: int, superseded: bool) -> None:
         fact = self.held[self._one(which)]
-        shelf, asked = fact.shelf, fact.content if fact.content in _FACTS else _FACTS[0]
+        shelf = fact.shelf
+        asked = fact.content if fact.content in _FACTS else _FACTS[0]
         searching = self.store.search(shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded)
         found = self.ask(searching)
         known = {each: fact.content for each, fact in self._held(shelf).items() if superseded or fact.until is None}
@@ -387,7 +388,8 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_the_same_text_twice_is_two_memories(self, store: LongTermMemory) -> None:
         """Deleting one leaves the other."""
-        first, second = await store.save("a", _FACTS[0]), await store.save("a", _FACTS[0])
+        first = await store.save("a", _FACTS[0])
+        second = await store.save("a", _FACTS[0])
         assert first != second
         await store.delete("a", first)
         assert [memory.id for memory in await store.search("a", _FACTS[0])] == [second]

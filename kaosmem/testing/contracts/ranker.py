@@ -122,7 +122,8 @@ class RankerContract:
         @settings(max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck))
         @given(_entries, _changes, _texts)
         def check(entries: dict[int, str], changes: list[tuple[int, str | None]], query: str) -> None:
-            index, left = self.index(entries), dict(entries)
+            index = self.index(entries)
+            left = dict(entries)
             for ordinal, text in changes:
                 if text is None and ordinal in left:
                     index.remove(ordinal)
