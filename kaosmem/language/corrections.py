@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import reduce
 from itertools import chain
 from math import ceil
@@ -94,8 +95,12 @@ _NEXT = 2
 """One of fewer than three words, such as "make that 40", speaks of the values told in so many items before it."""
 
 
-def _stated(item: Item) -> bool:
+def may_take_part(item: Item) -> bool:
     """Return whether an item may correct another one or be corrected."""
+    return item.memo("takes part in corrections", _may_take_part)
+
+
+def _may_take_part(item: Item) -> bool:
     if not _has_teller(item):
         return False
     return bool(statements(item)) or (is_short(item) and (has_value(item.text) or is_explicit(item)))
@@ -142,7 +147,7 @@ class Corrections:
 
     def add(self, items: Mapping[int, Item]) -> None:
         """Add items. An item that states nothing, or has neither a speaker nor a dated source, is not kept."""
-        self._items |= {at: item for at, item in items.items() if item.memo("stated", _stated)}
+        self._items |= {at: item for at, item in items.items() if may_take_part(item)}
         self._ordinals: list[int] = []  # of the item that states each row
         self._rows: list[Statement] = []
         self._stated_by: dict[int, int] = {}  # the rows of each item
@@ -154,10 +159,12 @@ class Corrections:
         self._marks: defaultdict[str, int] = defaultdict(int)
         self._mark_counts: defaultdict[int, int] = defaultdict(int)  # the rows by their number of marks
         self._are_marks_indexed = False
-        newest_first = sorted(self._items, key=lambda at: (self._items[at].valid_from, at), reverse=True)
+        newest_first = sorted(self._items, key=lambda at: (_began(self._items[at]), at), reverse=True)
         self._age = {at: age for age, at in enumerate(newest_first)}
+        several = _tellers_of_several_times(self._items.values())
         for at in newest_first:
-            self._append(at, self._items[at])
+            if not several.isdisjoint(_tellers(self._items[at])):
+                self._append(at, self._items[at])
 
     def _append(self, at: int, item: Item) -> None:
         """Append the statements of an item that is older than all so far."""
@@ -186,7 +193,9 @@ class Corrections:
 
     def _restated(self, ordinal: int, item: Item) -> list[int]:
         """Return the newest items that state another value of a subject of an item."""
-        own = self._stated_by[ordinal]
+        own = self._stated_by.get(ordinal, 0)
+        if not own:
+            return []
         possible = reduce(or_, (self._told_by[teller] for teller in _tellers(item)))
         possible &= (own & -own) - 1  # later ones
         possible &= ~self._keyed if item.key else -1
@@ -317,9 +326,32 @@ def may_correct(later: Item, earlier: Item) -> bool:
     return is_later and _source(later) == _source(earlier) != ""
 
 
-def _tellers(item: Item) -> list[tuple[str, str]]:
+def _began(item: Item) -> datetime:
+    """Return when an item began to hold."""
+    return item.memo("began", lambda item: item.valid_from)
+
+
+def _tellers(item: Item) -> tuple[tuple[str, str], ...]:
     """Return the speaker and the source of an item that has them."""
-    return [each for each in (("role", item.role), ("source", _source(item))) if each[1]]
+    return item.memo("tellers", _find_tellers)
+
+
+def _find_tellers(item: Item) -> tuple[tuple[str, str], ...]:
+    return tuple(each for each in (("role", item.role), ("source", _source(item))) if each[1])
+
+
+def _tellers_of_several_times(items: Iterable[Item]) -> set[tuple[str, str]]:
+    """Return the speakers of several items, and the sources of items of several times: others correct nothing."""
+    first: dict[tuple[str, str], Item] = {}
+    several: set[tuple[str, str]] = set()
+    for item in items:
+        for teller in _tellers(item):
+            known = first.setdefault(teller, item)
+            if known is not item and (
+                teller[0] == "role" or known.metadata.get("timestamp") != item.metadata.get("timestamp")
+            ):
+                several.add(teller)
+    return several
 
 
 def _source(item: Item) -> str:

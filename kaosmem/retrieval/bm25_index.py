@@ -154,6 +154,7 @@ class BM25Index:
     tokens_of: returns the present tokens of entries, for signals; None is their tokens when they came.
     """
 
+    is_exact: Literal[True] = True
     _kind = "bm25"
 
     def __init__(

@@ -125,7 +125,8 @@ class LinearIndex(BM25Index):
         ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
             least, most = ranked[-1][1], rest[0][1]
-            ranked += ((ordinal, round(least * score / most, 12)) for ordinal, score in rest[: limit - len(ranked)])
+            after = [(ordinal, round(least * score / most, 12)) for ordinal, score in rest[: limit - len(ranked)]]
+            ranked += sorted(after, key=lambda each: (-each[1], -each[0]))
         places = {ordinal: place for place, ordinal in enumerate(found.ordinals.tolist())}
 
         @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,9 +123,15 @@ class StorableRanker(Ranker, Protocol):
         """
 
 
+@runtime_checkable
+class ExactIndex(Index, Protocol):
+    """An index whose scores are the same on every machine, in order: they come from whole numbers."""
+
+    is_exact: Literal[True]
+
+
 _DIGITS = ".14g"
-"""Scores keep 14 significant digits. That leaves out the last bits, which differ between machines, and changes no score
-of the shipped rankers: a share of 100 with 12 decimals, or a BM25 score with 9."""
+"""Scores keep 14 significant digits. That leaves out the last bits, which differ between machines."""
 
 
 def ranking_of(index: Index, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
@@ -137,6 +143,8 @@ def ranking_of(index: Index, query: str, limit: int, *, among: Collection[int] |
         found = index.ranking(query, limit, among=among)
     else:
         found = Ranking(index.rank(query, limit, among=among))
+    if isinstance(index, ExactIndex):
+        return found
     matches = [(ordinal, float(format(score, _DIGITS))) for ordinal, score in found.matches]
     matches.sort(key=_best_first)
 

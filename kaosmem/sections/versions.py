@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.retrieval.ranker import ranking_of
@@ -20,7 +20,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import Item, Version, in_order
 
 if TYPE_CHECKING:
-    from kaosmem.language import corrections as language
+    from kaosmem.language.corrections import Corrections
     from kaosmem.language.dates import PastQuestion
 
 _SMALL = 256
@@ -170,10 +170,17 @@ class ShownVersions:
 
 
 class SectionCorrections:
-    """Finds the later units of a section that correct its proposed ones, and must be shown with them."""
+    """Finds the later units of a section that correct its proposed ones, and must be shown with them.
+
+    Most items state nothing that could be corrected. Each is looked at once.
+    """
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
         self._spec, self._held, self._index = spec, held, index
+        self._updates = 0  # of the section when items were last looked at
+        self._seen: set[int] = set()  # the ordinals of the items that were looked at,
+        self._stating: set[int] = set()  # of those that may correct another or be corrected,
+        self._explicit: set[int] = set()  # and of those that say that they correct
 
     def find(
         self, firsts: Iterable[int], scores: Mapping[int, float], *, among: Collection[int] | None = None
@@ -188,27 +195,60 @@ class SectionCorrections:
         """
         if not self._spec.corrections or self._spec.placement == "static":
             return {}
-        from kaosmem.language import corrections as language
+        from kaosmem.language.corrections import Corrections
 
-        wanted, is_live, known = [*firsts], self._held.__contains__, self._held.known
-        is_candidate = is_live if among is None else among.__contains__
-        is_small = among is None and len(self._held) <= _SMALL
-        pool = (
-            self._held.newest_first()
-            if is_small
-            else filter(is_candidate, chain(wanted, scores, self._soon_after(wanted)))
-        )
-        evicted = {at: item for at in wanted if not is_live(at) and isinstance(item := known(at), Item)}
-        corrections = language.Corrections(self._alone(pool) | evicted)
+        held, wanted = self._held, [*firsts]
+        is_small = among is None and len(held) <= _SMALL
+        pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
+        items = self._stating_among(pool, among)
+        for at in wanted:
+            if at not in held and isinstance(item := held.past[at], Item):
+                items[at] = item
+        corrections = Corrections(items)
         found = self._closed(corrections, wanted)
         if found and scores and not is_small:
             words = corrections.words(sorted({*found, *chain.from_iterable(found.values())}), _SUBJECT_WORDS)
             more = ranking_of(self._index.synced(), " ".join(words), _SMALL, among=among).matches
-            corrections.add(self._alone(filter(is_candidate, self._held.firsts(ordinal for ordinal, _ in more))))
+            corrections.add(self._stating_among({ordinal for ordinal, _ in more}, among))
             found = self._closed(corrections, wanted)
         return found
 
-    def _closed(self, corrections: language.Corrections, firsts: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    def _stating_among(self, ordinals: set[int], among: Collection[int] | None) -> dict[int, Item]:
+        """Return the live items that stand alone and may correct another or be corrected."""
+        self._look_at(ordinals)
+        items = {}
+        for at in ordinals & self._stating:
+            is_there = at in self._held if among is None else at in among
+            if is_there and len(self._held.units.members(at)) == 1:
+                items[at] = self._held[at]
+        return items
+
+    def _soon_after(self, firsts: Sequence[int]) -> set[int]:
+        """Return the items soon after the best units that say that they correct something."""
+        from kaosmem.language.corrections import NEAR
+
+        near = {at for first in firsts[:_FOLLOWED] for at in range(first + 1, first + NEAR + 1)}
+        self._look_at(near)
+        return near & self._explicit
+
+    def _look_at(self, ordinals: set[int]) -> None:
+        from kaosmem.language.corrections import is_explicit, may_take_part
+
+        if self._updates != self._held.updates:
+            self._updates = self._held.updates
+            for known in (self._seen, self._stating, self._explicit):
+                known.clear()
+        for at in ordinals - self._seen:
+            if at not in self._held:
+                continue
+            item = self._held[at]
+            self._seen.add(at)
+            if may_take_part(item):
+                self._stating.add(at)
+            if is_explicit(item):
+                self._explicit.add(at)
+
+    def _closed(self, corrections: Corrections, firsts: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Return the units that correct units, and the corrections of these in turn.
 
         Evicted units are shown before live ones, so they correct evicted ones alone.
@@ -225,19 +265,6 @@ class SectionCorrections:
                 found[first] = own
                 left += own
         return found
-
-    def _soon_after(self, firsts: Iterable[int]) -> list[int]:
-        """Return the live items soon after the best units that say that they correct something."""
-        from kaosmem.language.corrections import NEAR, is_explicit
-
-        held = self._held
-        near = {at for first in islice(firsts, _FOLLOWED) for at in range(first + 1, first + NEAR + 1)}
-        return held.firsts(at for at in near if at in held and is_explicit(held[at]))
-
-    def _alone(self, firsts: Iterable[int]) -> dict[int, Item]:
-        """Return the live units of one item, by first ordinal."""
-        held = self._held
-        return {first: held[first] for first in firsts if held.all_alone or len(held.units.members(first)) == 1}
 
 
 def tied(candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]) -> tuple[Candidate, ...]:
