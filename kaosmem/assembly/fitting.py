@@ -15,6 +15,9 @@ from kaosmem.sections import Candidate, SectionSpec
 Standing: TypeAlias = tuple[int, bool, int]
 """The key that orders units where they are shown."""
 
+_NOTE_TOKENS = 20
+"""More than a note takes. A unit may save that much, if it corrects one that was noted as possibly replaced."""
+
 
 @dataclass(slots=True)
 class Run:
@@ -210,6 +213,11 @@ class Share:
 
     def take(self, units: Sequence[Candidate], room: float) -> bool:
         """Take units together if they fit in the room and in their runs. Return whether they do."""
+        least = 0
+        for unit in units:
+            least += sum(line.tokens for line in self._lines(unit))
+        if least - _NOTE_TOKENS > room:  # without a recount, which costs more
+            return False
         runs = self.runs_with([*self.taken.values(), *units])
         if sum(run.used for run in runs.values()) - self.used > room:
             return False
