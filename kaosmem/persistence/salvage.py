@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError
+from kaosmem.errors import CorruptionError, InvalidNameError, UnsupportedVersionError
+from kaosmem.names import check_name
 from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.items import ItemFile, decoded_entries, header_of, item_of
 from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
@@ -41,7 +42,7 @@ from kaosmem.persistence.recovery import (
     is_purge_unfinished,
 )
 from kaosmem.persistence.steps import List, Noted, Read, Steps
-from kaosmem.sections.operations import Update
+from kaosmem.sections.operations import Update, parse_operation
 from kaosmem.types import JSONValue
 
 LOST = "lost"
@@ -123,12 +124,17 @@ def _log_id(session: str, damage: list[CorruptionError]) -> Steps[str]:
 
 
 class _Line(NamedTuple):
-    """A line of a file. start: its first byte. crc: the checksum that it states. fields: None if it is not valid."""
+    """A line of a file.
+
+    start: its first byte. crc: the checksum that it states. fields: None if it is not valid.
+    is_exact: nothing but a newline stands beside it.
+    """
 
     start: int
     size: int
     crc: int
     fields: dict[str, Any] | None
+    is_exact: bool
 
 
 def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
@@ -147,8 +153,9 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         if stated in computed or (crc is None and start == 0 and stated is not None):
             with suppress(CorruptionError):
                 fields = parse_object(line)
-        yield _Line(start, len(raw) + 1, stated or 0, fields)
-        start += len(raw) + 1
+        size = min(len(raw) + 1, len(data) - start)
+        yield _Line(start, size, stated or 0, fields, is_exact=raw == line and size > len(raw))
+        start += size
         last = _stated(raw[max(0, raw.rfind(_BEGINNING)) :])  # of two lines whose newline is damaged
         possible = [stated] if fields else [*before[:1], *computed[:1], stated, last]
         before = [each for each in possible if each is not None]
@@ -165,10 +172,11 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
 
     Without its header, it is of record `seq` and has no `log_id`. Raises UnsupportedVersionError.
     """
-    file, count = ItemFile(seq), None
+    file, count, is_exact = ItemFile(seq), None, True
     bad: list[int] = []
     for line in _lines(data, 0):
         fields = line.fields or {}
+        is_exact &= line.is_exact
         try:
             if fields and line.start == 0:
                 file = header_of(fields)
@@ -181,7 +189,7 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
                     file.lacking.append((item, blobs))
         except CorruptionError:
             bad.append(line.start)
-    if file.log_id and not bad and count == len(file.items):
+    if file.log_id and is_exact and not bad and count == len(file.items):
         return file, None
     lost = "its end is lost" if count is None else f"{count - len(file.items)} of its {count} items are lost"
     if not file.log_id:
@@ -303,7 +311,8 @@ def _read_segment(lines: list[tuple[_Line, Record | None]], first: int, log: _Lo
     path, seq = log_file(first), first - 1
     is_checked = seq in crcs
     for line, record in lines:
-        if record is None or (not is_checked and line.start == 0 and record.seq != first):
+        is_believed = not is_checked and line.start == 0
+        if record is None or (is_believed and not (record.seq == first and _is_plausible(record))):
             seq += 1
             log.note_bad(line, path, seq)
             continue
@@ -311,7 +320,7 @@ def _read_segment(lines: list[tuple[_Line, Record | None]], first: int, log: _Lo
         crcs[seq] = line.crc
         if seq > log.start:
             log.records.setdefault(seq, record)
-            if not is_checked and line.start == 0:
+            if is_believed:
                 log.unchecked.append((seq, path))
 
 
@@ -325,6 +334,18 @@ def _record(line: _Line, log_id: str) -> Record | None:
     return record if record.txn.startswith(txn_prefix(log_id)) else None
 
 
+def _is_plausible(record: Record) -> bool:
+    """Return whether a record that cannot be checked has a section's name and a kind that is known."""
+    try:
+        check_name(record.section or "session", "section")
+        parse_operation(record.section, record.op, record.data)
+    except (InvalidNameError, UnsupportedVersionError):
+        return False
+    except (LookupError, TypeError, ValueError):  # it may lack a long text
+        return True
+    return True
+
+
 def _without_torn(
     lines: list[tuple[_Line, Record | None]], data: bytes, first: int, crc: int, damage: list[CorruptionError]
 ) -> list[tuple[_Line, Record | None]]:
@@ -332,7 +353,7 @@ def _without_torn(
     count, head, path = 0, Head(first - 1, crc, first), log_file(first)
     for number, (line, record) in enumerate(lines, 1):
         if record and record.k == 0:
-            count, head = number, Head(record.seq, line.crc, first, min(line.start + line.size, len(data)))
+            count, head = number, Head(record.seq, line.crc, first, line.start + line.size)
     torn = read_tail(data[head.size :], head, start=head.size, path=path).torn
     if not torn:
         return lines

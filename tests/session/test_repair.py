@@ -150,6 +150,17 @@ async def test_damage_in_the_archive_alone_is_repaired(place: Any) -> None:
         assert held(memory) == gone
 
 
+async def test_a_damaged_end_of_an_archive_is_reported(place: Any) -> None:
+    """All its lines are whole, and a repair says that its bytes are not."""
+    await filled(place)
+    path = min(path for path in contents(place) if "/s/archive/" in path)
+    data = contents(place)[path][:-1] + b"x"
+    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(data)
+    report = await repair_session(place, "s")
+    assert {error.file for error in report.damage} == {f"archive/{path.rpartition('/')[2]}"}
+    assert report.into == "s-repaired"
+
+
 async def test_nothing_is_overwritten(place: Any) -> None:
     """A taken default id is numbered, a taken one that was given is refused, the session's own included."""
     await filled(place)

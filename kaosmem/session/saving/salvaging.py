@@ -67,12 +67,13 @@ def salvage_sections(
         entries.setdefault(name, []).append(entry)
     stored = recovered.header or {}
     states = stored.get("states", {})
+    names = states.keys() | entries.keys()
     header = {
         "version": FORMAT_VERSION,
         "counter": next((each["counter"] for each in _descriptions(recovered)), "another counter"),
         **stored,
         "sections": {spec.name: spec.to_dict() for spec in stored_specs(recovered)},
-        "states": {**states, **{name: _state(states.get(name), each) for name, each in entries.items()}},
+        "states": {name: _state(states.get(name), entries.get(name, [])) for name in names},
         "windows": (),
     }
     return hydrate(replace(recovered, header=header), specs, counter, ranker, repeat=repeat)
@@ -137,8 +138,8 @@ def _state(state: Mapping[str, Any] | None, entries: list[dict[str, Any]]) -> di
     asking = known.get("asking")
     return {
         **known,
-        "taken": max(known.get("taken", 0), *(position + 1 for position in positions)),
-        "clock": max(known["clock"], *(entry.get("last_use", 0) for entry in entries)),
+        "taken": max([known.get("taken", 0), *(position + 1 for position in positions)]),
+        "clock": max([known["clock"], *(entry.get("last_use", 0) for entry in entries)]),
         "asking": asking if asking in positions else None,
     }
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given, settings
 
-from kaosmem import SessionMemory
+from kaosmem import SessionMemory, ToolUseBlock
 from kaosmem.errors import (
     CorruptionError,
     KaosmemError,
@@ -110,6 +110,19 @@ async def test_a_missing_file_costs_what_was_in_it() -> None:
         assert (gap.file, gap.byte, gap.seq) == (gone[0], 0, seqs[0])
         assert f"{seqs[0]} to {seqs[-1]} are" in str(gap) or len(gone) == 1
         assert "cannot be checked" in str(unchecked)
+
+
+async def test_a_record_that_cannot_be_checked_and_makes_no_sense_costs_itself_alone() -> None:
+    """After a lost segment, a record of no known kind or of a section without a name is damage, not a newer version."""
+    files = stored(await turns(*(added(f"d{number}") for number in range(4))))
+    _, gone, path, _ = sorted(name for name in files if name.startswith("log/"))
+    rest = {name: data for name, data in files.items() if name != gone}
+    for before, after in ((b'"op":"add"', b'"op":"ald"'), (b'"sec":"documents"', b'"sec":"document{"')):
+        assert before in files[path]
+        found, damage = await read(rest | {path: files[path].replace(before, after)})
+        assert ids(found) == ["d0", "d3"]
+        assert (damage[0].file, damage[0].byte, damage[0].seq) == (path, 0, 3)
+        assert "records 3 to 4 are lost" in str(damage[0])
 
 
 async def test_what_is_intact_of_a_half_damaged_commit_is_served() -> None:
@@ -267,6 +280,20 @@ async def test_items_after_a_lost_line_of_a_snapshot_are_served(monkeypatch: pyt
             found, damage = await read(files | {path: b"".join([*lines[:number], left, *lines[number + 1 :]])})
             assert len(whole.keys() - found.keys()) == 2
             assert "items are lost" in str(damage[0])
+
+
+async def test_a_section_that_lost_its_only_call_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot says that a call waits for its result. If the call is lost, the rest is served."""
+    monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
+    call = [ToolUseBlock("c1", "look", "{}")]
+    asked = added("secret"), added("d"), lambda memory: memory.add("messages", call, role="assistant", id="m")
+    place = await turns(*asked)
+    async with opened(place) as memory:
+        await memory.forget("secret")
+    files = stored(place)
+    (path,) = (path for path in files if path.startswith("snap/"))
+    found, _ = await read(files | {path: flip(files[path], files[path].index(b'"id":"m"'))})
+    assert ids(found) == ["d"]
 
 
 async def test_changes_to_what_is_lost_do_what_they_can() -> None:
