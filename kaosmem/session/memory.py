@@ -53,7 +53,7 @@ from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.past import Originals, Timeline, check_archived, load_past
 from kaosmem.session.saving.saver import Saver
 from kaosmem.session.saving.turns import Queues, Turns
-from kaosmem.session.windows import WindowCall
+from kaosmem.session.windows import NamedWindows, WindowCall
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
 
@@ -905,7 +905,7 @@ class SessionMemory:
         return call
 
     @property
-    def windows(self) -> dict[str, int]:
+    def windows(self) -> NamedWindows:
         """Return the windows by name, with the tokens of each one's last request.
 
         A window that the next call packs anew whatever happens has 0 tokens.
@@ -915,19 +915,11 @@ class SessionMemory:
         >>> context = await memory.assemble_context(budget=1_000, window="main")
         >>> memory.windows
         {'main': 10}
-        >>> memory.remove_window("main")
+        >>> memory.windows.remove("main")
         >>> memory.windows
         {}
         """
-        return self._saver.windows.used
-
-    def remove_window(self, name: str) -> None:
-        """Remove a window: its state is dropped with the next save. Its items and messages stay.
-
-        A later call with the same name begins a new window. Raises InvalidArgumentError for an unknown name.
-        """
-        self._check_writable()
-        self._saver.windows.remove(name)
+        return NamedWindows(self._saver.windows, check_writable=self._check_writable)
 
     async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read and index ahead of `assemble_context` and `search`, embeddings included.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -118,11 +118,6 @@ class Windows:
         ended = {name for name, each in self.held.items() if any(item_id in each.shown for item_id in item_ids)}
         self.held |= {name: Window(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended}
         return ended
-
-    @property
-    def used(self) -> dict[str, int]:
-        """Return the tokens of each window's last request, by its name; 0 if the next call packs it anew."""
-        return {name: window.used for name, window in self.held.items()}
 
     def remove(self, name: str) -> None:
         """Drop a window. Raises InvalidArgumentError for a name that no window has."""
@@ -260,6 +255,41 @@ class Windows:
             epoch = max(self.held.get(name, Window(name)).epoch, mine[name]["epoch"] if name in mine else 0)
             reason = Rebased.FORGOTTEN if name in erased else Rebased.WRITERS
             self._take({"window": name, "epoch": epoch, "ended": reason.value})
+
+
+class NamedWindows(Mapping[str, int]):
+    """The windows of a session by name, with the tokens of each one's last request.
+
+    A window that the next call packs anew whatever happens has 0 tokens. The mapping follows the session.
+
+    Args:
+        windows: The windows of the session.
+        check_writable: Raises ReadOnlyError if the session cannot be changed.
+    """
+
+    def __init__(self, windows: Windows, *, check_writable: Callable[[], None]) -> None:
+        self._windows = windows
+        self._check_writable = check_writable
+
+    def __getitem__(self, name: str) -> int:
+        return self._windows.held[name].used
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._windows.held)
+
+    def __len__(self) -> int:
+        return len(self._windows.held)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def remove(self, name: str) -> None:
+        """Remove a window: its state is dropped with the next save. Its items and messages stay.
+
+        A later call with the same name begins a new window. Raises InvalidArgumentError for an unknown name.
+        """
+        self._check_writable()
+        self._windows.remove(name)
 
 
 def _reason(window: Window, request: Request, sections: Mapping[str, Section]) -> str:

@@ -520,15 +520,15 @@ async def test_windows_are_listed_and_removed() -> None:
     assert memory.windows == {"main": used, "side": used}
     await memory.save()
     async with SessionMemory.open(memory.fs, memory.session_id) as other:
-        memory.remove_window("main")
+        memory.windows.remove("main")
         with pytest.raises(InvalidArgumentError, match="no window 'main'; there are 'side'"):
-            memory.remove_window("main")
+            memory.windows.remove("main")
         await memory.save()
         other.add("messages", "And now?")
         assert (await other.assemble_context(budget=1_000, format="openai", window="main")).rebased is None
         await other.save()
         assert (await other.assemble_context(budget=1_000, format="openai", window="main")).rebased == "writers"
-        other.remove_window("main")
+        other.windows.remove("main")
     async with SessionMemory.open(memory.fs, memory.session_id) as again:
         assert set(again.windows) == {"side"}
         assert (await again.assemble_context(budget=1_000, format="openai", window="main")).rebased == "new"
@@ -545,7 +545,7 @@ async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
         await other.assemble_context(budget=1_000, window="main")
         await other.save()
         await memory.assemble_context(budget=1_000, window="main")
-        memory.remove_window("main")
+        memory.windows.remove("main")
         await memory.save()
         assert memory.windows == {}
         await other.refresh()

@@ -117,7 +117,7 @@ class World:
     def remove_window(self, name: str) -> None:
         """Remove a window if there is one of this name."""
         if name in self.memory.windows:
-            self.memory.remove_window(name)
+            self.memory.windows.remove(name)
             self.sent.pop(name, None)
 
     def save(self) -> None:

@@ -584,7 +584,7 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
     for change in (
         lambda: memory.add("messages", "lost"),
         lambda: memory.remove(kept.id),
-        lambda: memory.remove_window("main"),
+        lambda: memory.windows.remove("main"),
     ):
         with pytest.raises(ReadOnlyError, match="was closed; open it again"):
             change()
