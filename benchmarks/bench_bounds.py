@@ -66,7 +66,10 @@ def _base64(size: int) -> str:
 
 
 def _json(size: int) -> str:
-    records = [{"id": number, "tags": ["a", {"b": [number, None]}], "note": "it\u00e9"} for number in range(size // 60)]
+    records = [
+        {"id": number, "tags": ["a", {"b": [number, None]}], "note": "it\u00e9"}
+        for number in range(size // 60)
+    ]
     return json.dumps({"records": records})
 
 
@@ -76,7 +79,9 @@ def _steps(size: int) -> str:
 
 
 def _headings(size: int) -> str:
-    return "\n\n".join(f"Heading {at}\n" + chr(33 + at % 15) * 12 + "\n\ntext" for at in range(size // 36))
+    return "\n\n".join(
+        f"Heading {at}\n" + chr(33 + at % 15) * 12 + "\n\ntext" for at in range(size // 36)
+    )
 
 
 THAI = [chr(code) for code in range(0x0E01, 0x0E2F)] + [chr(0x0E34), chr(0x0E48)]
@@ -158,11 +163,15 @@ Prepare = Callable[[str], Callable[[], object]]
 
 
 def _pieces(text: str, size: int = 400) -> list[str]:
-    return [piece for at in range(0, len(text), size) if (piece := text[at : at + size]).strip()] or ["none"]
+    return [
+        piece for at in range(0, len(text), size) if (piece := text[at : at + size]).strip()
+    ] or ["none"]
 
 
 def _session() -> SessionMemory:
-    return SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")], counter="estimate")
+    return SessionMemory.test_mode(
+        sections=[SectionSpec("documents", eviction="none")], counter="estimate"
+    )
 
 
 def adding(text: str) -> Callable[[], object]:
@@ -192,7 +201,9 @@ def ingesting(kind: Kind, text: str) -> Callable[[], object]:
 
 
 def _notebook(text: str) -> str:
-    return json.dumps({"cells": [{"cell_type": "markdown", "source": text}], "metadata": {}, "nbformat": 4})
+    return json.dumps(
+        {"cells": [{"cell_type": "markdown", "source": text}], "metadata": {}, "nbformat": 4}
+    )
 
 
 def _records(text: str) -> str:
@@ -241,7 +252,10 @@ def assembling_one(text: str) -> Callable[[], object]:
 
 
 def compacting(text: str) -> Callable[[], object]:
-    history = [ChatMessage("assistant" if at % 2 else "user", piece) for at, piece in enumerate(_pieces(text))]
+    history = [
+        ChatMessage("assistant" if at % 2 else "user", piece)
+        for at, piece in enumerate(_pieces(text))
+    ]
     strategy = SummarizationCompaction(None, 500, 0, counter="estimate")
     return lambda: asyncio.run(strategy.compact(history))
 
@@ -250,7 +264,8 @@ def condensing(text: str) -> Callable[[], object]:
     events = EventLog()
     for at, piece in enumerate(_pieces(text)):
         events.append(ActionEvent("message", piece, source="agent" if at % 2 else "user"))
-    view, condenser = events.view, LLMSummarizingCondenser(None, counter="estimate")
+    view = events.view
+    condenser = LLMSummarizingCondenser(None, counter="estimate")
     return lambda: asyncio.run(condenser.condense(view))
 
 
@@ -267,7 +282,11 @@ def _named(kind: Kind) -> str:
 
 OPERATIONS: dict[str, Prepare] = {
     "add": adding,
-    **{_named(kind): partial(ingesting, kind) for kind in FILE_KINDS if kind.name not in _READ_BY_LIBRARIES},
+    **{
+        _named(kind): partial(ingesting, kind)
+        for kind in FILE_KINDS
+        if kind.name not in _READ_BY_LIBRARIES
+    },
     "rank": ranking,
     "index": indexing,
     "assemble": assembling,
@@ -323,10 +342,16 @@ def test_every_operation_takes_every_text(operation: str) -> None:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("operation", [name for name in OPERATIONS if os.environ.get("KAOSMEM_BOUNDS", "") in name])
-def test_the_time_grows_as_n_log_n_at_most(operation: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "operation", [name for name in OPERATIONS if os.environ.get("KAOSMEM_BOUNDS", "") in name]
+)
+def test_the_time_grows_as_n_log_n_at_most(
+    operation: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each operation's exponent is at most LIMIT for every kind of text."""
-    found = {name: least_exponent(OPERATIONS[operation], text_of) for name, text_of in TEXTS.items()}
+    found = {
+        name: least_exponent(OPERATIONS[operation], text_of) for name, text_of in TEXTS.items()
+    }
     worst = sorted(found, key=found.__getitem__, reverse=True)[:5]
     with capsys.disabled():
         print(f"\n{operation:<22}", ", ".join(f"{name} {found[name]:.2f}" for name in worst))

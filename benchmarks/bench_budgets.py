@@ -41,7 +41,10 @@ class Row:
         return [context.used / self.budget for context in self.contexts]
 
     def __str__(self) -> str:
-        used, items = (mean(values) for values in zip(*((c.used, len(c.items)) for c in self.contexts), strict=True))
+        used, items = (
+            mean(values)
+            for values in zip(*((c.used, len(c.items)) for c in self.contexts), strict=True)
+        )
         return (
             f"{self.budget:>9,}{len(self.contexts):>10,}{used:>10,.0f}{mean(self.fills):>8.1%}{min(self.fills):>8.1%}"
             f"{items:>8.1f}{len(self.violations):>12}{median(self.ms):>8.2f}"
@@ -57,7 +60,13 @@ def filled(documents: int, *, turns: int = 60) -> SessionMemory:
     memory.add_many("playbooks", islice(texts, 4))
     memory.add_many("plan_examples", islice(texts, 4))
     memory.add_many("documents", islice(texts, documents))
-    for section, count in (("findings", 60), ("lessons", 20), ("graph", 40), ("actions", 40), ("reflection", 10)):
+    for section, count in (
+        ("findings", 60),
+        ("lessons", 20),
+        ("graph", 40),
+        ("actions", 40),
+        ("reflection", 10),
+    ):
         memory.add_many(section, islice(short, count))
     for section in ("plan_history", "working", "planning_context"):
         memory.add_many(section, islice(texts, 5))
@@ -68,9 +77,15 @@ def filled(documents: int, *, turns: int = 60) -> SessionMemory:
         if calls:
             arguments = [json.dumps({"query": next(short)}) for _ in calls]
             uses = zip(calls, arguments, strict=True)
-            memory.add("messages", [tool_use(call, given) for call, given in uses], role="assistant")
+            memory.add(
+                "messages", [tool_use(call, given) for call, given in uses], role="assistant"
+            )
         for call in calls:
-            memory.add("messages", [{"type": "tool_result", "tool_use_id": call, "content": next(texts)}], role="tool")
+            memory.add(
+                "messages",
+                [{"type": "tool_result", "tool_use_id": call, "content": next(texts)}],
+                role="tool",
+            )
         memory.add("messages", next(texts), role="assistant")
     memory.add("messages", "And what about " + next(short), role="user")
     return memory
@@ -83,7 +98,8 @@ def tool_use(call: str, arguments: str) -> dict[str, str]:
 def told(corpus: Corpus) -> SessionMemory:
     """Return a session with all that a corpus holds: what somebody said as messages, the rest as documents."""
     specs = [
-        replace(spec, budget=None, eviction="none") if spec.name == "messages" else spec for spec in DEFAULT_SECTIONS
+        replace(spec, budget=None, eviction="none") if spec.name == "messages" else spec
+        for spec in DEFAULT_SECTIONS
     ]
     memory = SessionMemory.test_mode(sections=specs)
     for item in corpus.items:
@@ -100,7 +116,9 @@ def measured(memory: SessionMemory, queries: Sequence[str], budget: int) -> Row:
         for query in queries:
             started = time.process_time_ns()
             try:
-                context = asyncio.run(memory.assemble_context(query, budget=budget, format=format_name))
+                context = asyncio.run(
+                    memory.assemble_context(query, budget=budget, format=format_name)
+                )
             except WindowTooSmallError:
                 continue
             row.ms.append((time.process_time_ns() - started) / 1e6)
@@ -136,7 +154,8 @@ def test_every_context_is_within_its_budget_and_fills_it(budget: int) -> None:
 
 @pytest.mark.timed
 def test_fill_of_seeded_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    memory, queries = filled(1_000), seeded_queries(10)
+    memory = filled(1_000)
+    queries = seeded_queries(10)
     measured(memory, queries[:1], BUDGETS[0])  # the first question makes the index
     with capsys.disabled():
         print(f"\nseeded session of {memory.used:,} tokens\n{HEADER}")

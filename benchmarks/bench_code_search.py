@@ -29,12 +29,21 @@ QUESTIONS = {
     "What does textwrap.dedent do with tabs?": ("textwrap.py", "def dedent"),
     "Does shutil.copytree follow symbolic links?": ("shutil.py", "def copytree"),
     "How does heapq.nlargest treat n = 1?": ("heapq.py", "def nlargest"),
-    "What does statistics.median return for an even number of values?": ("statistics.py", "def median"),
+    "What does statistics.median return for an even number of values?": (
+        "statistics.py",
+        "def median",
+    ),
     "Which arguments does subprocess.run take?": ("subprocess.py", "def run"),
-    "Is the file of tempfile.NamedTemporaryFile deleted on close?": ("tempfile.py", "def NamedTemporaryFile"),
+    "Is the file of tempfile.NamedTemporaryFile deleted on close?": (
+        "tempfile.py",
+        "def NamedTemporaryFile",
+    ),
     "How does random.shuffle work?": ("random.py", "def shuffle"),
     "What does OrderedDict.move_to_end raise?": ("collections/__init__.py", "def move_to_end"),
-    "How is a collections.Counter made from a mapping?": ("collections/__init__.py", "class Counter"),
+    "How is a collections.Counter made from a mapping?": (
+        "collections/__init__.py",
+        "class Counter",
+    ),
     "What happens on a timeout in asyncio.wait_for?": ("asyncio/tasks.py", "def wait_for"),
     "How does inspect.signature follow wrapped functions?": ("inspect.py", "def signature"),
     "What is the cutoff of get_close_matches?": ("difflib.py", "def get_close_matches"),
@@ -62,17 +71,25 @@ def modules() -> list[Item]:
     """Return the passages of the modules that are asked about, and of their tests."""
     asked = {source for source, _ in QUESTIONS.values()}
     names = {re.sub(r"/__init__\.py$|\.py$", "", source).replace("/", "_") for source in asked}
-    tests = {f"test/test_{name}.py" for name in names} | {f"test/test_{name.split('_')[0]}.py" for name in names}
+    tests = {f"test/test_{name}.py" for name in names} | {
+        f"test/test_{name.split('_')[0]}.py" for name in names
+    }
     return items_of(file for file in library() if file.source in asked | tests)
 
 
 @cache
 def library() -> list[SourceFile]:
     files, _ = find_files(LIBRARY)
-    return [file for file in files if file.source.endswith(".py") and not file.source.startswith("site-packages/")]
+    return [
+        file
+        for file in files
+        if file.source.endswith(".py") and not file.source.startswith("site-packages/")
+    ]
 
 
-def ranks(ranker: Ranker, items: list[Item], *, progress: Callable[[str], object] = id) -> list[int]:
+def ranks(
+    ranker: Ranker, items: list[Item], *, progress: Callable[[str], object] = id
+) -> list[int]:
     """Return the rank of the definition for each question."""
     index = ranker.index()
     index.add(enumerate(items))
@@ -82,7 +99,8 @@ def ranks(ranker: Ranker, items: list[Item], *, progress: Callable[[str], object
         hits = (
             rank
             for rank, (ordinal, _) in enumerate(index.rank(question, len(items)), 1)
-            if items[ordinal].metadata["source"] == source and is_defined.search(items[ordinal].text)
+            if items[ordinal].metadata["source"] == source
+            and is_defined.search(items[ordinal].text)
         )
         found.append(next(hits, len(items)))
         progress(f"{found[-1]:6,}  {question}")
@@ -95,7 +113,8 @@ def mean_reciprocal(found: list[int]) -> float:
 
 def test_definitions_come_first() -> None:
     """The definition is among the first three for nearly every question, far more often than by BM25."""
-    ours, plain = ranks(LinearRanker(), modules()), ranks(BM25Ranker(), modules())
+    ours = ranks(LinearRanker(), modules())
+    plain = ranks(BM25Ranker(), modules())
     assert ours[0] <= 3
     assert sum(rank <= 3 for rank in ours) >= 0.9 * len(QUESTIONS)
     assert mean_reciprocal(ours) >= mean_reciprocal(plain) + 0.2
@@ -111,4 +130,7 @@ def test_definitions_come_first_in_the_whole_library(capsys: pytest.CaptureFixtu
         for name, found in ("default", ours), ("BM25", plain):
             first, three = (sum(rank <= most for rank in found) for most in (1, 3))
             reciprocal = mean_reciprocal(found)
-            print(f"{name:>8}: {first} first, {three} in the first three, mean reciprocal rank {reciprocal:.2f}")
+            print(
+                f"{name:>8}: {first} first, {three} in the first three, mean reciprocal rank "
+                f"{reciprocal:.2f}"
+            )

@@ -41,7 +41,8 @@ cold_turn(sys.argv[1], getattr(tokens, sys.argv[2])())
 
 def fill(root: Path, size: int, *, words: int = 150) -> None:
     """Store a session of so many documents, with an index that lacks the last of them."""
-    texts, indexed = seeded_texts(size, words=words), size - size // NEW_SHARE
+    texts = seeded_texts(size, words=words)
+    indexed = size - size // NEW_SHARE
 
     async def run() -> None:
         async with SessionMemory.open(root) as memory:
@@ -120,7 +121,10 @@ def test_cost_of_a_cold_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     rows.append(("without index", *medians_s(lambda: cold_turn(tmp_path, counter), rounds=1)))
     with capsys.disabled():
         sizes = f"snapshot {snapshot.stat().st_size / 2**20:.0f} MiB"
-        print(f"\n{SIZE:,} items, {SIZE // NEW_SHARE:,} not in the index; {sizes}, json.loads {loading:.2f} s")
+        print(
+            f"\n{SIZE:,} items, {SIZE // NEW_SHARE:,} not in the index; {sizes}, json.loads "
+            f"{loading:.2f} s"
+        )
         print(f"{'cold turn':>20}{'s':>8}{'ratio':>8}")
         for name, seconds in rows:
             print(f"{name:>20}{seconds:>8.2f}{seconds / loading:>8.1f}")

@@ -121,7 +121,9 @@ def test_one_message_writes_less_than_a_kilobyte_into_any_session(
         assert 0 < written.all < MAX_BYTES
 
 
-def test_a_life_long_each_byte_is_written_at_most_three_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_life_long_each_byte_is_written_at_most_three_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the log, in an archive once it is evicted, and in snapshots."""
     written = CountedWrites(monkeypatch)
     assert live(tmp_path, 1_500) == 3_000
@@ -137,12 +139,16 @@ def test_cost_of_a_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         print(f"\n{'items':>9}{'commit, us':>13}{'write + fdatasync, us':>24}{'ratio':>8}")
         for size in (100, 10_000, 100_000):
             log = log_of(tmp_path / str(size), size)
-            committing, appending = [], []
+            committing = []
+            appending = []
             for number in range(size, size + ROUNDS):
-                committing.append(seconds(lambda log=log, number=number: log.commit([message(number)])))  # type: ignore[misc]
+                committing.append(
+                    seconds(lambda log=log, number=number: log.commit([message(number)]))
+                )  # type: ignore[misc]
                 data = os.urandom(700)
                 appending.append(seconds(lambda data=data: bare.append(data)))  # type: ignore[misc]
-            ours, reference = median(committing), median(appending)
+            ours = median(committing)
+            reference = median(appending)
             print(f"{size:>9,}{ours * 1e6:>13.0f}{reference * 1e6:>24.0f}{ours / reference:>8.2f}")
             assert log.seq == size + ROUNDS + 1
             log.close()
@@ -159,5 +165,7 @@ def test_amplification_over_a_life(
             with monkeypatch.context() as patched:
                 written = CountedWrites(patched)
                 live(tmp_path / str(turns), turns)
-            print(f"{2 * turns:>9,}{written.log / 1e6:>11.1f}{written.all / 1e6:>14.1f}{written.amplification:>8.2f}")
+            print(
+                f"{2 * turns:>9,}{written.log / 1e6:>11.1f}{written.all / 1e6:>14.1f}{written.amplification:>8.2f}"
+            )
             assert written.amplification <= MAX_AMPLIFICATION

@@ -1,8 +1,8 @@
 """What a window of a long tool-using conversation costs, in CPU, and what shortening lists does.
 
-A window through `HistorySource`: a turn is appended to a thread of so many messages and 8,000 tokens of it are
-assembled. Beside LangChain's trim_messages and agent-framework's strategies, which are given the whole list each turn
-and the same exact counter, where they are installed.
+A window through `HistorySource`: a turn is appended to a thread of so many messages and 8,000
+tokens of it are assembled. Beside LangChain's trim_messages and agent-framework's strategies, which
+are given the whole list each turn and the same exact counter, where they are installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ import pytest
 
 import kaosmem
 from benchmarks.corpus import seeded_texts
-from kaosmem import ChatMessage, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock, get_counter
+from kaosmem import (
+    ChatMessage,
+    SessionMemory,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    get_counter,
+)
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
@@ -45,7 +52,8 @@ TURNS, WARM_UP = 30, 5
 MOST_SPREAD = 1.5
 LEAST_RATIO = 50
 MOST_PASSES = 3
-# Texts of a turn in words: a question, what is said beside the call, its arguments, its result and the answer.
+# Texts of a turn in words: a question, what is said beside the call, its arguments, its result and
+# the answer.
 WORDS = (30, 15, 10, 200, 80)
 # Its time goes with the square of the messages.
 SLOW = 1_000
@@ -56,14 +64,19 @@ STRATEGIES: dict[str, CompactionStrategy] = {
     "tool calls": SelectiveToolCallCompaction(),
     "truncation": TruncationCompaction(max_messages=500, max_chars=100_000),
     "token budget, none": TokenBudgetCompaction([], BUDGET),
-    "token budget, two": TokenBudgetCompaction([ToolResultCompaction(), SelectiveToolCallCompaction()], BUDGET),
+    "token budget, two": TokenBudgetCompaction(
+        [ToolResultCompaction(), SelectiveToolCallCompaction()], BUDGET
+    ),
     "pipeline of two": CompactionPipeline([ToolResultCompaction(), SlidingWindowCompaction()]),
 }
 
 
 def conversation(messages: int) -> list[ChatMessage]:
     """Return turns of a question, a call, its result and an answer."""
-    columns = [seeded_texts(min(messages // 4, 500), seed=place, words=words) for place, words in enumerate(WORDS)]
+    columns = [
+        seeded_texts(min(messages // 4, 500), seed=place, words=words)
+        for place, words in enumerate(WORDS)
+    ]
     made: list[ChatMessage] = []
     for turn in range(messages // 4):
         question, aside, query, result, answer = (column[turn % len(column)] for column in columns)
@@ -93,9 +106,12 @@ def cpu_ms(act: Callable[[], object], times: int, warm_up: int = 0) -> float:
     return median(taken)
 
 
-def kaosmem_window(messages: Sequence[ChatMessage], loop: asyncio.AbstractEventLoop) -> Callable[[], int]:
+def kaosmem_window(
+    messages: Sequence[ChatMessage], loop: asyncio.AbstractEventLoop
+) -> Callable[[], int]:
     """Return what appends a turn and assembles a window, and says how many tokens it takes."""
-    provider, turns = InMemoryHistoryProvider(), iter(range(10**9))
+    provider = InMemoryHistoryProvider()
+    turns = iter(range(10**9))
     memory = SessionMemory.test_mode()
     extra = conversation(4)
 
@@ -116,7 +132,13 @@ def kaosmem_window(messages: Sequence[ChatMessage], loop: asyncio.AbstractEventL
 
 
 def langchain_window(messages: Sequence[ChatMessage]) -> Callable[[], int]:
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage, trim_messages
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        ToolMessage,
+        trim_messages,
+    )
 
     counter = get_counter()
 
@@ -133,7 +155,10 @@ def langchain_window(messages: Sequence[ChatMessage]) -> Callable[[], int]:
 
     def size(message: BaseMessage) -> int:
         calls = getattr(message, "tool_calls", ())
-        called = sum(counter(call["id"]) + counter(call["name"]) + counter(json.dumps(call["args"])) for call in calls)
+        called = sum(
+            counter(call["id"]) + counter(call["name"]) + counter(json.dumps(call["args"]))
+            for call in calls
+        )
         return 3 + counter(message.type) + counter(str(message.content)) + called
 
     held = [made(message) for message in messages]
@@ -167,23 +192,37 @@ def agent_framework_windows(
         for block in message.blocks:
             match block:
                 case ToolUseBlock():
-                    contents.append(af.Content.from_function_call(block.id, block.name, arguments=block.arguments))
+                    contents.append(
+                        af.Content.from_function_call(
+                            block.id, block.name, arguments=block.arguments
+                        )
+                    )
                 case ToolResultBlock():
-                    contents.append(af.Content.from_function_result(block.tool_use_id, result=str(block.content)))
+                    contents.append(
+                        af.Content.from_function_result(
+                            block.tool_use_id, result=str(block.content)
+                        )
+                    )
                 case TextBlock():
                     contents.append(af.Content.from_text(block.text))
         return af.Message(message.role, contents)
 
     tokenizer = Tokenizer()
     strategies = {
-        "truncation": af.TruncationStrategy(max_n=BUDGET, compact_to=BUDGET // 2, tokenizer=tokenizer),
+        "truncation": af.TruncationStrategy(
+            max_n=BUDGET, compact_to=BUDGET // 2, tokenizer=tokenizer
+        ),
         "sliding window": af.SlidingWindowStrategy(keep_last_groups=50),
         "tool calls": af.SelectiveToolCallCompactionStrategy(keep_last_tool_call_groups=5),
     }
 
     def window(strategy: af.CompactionStrategy) -> int:
         held = [made(message) for message in messages]
-        return len(loop.run_until_complete(af.apply_compaction(held, strategy=strategy, tokenizer=tokenizer)))
+        return len(
+            loop.run_until_complete(
+                af.apply_compaction(held, strategy=strategy, tokenizer=tokenizer)
+            )
+        )
 
     return {name: partial(window, strategy) for name, strategy in strategies.items()}
 
@@ -202,7 +241,8 @@ def test_a_window_is_filled(loop: asyncio.AbstractEventLoop) -> None:
 
 def test_each_strategy_shortens_a_long_conversation(loop: asyncio.AbstractEventLoop) -> None:
     """To less than it was, and the last message stays."""
-    messages, sizes = conversation(600), MessageSizes()
+    messages = conversation(600)
+    sizes = MessageSizes()
     for strategy in STRATEGIES.values():
         left = loop.run_until_complete(strategy.compact(messages))
         assert sizes.total(left) < sizes.total(messages)
@@ -210,11 +250,14 @@ def test_each_strategy_shortens_a_long_conversation(loop: asyncio.AbstractEventL
 
 
 @pytest.mark.timed
-def test_cost_of_a_window(capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop) -> None:
+def test_cost_of_a_window(
+    capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop
+) -> None:
     """It is the same in any thread, and a fiftieth of what trim_messages takes of 10,000 messages."""
     with capsys.disabled():
         print(
-            f"\na window of {BUDGET:,} tokens, CPU ms\n{'messages':>9}{'kaosmem':>10}{'trim_messages':>15}{'ratio':>8}"
+            f"\na window of {BUDGET:,} tokens, CPU "
+            f"ms\n{'messages':>9}{'kaosmem':>10}{'trim_messages':>15}{'ratio':>8}"
         )
         ours = {}
         for length in LENGTHS:
@@ -230,7 +273,9 @@ def test_cost_of_a_window(capsys: pytest.CaptureFixture[str], loop: asyncio.Abst
 
 
 @pytest.mark.timed
-def test_cost_beside_agent_framework(capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop) -> None:
+def test_cost_beside_agent_framework(
+    capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop
+) -> None:
     """Its strategies, which count again in a loop, take longer for any list."""
     if not find_spec("agent_framework"):
         pytest.skip("agent-framework-core is not installed; the extra bench has it")
@@ -245,7 +290,9 @@ def test_cost_beside_agent_framework(capsys: pytest.CaptureFixture[str], loop: a
 
 
 @pytest.mark.timed
-def test_cost_of_strategies(capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop) -> None:
+def test_cost_of_strategies(
+    capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop
+) -> None:
     """Each takes at most three passes of counting, of 10,000 messages and of 100,000."""
     with capsys.disabled():
         print(f"\n{'strategy':<22}{'messages':>9}{'ms':>10}{'passes of counting':>20}")
@@ -253,12 +300,16 @@ def test_cost_of_strategies(capsys: pytest.CaptureFixture[str], loop: asyncio.Ab
             messages = conversation(length)
             counting = cpu_ms(lambda messages=messages: MessageSizes().total(messages), 3, 1)  # type: ignore[misc]
             print(f"{'counting':<22}{length:>9,}{counting:>10.1f}{1:>20.2f}")
-            nothing_old = SummarizationCompaction(ScriptedLLM([]), recent_token_budget=10**9, min_old_tokens=0)
+            nothing_old = SummarizationCompaction(
+                ScriptedLLM([]), recent_token_budget=10**9, min_old_tokens=0
+            )
             all_old = SummarizationCompaction(ScriptedLLM(lambda _: "They searched."), 3_000, 1_000)
             summaries = {"summary, nothing old": nothing_old, "summary, nearly all": all_old}
             for name, strategy in {**STRATEGIES, **summaries}.items():
 
-                def shorten(strategy: CompactionStrategy = strategy, messages: list[ChatMessage] = messages) -> None:
+                def shorten(
+                    strategy: CompactionStrategy = strategy, messages: list[ChatMessage] = messages
+                ) -> None:
                     loop.run_until_complete(strategy.compact(messages))
 
                 taken = cpu_ms(shorten, 3, 1)
@@ -275,7 +326,9 @@ def test_cost_of_looking_for_facts(capsys: pytest.CaptureFixture[str]) -> None:
     sources = sorted(Path(kaosmem.__file__).parent.rglob("*.py"))
     kinds = {
         "prose": words,
-        "a number in ten words": [numbers[place] if place % 10 == 0 else word for place, word in enumerate(words)],
+        "a number in ten words": [
+            numbers[place] if place % 10 == 0 else word for place, word in enumerate(words)
+        ],
         "numbers alone": numbers,
         "code": "\n".join(path.read_text("utf-8") for path in sources).split(" "),
     }
@@ -284,7 +337,10 @@ def test_cost_of_looking_for_facts(capsys: pytest.CaptureFixture[str]) -> None:
         for kind, pieces in kinds.items():
             text = " ".join(pieces)
             found = sum(1 for _ in facts_in(text))
-            once, twice = (cpu_ms(lambda text=each: list(facts_in(text)), 3, 1) for each in (text, f"{text} {text}"))  # type: ignore[misc]
+            once, twice = (
+                cpu_ms(lambda text=each: list(facts_in(text)), 3, 1)
+                for each in (text, f"{text} {text}")
+            )  # type: ignore[misc]
             size = len(text.encode()) / 1e6
             print(f"{kind:<24}{found / size:>12,.0f}{once / size:>10.1f}{twice / once:>18.2f}")
             assert twice < 3 * once

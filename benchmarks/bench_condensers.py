@@ -65,6 +65,8 @@ def test_cost_by_length(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
         with capsys.disabled():
             shown = "".join(f"{each * 1e3:>12.2f}" for each in seconds)
             print(
-                f"\n{kind}, {name:<14}{shown} ms   exponents {'  '.join(f'{each:.2f}' for each in exponents)}", end=""
+                f"\n{kind}, {name:<14}{shown} ms   exponents "
+                f"{'  '.join(f'{each:.2f}' for each in exponents)}",
+                end="",
             )
         assert max(exponents) <= 1.15

@@ -17,7 +17,14 @@ from time import process_time
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import SessionMemory, TextBlock, ThinkingBlock, ToolUseBlock, get_counter, render_messages
+from kaosmem import (
+    SessionMemory,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    get_counter,
+    render_messages,
+)
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -66,9 +73,14 @@ def _turns(texts: list[str], kind: str) -> Iterator[ConversationEvent]:
     while True:
         text = texts[turn % len(texts)]
         for answer, calls in ((0, 2), (1, 1)):
-            response, ids = f"r{turn}-{answer}", [f"call-{turn}-{answer}-{number}" for number in range(calls)]
+            response = f"r{turn}-{answer}"
+            ids = [f"call-{turn}-{answer}-{number}" for number in range(calls)]
             reasons = kind != "plain" and kind != "condensed"
-            said = (ThinkingBlock("I look at the code first.", f"seal-{turn}"), TextBlock("I look.")) if reasons else ""
+            said = (
+                (ThinkingBlock("I look at the code first.", f"seal-{turn}"), TextBlock("I look."))
+                if reasons
+                else ""
+            )
             for number, call in enumerate(ids):
                 use = ToolUseBlock(call, "read_file", json.dumps({"path": f"src/{turn}.py"}))
                 yield ActionEvent("tool_call", said if number == 0 else "", use, response)
@@ -117,7 +129,8 @@ def measured(length: int, kind: str) -> Row:
 
 def messages_s(events: list[ConversationEvent]) -> float:
     """Return what it costs to make messages of a view, none of whose events was a message before."""
-    view, memory = ConversationView(event.changed() for event in events), ConversationMemory()
+    view = ConversationView(event.changed() for event in events)
+    memory = ConversationMemory()
     return least(lambda: memory.process_events(view, FIRST), runs=1)
 
 
@@ -153,7 +166,8 @@ def least(action: Callable[[], object], runs: int = RUNS) -> float:
 
 def exponents(rows: list[Row], name: str) -> list[float]:
     return [
-        log(more.seconds[name] / less.seconds[name]) / log(more.length / less.length) for less, more in pairwise(rows)
+        log(more.seconds[name] / less.seconds[name]) / log(more.length / less.length)
+        for less, more in pairwise(rows)
     ]
 
 
@@ -171,12 +185,16 @@ def test_the_messages_of_a_long_log_are_what_providers_take(kind: str) -> None:
 def test_cost_by_length(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [measured(length, kind) for length in SIZES]
     with capsys.disabled():
-        print(f"\n{kind}: ms{''.join(f'{row.length:>12,}' for row in rows)}   exponents   x json.loads at the end")
+        print(
+            f"\n{kind}: ms{''.join(f'{row.length:>12,}' for row in rows)}   exponents   x "
+            "json.loads at the end"
+        )
         for name in rows[0].seconds:
             exponent = "  ".join(f"{each:.2f}" for each in exponents(rows, name))
             ratio = rows[-1].seconds[name] / rows[-1].seconds["json.loads"]
             print(
-                f"  {name:<16}{''.join(f'{row.seconds[name] * 1e3:>12.2f}' for row in rows)}   {exponent}   {ratio:.1f}"
+                f"  {name:<16}{''.join(f'{row.seconds[name] * 1e3:>12.2f}' for row in rows)}   "
+                f"{exponent}   {ratio:.1f}"
             )
         print(f"  {'append, us':<16}{''.join(f'{row.append_us:>12.2f}' for row in rows)}")
     for name in ("view", "messages"):
@@ -206,7 +224,9 @@ async def turn_ms(length: int, kind: str, condenser: Condenser | None) -> tuple[
     await memory.attach(ConversationSource(log, condenser))
     costs = []
     for number in range(TURNS):
-        log.append(ActionEvent("tool_call", "", ToolUseBlock(f"late-{number}", "find"), f"late-{number}"))
+        log.append(
+            ActionEvent("tool_call", "", ToolUseBlock(f"late-{number}", "find"), f"late-{number}")
+        )
         log.append(ObservationEvent("result", f"found {number}", f"late-{number}"))
         gc.collect()
         gc.disable()
@@ -221,11 +241,16 @@ async def turn_ms(length: int, kind: str, condenser: Condenser | None) -> tuple[
 @pytest.mark.timed
 @pytest.mark.parametrize("name", CONDENSERS)
 @pytest.mark.parametrize("kind", KINDS[:2])
-async def test_a_turn_by_the_length_of_its_log(kind: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_turn_by_the_length_of_its_log(
+    kind: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """But for masks, which are made anew, a turn costs the same however many events there are."""
     rows = [await turn_ms(length, kind, CONDENSERS[name]()) for length in SIZES]
     with capsys.disabled():
-        print(f"\n{kind}, {name}, {WINDOW:,} tokens: ms of the first turn and of each after it, x of 1,000 events")
+        print(
+            f"\n{kind}, {name}, {WINDOW:,} tokens: ms of the first turn and of each after it, x of "
+            "1,000 events"
+        )
         for length, (first, each) in zip(SIZES, rows, strict=True):
             print(f"  {length:>9,}{first:>12.1f}{each:>12.2f}{each / rows[0][1]:>8.2f}")
     if name != LINEAR:
@@ -247,7 +272,11 @@ def record_us(length: int, *, summary_offset: int | None) -> float:
         view = log.view
         first = len(view) - 2 * FORGOTTEN * (number + 1)
         ids = tuple(event.id for event in view[first : first + FORGOTTEN])
-        given = {} if summary_offset is None else {"summary": "All is well.", "summary_offset": first + summary_offset}
+        given = (
+            {}
+            if summary_offset is None
+            else {"summary": "All is well.", "summary_offset": first + summary_offset}
+        )
         record = Condensation(ids, **given)
         best = min(best, least(lambda record=record: (log.append(record), log.view[-1]), runs=1))
     return best * 1e6
@@ -257,9 +286,15 @@ def record_us(length: int, *, summary_offset: int | None) -> float:
 def test_a_record_by_the_length_of_its_log(capsys: pytest.CaptureFixture[str]) -> None:
     """It costs what it forgets; where its summary goes elsewhere than in the place of that, what the view has."""
     kinds = {"no summary": None, "a summary there": 0, "a summary elsewhere": -FORGOTTEN}
-    rows = {name: [record_us(length, summary_offset=offset) for length in SIZES] for name, offset in kinds.items()}
+    rows = {
+        name: [record_us(length, summary_offset=offset) for length in SIZES]
+        for name, offset in kinds.items()
+    }
     with capsys.disabled():
-        print(f"\na record that forgets {FORGOTTEN} events: us{''.join(f'{length:>12,}' for length in SIZES)}")
+        print(
+            f"\na record that forgets {FORGOTTEN} events: "
+            f"us{''.join(f'{length:>12,}' for length in SIZES)}"
+        )
         for name, costs in rows.items():
             print(f"  {name:<35}{''.join(f'{cost:>12.0f}' for cost in costs)}")
     for name in ("no summary", "a summary there"):
@@ -271,7 +306,9 @@ def gone_wrong(length: int) -> dict[str, list[ConversationEvent]]:
     calls = [_call(str(number), f"r{number}") for number in range(length)]
     same = [_call("a", f"r{number}") for number in range(length)]
     batch = [_call(str(number), "r") for number in range(length)]
-    results = [ObservationEvent("result", "found", action.call.id) for action in calls if action.call]
+    results = [
+        ObservationEvent("result", "found", action.call.id) for action in calls if action.call
+    ]
     return {
         "never answered": calls,
         "answered late": [*calls, *results],
@@ -283,7 +320,9 @@ def gone_wrong(length: int) -> dict[str, list[ConversationEvent]]:
 
 
 def _call(name: str, response: str) -> ActionEvent:
-    return ActionEvent("tool_call", (ThinkingBlock("hm", "seal"),), ToolUseBlock(name, "find"), response)
+    return ActionEvent(
+        "tool_call", (ThinkingBlock("hm", "seal"),), ToolUseBlock(name, "find"), response
+    )
 
 
 @pytest.mark.timed
@@ -292,8 +331,13 @@ def test_what_went_wrong_costs_linear_time(kind: str, capsys: pytest.CaptureFixt
     seconds = []
     for length in (5_000, 50_000):
         events = gone_wrong(length)[kind]
-        seconds.append(least(lambda events=events: ConversationMemory().process_events(events, FIRST)))
+        seconds.append(
+            least(lambda events=events: ConversationMemory().process_events(events, FIRST))
+        )
     exponent = log(seconds[1] / seconds[0]) / log(10)
     with capsys.disabled():
-        print(f"\n{kind}: {seconds[0] * 1e3:.0f} ms, {seconds[1] * 1e3:.0f} ms of ten times as many, e {exponent:.2f}")
+        print(
+            f"\n{kind}: {seconds[0] * 1e3:.0f} ms, {seconds[1] * 1e3:.0f} ms of ten times as many, "
+            f"e {exponent:.2f}"
+        )
     assert exponent <= 1.1

@@ -49,7 +49,9 @@ def is_found(pair: Pair) -> bool:
     """Return whether the later text of a pair is taken for a correction of the earlier one."""
     items = {}
     for place, text in enumerate((pair.earlier, pair.later)):
-        items[place] = Item(str(place), "findings", "user", text, 1, datetime(2026, 1, 1, tzinfo=UTC))
+        items[place] = Item(
+            str(place), "findings", "user", text, 1, datetime(2026, 1, 1, tzinfo=UTC)
+        )
     return Corrections(items).of(0) == (1,)
 
 
@@ -63,7 +65,9 @@ def measured(pairs: Sequence[Pair]) -> Figures:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures, and by kind how many pairs are taken for corrections."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_corrections")
-    parser.add_argument("--show", action="store_true", help="print the pairs that are judged wrongly")
+    parser.add_argument(
+        "--show", action="store_true", help="print the pairs that are judged wrongly"
+    )
     options = parser.parse_args(arguments)
     pairs = labelled_pairs()
     figures = measured(pairs)

@@ -20,13 +20,32 @@ from kaosmem.units import Link, Units
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKENS = 10
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]
-WORDS = ["lease", "merger", "party", "clause", "notice", "tenant", "breach", "remedy", "waiver", "escrow"]
+WORDS = [
+    "lease",
+    "merger",
+    "party",
+    "clause",
+    "notice",
+    "tenant",
+    "breach",
+    "remedy",
+    "waiver",
+    "escrow",
+]
 
 
 def items(first: int, count: int) -> list[Item]:
     rng = random.Random(first)
     return [
-        Item(f"i{n}", "s", "user", " ".join(rng.choices(WORDS, k=6)), TOKENS, NOW, priority=rng.randrange(3))
+        Item(
+            f"i{n}",
+            "s",
+            "user",
+            " ".join(rng.choices(WORDS, k=6)),
+            TOKENS,
+            NOW,
+            priority=rng.randrange(3),
+        )
         for n in range(first, first + count)
     ]
 
@@ -63,21 +82,30 @@ def test_each_evicting_add_takes_one_out(policy: str) -> None:
     add_all(section, newcomers)
     assert section.used == 200 * TOKENS
     assert len(section.archive) == 50
-    assert {item.id for item in section} | {version.item.id for version in section.archive.in_memory()} == before | {
-        item.id for item in newcomers
-    }
+    assert {item.id for item in section} | {
+        version.item.id for version in section.archive.in_memory()
+    } == before | {item.id for item in newcomers}
 
 
 @pytest.mark.timed
 def test_an_evicting_add_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes, rounds, batch = (1_000, 100_000), 7, 500
-    table = [f"{'policy':10}" + "".join(f"{size:>12,}" for size in sizes) + f"{'ratio':>8}   (us CPU per add)"]
+    sizes = (1_000, 100_000)
+    rounds = 7
+    batch = 500
+    table = [
+        f"{'policy':10}"
+        + "".join(f"{size:>12,}" for size in sizes)
+        + f"{'ratio':>8}   (us CPU per add)"
+    ]
     ratios = {}
     for policy in EVICTING:
         sections = {size: full_section(policy, size) for size in sizes}
         costs: dict[int, list[float]] = {size: [] for size in sizes}
         for turn in range(rounds + 1):
-            newcomers = [Item(f"new{turn}.{n}", "s", "user", "text", TOKENS, NOW, priority=3) for n in range(batch)]
+            newcomers = [
+                Item(f"new{turn}.{n}", "s", "user", "text", TOKENS, NOW, priority=3)
+                for n in range(batch)
+            ]
             for size, section in sections.items():  # in turn, so that a slow moment meets both
                 cost = cpu_us(lambda s=section, new=newcomers: add_all(s, new), batch)
                 if turn:  # the first one sorts the heap
@@ -92,14 +120,20 @@ def test_an_evicting_add_costs_the_same_at_any_size(capsys: pytest.CaptureFixtur
 
 @pytest.mark.timed
 def test_a_proposal_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str]) -> None:
-    table = [f"{'placement':10}{'1,000':>12}{'100,000':>12}{'ratio':>8}   (ms CPU per proposal, cap 4,000)"]
+    table = [
+        f"{'placement':10}{'1,000':>12}{'100,000':>12}{'ratio':>8}   (ms CPU per proposal, cap "
+        "4,000)"
+    ]
     for placement in ("static", "history"):
         costs = []
         for size in (1_000, 100_000):
             spec = SectionSpec("s", placement=placement, eviction="none", retrieval_threshold=10**6)
             section = Section(spec)
             add_all(section, items(0, size))
-            runs = [cpu_us(lambda s=section: s.propose(Query("merger"), cap=4_000), 1_000) for _ in range(9)]
+            runs = [
+                cpu_us(lambda s=section: s.propose(Query("merger"), cap=4_000), 1_000)
+                for _ in range(9)
+            ]
             costs.append(median(runs))
         table.append(f"{placement:10}{costs[0]:12.2f}{costs[1]:12.2f}{costs[1] / costs[0]:8.2f}")
         assert costs[1] <= 2 * costs[0]
@@ -110,7 +144,8 @@ def test_a_proposal_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str
 def batch(steps: int) -> list[Link]:
     """Return the calls of one batch, each followed by its result."""
     pairs = (
-        (Link((f"c{n}",), batch="b", role="assistant"), Link(answers=(f"c{n}",), role="tool")) for n in range(steps)
+        (Link((f"c{n}",), batch="b", role="assistant"), Link(answers=(f"c{n}",), role="tool"))
+        for n in range(steps)
     )
     return [link for pair in pairs for link in pair]
 
@@ -142,7 +177,12 @@ def test_a_growing_unit_costs_the_same_per_entry(
     costs = []
     for steps in (2_000, 20_000):
         links = history(steps)
-        costs.append(median(cpu_us(lambda given=links: grouped(given), len(links)) for _ in range(5)))
+        costs.append(
+            median(cpu_us(lambda given=links: grouped(given), len(links)) for _ in range(5))
+        )
     with capsys.disabled():
-        print(f"\n{history.__name__}: {costs[0]:.2f} and {costs[1]:.2f} us CPU per entry at 2,000 and 20,000 steps")
+        print(
+            f"\n{history.__name__}: {costs[0]:.2f} and {costs[1]:.2f} us CPU per entry at 2,000 "
+            "and 20,000 steps"
+        )
     assert costs[1] <= 3 * costs[0]

@@ -61,7 +61,9 @@ class Initials(LabelStyle):
     """One header for each source and day, speakers by the first letter of their name."""
 
     def label(self, item: Item, *, continued: bool = False, **marks: object) -> str:
-        return super().label(item, continued=continued).replace(f"{item.role}: ", f"{item.role[:1]}: ")
+        return (
+            super().label(item, continued=continued).replace(f"{item.role}: ", f"{item.role[:1]}: ")
+        )
 
 
 class EachItem(LabelStyle):
@@ -105,20 +107,32 @@ def test_every_layout_keeps_its_budget(name: str) -> None:
     memory = SessionMemory.test_mode(sections=(assembler(name).spec,))
     for place in range(40):
         metadata = {"source": f"session_{place // 5}", "timestamp": f"2024-05-{1 + place // 5:02}"}
-        memory.add("documents", f"I moved {place} boxes.", role=("Emi", "Kate")[place % 2], metadata=metadata)
+        memory.add(
+            "documents",
+            f"I moved {place} boxes.",
+            role=("Emi", "Kate")[place % 2],
+            metadata=metadata,
+        )
     context = asyncio.run(memory.assemble_context("Who moved boxes?", budget=200))
     assert len(context.items) > 5
     assert memory.counter(context.text) == context.used <= 200
 
 
 @pytest.mark.timed
-@pytest.mark.skipif(not (DATA / DATASET).is_dir(), reason=f"KAOSMEM_DATA names no folder with the data set {DATASET}")
+@pytest.mark.skipif(
+    not (DATA / DATASET).is_dir(),
+    reason=f"KAOSMEM_DATA names no folder with the data set {DATASET}",
+)
 def test_evidence_lost_to_framing(capsys: pytest.CaptureFixture[str]) -> None:
     """At 2,048 tokens, labels cost at most 0.015 of recall."""
     corpora = read_corpora(DATA, datasets=[DATASET])
-    report = asyncio.run(evaluate(corpora, assemblers=list(map(assembler, LAYOUTS)), budgets=BUDGETS))
+    report = asyncio.run(
+        evaluate(corpora, assemblers=list(map(assembler, LAYOUTS)), budgets=BUDGETS)
+    )
     with capsys.disabled():
-        print(f"\n{DATASET}{'recall at':>27}{BUDGETS[0]:>8,}{BUDGETS[1]:>8,}{BUDGETS[2]:>8,}{'framing':>10}")
+        print(
+            f"\n{DATASET}{'recall at':>27}{BUDGETS[0]:>8,}{BUDGETS[1]:>8,}{BUDGETS[2]:>8,}{'framing':>10}"
+        )
         for name in LAYOUTS:
             recalls = (report.figures(name, budget).recall for budget in BUDGETS)
             row = "".join(f"{each:>8.3f}" for each in recalls if each is not None)

@@ -48,7 +48,9 @@ SUFFIXES = ("Corp", "Ltd", "Group", "Labs")
 def names(count: int) -> list[str]:
     """Return so many names, no two alike."""
     rng = random.Random(count)
-    words = ["".join(syllables).title() for syllables in islice(product(SYLLABLES, repeat=4), 5 * count)]
+    words = [
+        "".join(syllables).title() for syllables in islice(product(SYLLABLES, repeat=4), 5 * count)
+    ]
     return [f"{word} {rng.choice(SUFFIXES)}" for word in rng.sample(words, count)]
 
 
@@ -57,13 +59,17 @@ def graph(size: int, hub: int = 0) -> tuple[list[Entity], list[Relationship]]:
     """Return a graph of so many relationships, 10 for 3 entities; the last of these has `hub` more."""
     rng = random.Random(size)
     called = names(size * 3 // 10)
-    entities = [Entity(f"e{n}", name, "company", f"founded 19{n % 100:02}") for n, name in enumerate(called)]
+    entities = [
+        Entity(f"e{n}", name, "company", f"founded 19{n % 100:02}") for n, name in enumerate(called)
+    ]
     triples: dict[tuple[str, str, str], None] = {}
     while len(triples) < size:
         source, target = rng.sample(range(len(entities) - 1), 2)
         triples[f"e{source}", f"e{target}", rng.choice(KINDS)] = None
     triples |= dict.fromkeys((f"e{len(entities) - 1}", f"e{n}", "partner of") for n in range(hub))
-    return entities, [Relationship(*triple, f"since 20{n % 24:02}") for n, triple in enumerate(triples)]
+    return entities, [
+        Relationship(*triple, f"since 20{n % 24:02}") for n, triple in enumerate(triples)
+    ]
 
 
 @cache
@@ -86,10 +92,16 @@ def scanned(section: Section, query: str, ranker: GraphRanker) -> tuple[dict[str
     items = list(section)
     parts = {item.id: part_of(item.metadata) for item in items}
     entities = {part.id: item_id for item_id, part in parts.items() if isinstance(part, Entity)}
-    relationships = [(item_id, part) for item_id, part in parts.items() if isinstance(part, Relationship)]
+    relationships = [
+        (item_id, part) for item_id, part in parts.items() if isinstance(part, Relationship)
+    ]
     whole = networkx.Graph((part.source, part.target) for _, part in relationships)
     whole.add_nodes_from(entities)
-    named = {each for each, item_id in entities.items() if re.search(rf"\b{parts[item_id].name}\b", query)}
+    named = {
+        each
+        for each, item_id in entities.items()
+        if re.search(rf"\b{parts[item_id].name}\b", query)
+    }
     closed = {each for each in whole if len(whole[each]) > ranker.hub} - named
     walk = networkx.DiGraph(whole.to_directed())
     walk.remove_edges_from([(hub, other) for hub in closed for other in whole[hub]])
@@ -111,7 +123,8 @@ def scanned(section: Section, query: str, ranker: GraphRanker) -> tuple[dict[str
 @pytest.mark.parametrize(("size", "hub"), [(100, 0), (1_000, 0), (1_000, 110)])
 def test_a_query_brings_what_a_look_at_everything_finds(size: int, hub: int) -> None:
     """The items and scores are those of plain networkx over the whole graph."""
-    section, entities = filled(size, hub)["graph"], graph(size, hub)[0]
+    section = filled(size, hub)["graph"]
+    entities = graph(size, hub)[0]
     for query in [*questions(entities, 5), f"Who sued {entities[-1].name}?"]:
         expected, most_beyond = scanned(section, query, GraphRanker())
         ranked = section.proposer.search(Query(query), len(section))
@@ -135,7 +148,16 @@ def cpu_ms(action: Callable[[str], object], queries: list[str]) -> float:
 @pytest.mark.timed
 def test_a_query_costs_about_the_same_at_any_size(capsys: pytest.CaptureFixture[str]) -> None:
     """In ms of CPU, medians: a query that names one entity of about 7 relationships, and one that names the hub."""
-    heads = ("add, us each", "index, s", "query", "its words", "assemble", "hub of", "its query", "by a scan")
+    heads = (
+        "add, us each",
+        "index, s",
+        "query",
+        "its words",
+        "assemble",
+        "hub of",
+        "its query",
+        "by a scan",
+    )
     table = [f"{'edges':>9}" + "".join(f"{head:>14}" for head in heads)]
     queries = {}
     for size in SIZES:
@@ -143,15 +165,21 @@ def test_a_query_costs_about_the_same_at_any_size(capsys: pytest.CaptureFixture[
         (entities, relationships), begin = graph(size, hub), process_time()
         memory = filled(size, hub)
         added = process_time() - begin
-        section, begin = memory["graph"], process_time()
+        section = memory["graph"]
+        begin = process_time()
         section.proposer.search(Query(""), 1)
         made = process_time() - begin
         plain = BM25Ranker().index()
         plain.add(enumerate(section))
-        asked, of_hub = questions(entities, 100), [f"Who sued {entities[-1].name}?"] * 9
+        asked = questions(entities, 100)
+        of_hub = [f"Who sued {entities[-1].name}?"] * 9
         for query in asked:
-            section.proposer.search(Query(query), LIMIT)  # what analysis remembers of words is not what is measured
-        queries[size] = cpu_ms(lambda query, section=section: section.proposer.search(Query(query), LIMIT), asked)
+            section.proposer.search(
+                Query(query), LIMIT
+            )  # what analysis remembers of words is not what is measured
+        queries[size] = cpu_ms(
+            lambda query, section=section: section.proposer.search(Query(query), LIMIT), asked
+        )
         figures = (
             added / (len(entities) + len(relationships)) * 1e6,
             made,
@@ -159,12 +187,19 @@ def test_a_query_costs_about_the_same_at_any_size(capsys: pytest.CaptureFixture[
             cpu_ms(lambda query, plain=plain: plain.rank(query, LIMIT), asked),
             cpu_ms(lambda query, memory=memory: assembled(memory, query), asked[:20]),
             hub,
-            cpu_ms(lambda query, section=section: section.proposer.search(Query(query), LIMIT), of_hub),
-            cpu_ms(lambda query, section=section: scanned(section, query, GraphRanker()), asked[:1]),
+            cpu_ms(
+                lambda query, section=section: section.proposer.search(Query(query), LIMIT), of_hub
+            ),
+            cpu_ms(
+                lambda query, section=section: scanned(section, query, GraphRanker()), asked[:1]
+            ),
         )
         table.append(f"{size:9,}" + "".join(f"{figure:14,.2f}" for figure in figures))
         filled.cache_clear()
-    table.append(f"a query at {max(SIZES):,} edges: {queries[max(SIZES)] / queries[min(SIZES)]:.1f} times one at 1,000")
+    table.append(
+        f"a query at {max(SIZES):,} edges: {queries[max(SIZES)] / queries[min(SIZES)]:.1f} times "
+        "one at 1,000"
+    )
     with capsys.disabled():
         print("", *table, sep="\n")
 

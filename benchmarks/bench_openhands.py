@@ -1,6 +1,7 @@
 """What a view and its messages cost beside those of openhands-sdk, of the same log in the same run.
 
-CPU seconds, the least of several runs, as in `bench_conversation`. openhands-sdk needs Python 3.12, so it is part of no
+CPU seconds, the least of several runs, as in `bench_conversation`. openhands-sdk needs Python 3.12,
+so it is part of no
 extra: install it to run this.
 """
 
@@ -33,7 +34,11 @@ def openhands_events(log: EventLog) -> list[Any]:
     """Return the events of a log as those of openhands-sdk."""
     from openhands.sdk import event as theirs
 
-    names = {each.call.id: each.call.name for each in log if isinstance(each, ActionEvent) and each.call is not None}
+    names = {
+        each.call.id: each.call.name
+        for each in log
+        if isinstance(each, ActionEvent) and each.call is not None
+    }
     events: list[Any] = []
     for each in log:
         if isinstance(each, ActionEvent):
@@ -45,7 +50,9 @@ def openhands_events(log: EventLog) -> list[Any]:
             ids = {_shown_id(log, event_id) for event_id in each.forgets}
             given = {"summary": each.summary, "summary_offset": each.summary_offset}
             events.append(
-                theirs.Condensation(id=_id(each), forgotten_event_ids=ids, llm_response_id="condenser", **given)
+                theirs.Condensation(
+                    id=_id(each), forgotten_event_ids=ids, llm_response_id="condenser", **given
+                )
             )
     return events
 
@@ -54,7 +61,11 @@ def _action(action: ActionEvent) -> Any:
     from openhands.sdk import event as theirs
     from openhands.sdk import llm
 
-    texts = [llm.TextContent(text=block.text) for block in _blocks(action) if isinstance(block, TextBlock)]
+    texts = [
+        llm.TextContent(text=block.text)
+        for block in _blocks(action)
+        if isinstance(block, TextBlock)
+    ]
     call = action.call
     if call is None:
         message = llm.Message(role=action.role, content=[llm.TextContent(text=action.text)])
@@ -72,7 +83,9 @@ def _action(action: ActionEvent) -> Any:
         thinking_blocks=thinking,
         tool_name=call.name,
         tool_call_id=call.id,
-        tool_call=llm.MessageToolCall(id=call.id, name=call.name, arguments=call.arguments, origin="completion"),
+        tool_call=llm.MessageToolCall(
+            id=call.id, name=call.name, arguments=call.arguments, origin="completion"
+        ),
         llm_response_id=action.response or _id(action),
     )
 
@@ -95,12 +108,16 @@ def _shown_id(log: EventLog, event_id: int) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_views_and_messages_beside_openhands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Ours take no longer, of a view made anew and of the first messages of its events."""
-    theirs = pytest.importorskip("openhands.sdk.context.view", reason="openhands-sdk is not installed")
+    theirs = pytest.importorskip(
+        "openhands.sdk.context.view", reason="openhands-sdk is not installed"
+    )
     from openhands.sdk.event import LLMConvertibleEvent
 
     log = conversation(LENGTH, kind)
-    events, their_events = list(log), openhands_events(log)
-    view, their_view = ConversationView(events), theirs.View.from_events(their_events)
+    events = list(log)
+    their_events = openhands_events(log)
+    view = ConversationView(events)
+    their_view = theirs.View.from_events(their_events)
     assert len(view) == len(their_view)
     assert len(ConversationMemory().process_events(view, FIRST)) > 1
     rows = {

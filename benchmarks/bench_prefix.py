@@ -31,7 +31,8 @@ KEPT = 0.5  # share of the budget that agent-framework's truncation keeps
 QUESTION_SHARE, SPREAD = 0.25, 0.5
 CACHED, WRITTEN = 0.1, 1.25
 HEADER = (
-    f"{'a turn':>6}  {'window':<27}{'share':>7}{'fill':>8}{'cuts':>6}{'cost/token':>12}{'cost/turn':>11}{'ms/turn':>9}"
+    f"{'a turn':>6}  {'window':<27}{'share':>7}{'fill':>8}{'cuts':>6}"
+    f"{'cost/token':>12}{'cost/turn':>11}{'ms/turn':>9}"
 )
 
 Message = dict[str, object]
@@ -58,7 +59,9 @@ class Run:
     def cuts(self) -> list[int]:
         """The places of the turns that don't begin with all of the turn before."""
         return [
-            place for place, (last, turn) in enumerate(pairwise(self.turns), 1) if turn.kept < last.used - REPLY_TOKENS
+            place
+            for place, (last, turn) in enumerate(pairwise(self.turns), 1)
+            if turn.kept < last.used - REPLY_TOKENS
         ]
 
     @property
@@ -119,7 +122,10 @@ def run(window: Window, turns: Sequence[Sequence[Message]]) -> Run:
         started = time.process_time_ns()
         sent = window(new)
         ms += (time.process_time_ns() - started) / 1e6
-        kept = next((place for place, (a, b) in enumerate(zip(last, sent, strict=False)) if a != b), len(last))
+        kept = next(
+            (place for place, (a, b) in enumerate(zip(last, sent, strict=False)) if a != b),
+            len(last),
+        )
         compared.append(Turn(tokens_of(sent), tokens_of(sent[:kept])))
         last = sent
     return Run(compared, ms / len(turns))
@@ -186,7 +192,9 @@ class Tokenizer:
         return self._sizes[text]
 
 
-def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool, budget: int = BUDGET) -> Window:
+def agent_framework_window(
+    loop: asyncio.AbstractEventLoop, *, reloaded: bool, budget: int = BUDGET
+) -> Window:
     """Return a truncation that starts over each turn from all messages, or goes on with what it left of them."""
     from agent_framework import Message as Held
     from agent_framework import TruncationStrategy, apply_compaction
@@ -194,13 +202,17 @@ def agent_framework_window(loop: asyncio.AbstractEventLoop, *, reloaded: bool, b
     held: list[Held] = []
     tokenizer = Tokenizer()
     strategy = TruncationStrategy(
-        max_n=budget - REPLY_TOKENS, compact_to=int(KEPT * budget) - REPLY_TOKENS, tokenizer=tokenizer
+        max_n=budget - REPLY_TOKENS,
+        compact_to=int(KEPT * budget) - REPLY_TOKENS,
+        tokenizer=tokenizer,
     )
 
     def window(new: Sequence[Message]) -> Sequence[Message]:
         held.extend(Held(message["role"], [message["content"]]) for message in new)
         messages = [Held(message.role, [message.text]) for message in held] if reloaded else held
-        kept = loop.run_until_complete(apply_compaction(messages, strategy=strategy, tokenizer=tokenizer))
+        kept = loop.run_until_complete(
+            apply_compaction(messages, strategy=strategy, tokenizer=tokenizer)
+        )
         return [{"role": message.role, "content": message.text} for message in kept]
 
     return window
@@ -224,7 +236,9 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.mark.parametrize("tokens", [400, 800])
-def test_a_window_keeps_its_prefix_but_for_rebases(tokens: int, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_window_keeps_its_prefix_but_for_rebases(
+    tokens: int, loop: asyncio.AbstractEventLoop
+) -> None:
     sent = run(kaosmem_window(loop), conversation(60, tokens=tokens))
     assert max(turn.used for turn in sent.turns) <= BUDGET
     assert sent.share > 0.7
@@ -235,7 +249,9 @@ def test_a_window_that_starts_over_each_turn_keeps_little(loop: asyncio.Abstract
     turns = conversation(60, tokens=400)
     sent = {name: run(make(), turns) for name, make in other_windows(loop).items()}
     if not sent:
-        pytest.skip("neither langchain-core nor agent-framework-core is installed; the extra bench has them")
+        pytest.skip(
+            "neither langchain-core nor agent-framework-core is installed; the extra bench has them"
+        )
     ours = run(kaosmem_window(loop), turns)
     for name, others in sent.items():
         assert max(turn.used for turn in others.turns) <= BUDGET
@@ -243,12 +259,19 @@ def test_a_window_that_starts_over_each_turn_keeps_little(loop: asyncio.Abstract
 
 
 @pytest.mark.timed
-def test_prefix_of_growing_conversations(capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop) -> None:
+def test_prefix_of_growing_conversations(
+    capsys: pytest.CaptureFixture[str], loop: asyncio.AbstractEventLoop
+) -> None:
     """A token from the cache costs 0.1 and one written to it 1.25 of what one costs without it."""
     with capsys.disabled():
-        print(f"\n{TURNS} turns in {BUDGET:,} tokens, a block of {BLOCK}; reloaded: {RELOADED} turns\n{HEADER}")
+        print(
+            f"\n{TURNS} turns in {BUDGET:,} tokens, a block of {BLOCK}; reloaded: {RELOADED} "
+            f"turns\n{HEADER}"
+        )
         for tokens in (200, 400, 800):
             turns = conversation(TURNS, tokens=tokens)
             print(run(kaosmem_window(loop), turns).row(tokens, "kaosmem"))
             for name, make in other_windows(loop).items():
-                print(run(make(), turns[:RELOADED] if "reloaded" in name else turns).row(tokens, name))
+                print(
+                    run(make(), turns[:RELOADED] if "reloaded" in name else turns).row(tokens, name)
+                )

@@ -52,7 +52,9 @@ async def turns(memory: SessionMemory, fact: str) -> dict[str, float]:
             context = await memory.assemble_context(question, budget=3_000)
             milliseconds.append((process_time_ns() - started) / 1e6)
             assert context.used <= 3_000
-        recalled = {decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED}
+        recalled = {
+            decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
+        }
         assert (fact in recalled) == (question == QUESTIONS[0])
         costs[question] = median(milliseconds)
     return costs
@@ -98,14 +100,16 @@ async def behind(place: Path) -> Behind:
     alone = SessionMemory.test_mode(sections=(MESSAGES,))
     alone.add_many("messages", held)
     await asked(alone, "zzyzx")  # makes the index, and loads the counter
-    started, resident = process_time_ns(), _resident_mb()
+    started = process_time_ns()
+    resident = _resident_mb()
     async with SessionMemory.open(place, sections=(MESSAGES,), single_writer=True) as memory:
         context = await memory.assemble_context(QUESTIONS[0], budget=8_000)
         first = (process_time_ns() - started) / 1e9
         assert FACT in context.text
         evicted = len(memory["messages"].archive)
         costs = [
-            (await asked(memory, text), await asked(alone, text)) for text in seeded_texts(TURNS, seed=3, words=12)
+            (await asked(memory, text), await asked(alone, text))
+            for text in seeded_texts(TURNS, seed=3, words=12)
         ]
         turn, beside = map(median, zip(*costs, strict=True))
         return Behind(evicted, first, turn, beside, _resident_mb() - resident)
@@ -130,7 +134,9 @@ def _run_fill(place: Path, messages: int) -> None:
     asyncio.run(fill(place, messages))
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read where Linux says it")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="resident memory is read where Linux says it"
+)
 def test_a_stored_session_recalls_what_is_behind_it(tmp_path: Path) -> None:
     asyncio.run(fill(tmp_path, 2_000))
     assert asyncio.run(behind(tmp_path)).evicted > 500
@@ -149,7 +155,8 @@ def test_a_turn_by_what_is_behind_in_the_archive(
     found = asyncio.run(behind(tmp_path))
     with capsys.disabled():
         print(
-            f"\n{found.evicted:,} behind: open and first context {found.first_s:.1f} s, a turn {found.turn_ms:.1f} ms, "
+            f"\n{found.evicted:,} behind: open and first context {found.first_s:.1f} s, a turn "
+            f"{found.turn_ms:.1f} ms, "
             f"{found.alone_ms:.1f} ms with nothing behind; {found.resident_mb:,.0f} MB"
         )
 
@@ -162,12 +169,17 @@ def test_a_budget_forgets_nothing_that_is_asked_for(capsys: pytest.CaptureFixtur
     corpora = read_corpora(DATA, datasets=LONG)
     bounded = [SessionAssembler(f"{name}, 32,000", spec=spec) for name, spec in placements.items()]
     unbounded = [
-        SessionAssembler(f"{name}, unbounded", spec=replace(each, budget=None)) for name, each in placements.items()
+        SessionAssembler(f"{name}, unbounded", spec=replace(each, budget=None))
+        for name, each in placements.items()
     ]
     report = asyncio.run(evaluate(corpora, budgets=[8_192], assemblers=[*bounded, *unbounded]))
-    recalls = {each.name: report.figures(each.name, 8_192).recall for each in (*bounded, *unbounded)}
+    recalls = {
+        each.name: report.figures(each.name, 8_192).recall for each in (*bounded, *unbounded)
+    }
     with capsys.disabled():
         print("\nrecall at 8,192 tokens")
         for name, recall in recalls.items():
             print(f"{name:>20}{recall:>8.3f}")
-    assert all(recalls[f"{name}, 32,000"] >= recalls[f"{name}, unbounded"] - 0.03 for name in placements)
+    assert all(
+        recalls[f"{name}, 32,000"] >= recalls[f"{name}, unbounded"] - 0.03 for name in placements
+    )

@@ -22,7 +22,11 @@ from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.retrieval import LinearRanker, analyze
 
-SIZES = {int(os.environ["KAOSMEM_SCALE"]): 40} if "KAOSMEM_SCALE" in os.environ else {10_000: 150, 100_000: 150}
+SIZES = (
+    {int(os.environ["KAOSMEM_SCALE"]): 40}
+    if "KAOSMEM_SCALE" in os.environ
+    else {10_000: 150, 100_000: 150}
+)
 """Items -> words in each."""
 
 PROCESSES = 3
@@ -34,7 +38,11 @@ STATM = Path("/proc/self/statm")
 
 def session_costs(n: int, words: int) -> dict[str, float]:
     """Return what a session of `n` items costs, one of them planted in their midst and found in the end."""
-    texts = [*seeded_texts(n // 2, words=words), PLANTED, *seeded_texts(n - n // 2 - 1, seed=1, words=words)]
+    texts = [
+        *seeded_texts(n // 2, words=words),
+        PLANTED,
+        *seeded_texts(n - n // 2 - 1, seed=1, words=words),
+    ]
     memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")])
     memory.counter("loads its vocabulary")
     added, items = cpu_s(lambda: memory.add_many("documents", texts))
@@ -49,8 +57,12 @@ def session_costs(n: int, words: int) -> dict[str, float]:
 
         first, _ = cpu_s(lambda: ask("notice of the deposit"))
         turns = []
-        for text, query in zip(seeded_texts(TURNS, seed=2), seeded_queries(TURNS, seed=2), strict=True):
-            seconds, _ = cpu_s(lambda text=text, query=query: (memory.add("documents", text), ask(query)))
+        for text, query in zip(
+            seeded_texts(TURNS, seed=2), seeded_queries(TURNS, seed=2), strict=True
+        ):
+            seconds, _ = cpu_s(
+                lambda text=text, query=query: (memory.add("documents", text), ask(query))
+            )
             turns.append(seconds)
         planted = items[n // 2].id
         assert planted in ask("When does the zebrafish licence QX-7741 expire?")
@@ -71,7 +83,11 @@ def index_costs(n: int, words: int) -> dict[str, float]:
     for query in queries:
         assert index.rank(query, 200)
     grown = resident_mb() - before
-    return {"index, s": seconds, "index, MB": grown, "texts, MB": sum(len(item.text) for item in items) / 1e6}
+    return {
+        "index, s": seconds,
+        "index, MB": grown,
+        "texts, MB": sum(len(item.text) for item in items) / 1e6,
+    }
 
 
 def cpu_s(action: Callable[[], object]) -> tuple[float, object]:
@@ -84,9 +100,13 @@ def resident_mb() -> float:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def in_process_of_its_own(costs: Callable[[int, int], dict[str, float]], n: int, words: int) -> dict[str, float]:
+def in_process_of_its_own(
+    costs: Callable[[int, int], dict[str, float]], n: int, words: int
+) -> dict[str, float]:
     code = f"import json; from benchmarks.bench_scale import *; print(json.dumps({costs.__name__}({n}, {words})))"
-    result = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True
+    )
     figures: dict[str, float] = json.loads(result.stdout)
     return figures
 
@@ -106,4 +126,8 @@ def test_cost_by_size(capsys: pytest.CaptureFixture[str]) -> None:
             figures = in_process_of_its_own(session_costs, n, words)
             figures |= {name: median(run[name] for run in runs) for name in runs[0]}
             print(f"\n{n:,} items of {words} words: ", end="")
-            print(", ".join(f"{name.replace(',', '')} {value:,.1f}" for name, value in figures.items()))
+            print(
+                ", ".join(
+                    f"{name.replace(',', '')} {value:,.1f}" for name, value in figures.items()
+                )
+            )

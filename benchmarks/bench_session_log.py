@@ -29,7 +29,10 @@ MOMENTS = 11
 MESSAGE = seeded_texts(1, seed=1, words=100)[0][:500]
 MAX_BYTES = 1_500
 LIVE = 500
-HISTORY = [replace(spec, budget=None, max_items=LIVE) if spec.name == "messages" else spec for spec in DEFAULT_SECTIONS]
+HISTORY = [
+    replace(spec, budget=None, max_items=LIVE) if spec.name == "messages" else spec
+    for spec in DEFAULT_SECTIONS
+]
 
 
 def fill(root: Path, size: int) -> None:
@@ -64,7 +67,9 @@ def appended(root: Path) -> Append:
                 await memory.save()
                 result.saving.append(time.perf_counter() - started)
                 result.written.append(stored(root) - before)
-                result.bare.append(bare_append(root.parent / "bare", os.urandom(result.written[-1])))
+                result.bare.append(
+                    bare_append(root.parent / "bare", os.urandom(result.written[-1]))
+                )
 
     asyncio.run(run())
     return result
@@ -107,7 +112,9 @@ def counted(root: Path) -> int:
 def write_live(root: Path, path: Path) -> None:
     """Write the lines that a snapshot would have of the messages that a session holds."""
     entries = ask(root, lambda memory: [*memory["messages"].held.entries()], HISTORY)
-    path.write_bytes(b"".join(encode_items(ItemFile(1), (("messages", entry) for entry in entries))))
+    path.write_bytes(
+        b"".join(encode_items(ItemFile(1), (("messages", entry) for entry in entries)))
+    )
 
 
 def parsed_live(path: Path) -> list[str]:
@@ -144,12 +151,18 @@ class LeaveError(Exception):
     """Leaves a session unsaved: to save it would store a snapshot where one is due, and opening again would use it."""
 
 
-def ask(root: Path, question: Callable[[SessionMemory], T], specs: Sequence[SectionSpec] = DEFAULT_SECTIONS) -> T:
+def ask(
+    root: Path,
+    question: Callable[[SessionMemory], T],
+    specs: Sequence[SectionSpec] = DEFAULT_SECTIONS,
+) -> T:
     """Open a session and return what is asked of it, with nothing written."""
     answers: list[T] = []
 
     async def run() -> None:
-        async with SessionMemory.open(str(root), sections=specs) as memory:  # read_only, it would be read but once
+        async with SessionMemory.open(
+            str(root), sections=specs
+        ) as memory:  # read_only, it would be read but once
             answers.append(question(memory))
             raise LeaveError
 
@@ -167,7 +180,9 @@ def parsed(path: Path) -> list[str]:
     """Return the documents in a file of the log or a snapshot, by json.loads alone."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     found = (fields["d"] for fields in lines if fields.get("sec") == "documents")
-    return [data.get("item", data)["content"] for data in found]  # a record holds the item, a snapshot is made of them
+    return [
+        data.get("item", data)["content"] for data in found
+    ]  # a record holds the item, a snapshot is made of them
 
 
 def cpu_ms(action: Callable[[Path], object], path: Path, *, rounds: int = ROUNDS) -> float:
@@ -185,11 +200,14 @@ def test_saving_a_message_writes_as_much_into_any_session(tmp_path: Path) -> Non
         fill(tmp_path / str(size), size)
         written += appended(tmp_path / str(size)).written
     assert max(written) < MAX_BYTES
-    assert max(written) - min(written) <= 32  # a longer log has longer numbers, and its first record names the snapshot
+    assert (
+        max(written) - min(written) <= 32
+    )  # a longer log has longer numbers, and its first record names the snapshot
 
 
 def test_a_snapshot_and_the_log_alone_give_the_session_back(tmp_path: Path) -> None:
-    root, texts = tmp_path / "session", seeded_texts(1_000, words=30)
+    root = tmp_path / "session"
+    texts = seeded_texts(1_000, words=30)
     fill(root, len(texts))
     log_alone = without_snapshot(root)
     for session, folder in ((root, "snap"), (log_alone, "log")):
@@ -197,51 +215,71 @@ def test_a_snapshot_and_the_log_alone_give_the_session_back(tmp_path: Path) -> N
 
 
 def test_a_long_session_gives_back_what_it_still_holds(tmp_path: Path) -> None:
-    root, lines = tmp_path / "session", tmp_path / "live.jsonl"
+    root = tmp_path / "session"
+    lines = tmp_path / "live.jsonl"
     converse(root, LIVE + 100, per_save=100)
     converse(root, 10, per_save=2)
     write_live(root, lines)
-    texts = seeded_texts(LIVE + 100, seed=LIVE + 100, words=30) + seeded_texts(10, seed=10, words=30)
+    texts = seeded_texts(LIVE + 100, seed=LIVE + 100, words=30) + seeded_texts(
+        10, seed=10, words=30
+    )
     assert remembered(root) == parsed_live(lines) == texts[-LIVE:]
 
 
 @pytest.mark.timed
 def test_cost_of_saving_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
-        print(f"\n{'items':>9}{'bytes':>8}{'save, ms':>11}{'write + fdatasync, ms':>24}{'ratio':>8}")
+        print(
+            f"\n{'items':>9}{'bytes':>8}{'save, ms':>11}{'write + fdatasync, ms':>24}{'ratio':>8}"
+        )
         for size in (*SIZES, 100_000):
             fill(tmp_path / str(size), size)
             result = appended(tmp_path / str(size))
-            saving, bare = median(result.saving) * 1e3, median(result.bare) * 1e3
-            print(f"{size:>9,}{max(result.written):>8,}{saving:>11.2f}{bare:>24.2f}{saving / bare:>8.1f}")
+            saving = median(result.saving) * 1e3
+            bare = median(result.bare) * 1e3
+            print(
+                f"{size:>9,}{max(result.written):>8,}{saving:>11.2f}{bare:>24.2f}{saving / bare:>8.1f}"
+            )
             assert max(result.written) < MAX_BYTES
 
 
 @pytest.mark.timed
 def test_cost_of_opening(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
-        print(f"\n{'items':>9}{'from':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}")
+        print(
+            f"\n{'items':>9}{'from':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}"
+        )
         for size in (1_000, 10_000, 100_000):
             root = tmp_path / str(size)
             fill(root, size)
             for session, folder in ((root, "snap"), (without_snapshot(root), "log")):
                 assert hydrated(session) == parsed(newest(session, folder))
                 assert any(session.rglob("snap/*.jsonl")) == (folder == "snap")
-                opening, loading = cpu_ms(hydrated, session), cpu_ms(parsed, newest(session, folder))
-                print(f"{size:>9,}{folder:>10}{opening:>15.1f}{loading:>21.1f}{opening / loading:>8.1f}")
+                opening = cpu_ms(hydrated, session)
+                loading = cpu_ms(parsed, newest(session, folder))
+                print(
+                    f"{size:>9,}{folder:>10}{opening:>15.1f}{loading:>21.1f}{opening / loading:>8.1f}"
+                )
 
 
 @pytest.mark.timed
-def test_cost_of_opening_what_a_long_session_still_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root, lines = tmp_path / "session", tmp_path / "live.jsonl"
+def test_cost_of_opening_what_a_long_session_still_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "session"
+    lines = tmp_path / "live.jsonl"
     converse(root, 100_000, per_save=100)
-    ratios, unread_ratios = [], []
+    ratios = []
+    unread_ratios = []
     with capsys.disabled():
-        print(f"\n{'live':>9}{'replayed':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}{'unread':>8}")
+        print(
+            f"\n{'live':>9}{'replayed':>10}{'open, ms CPU':>15}{'json.loads, ms CPU':>21}{'ratio':>8}{'unread':>8}"
+        )
         for _ in range(MOMENTS):
             write_live(root, lines)
             assert remembered(root) == parsed_live(lines)
-            opening, loading = cpu_ms(remembered, root, rounds=25), cpu_ms(parsed_live, lines, rounds=25)
+            opening = cpu_ms(remembered, root, rounds=25)
+            loading = cpu_ms(parsed_live, lines, rounds=25)
             ratios.append(opening / loading)
             unread_ratios.append(cpu_ms(counted, root, rounds=25) / loading)
             shown = f"{opening:>15.1f}{loading:>21.1f}{ratios[-1]:>8.1f}{unread_ratios[-1]:>8.1f}"

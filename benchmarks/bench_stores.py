@@ -18,7 +18,12 @@ import pytest
 from numpy.typing import NDArray
 
 from kaosmem import ChatMessage
-from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider, SqliteLongTermMemory, SqliteVectorStore
+from kaosmem.backends import (
+    SqliteDatabase,
+    SqliteHistoryProvider,
+    SqliteLongTermMemory,
+    SqliteVectorStore,
+)
 from kaosmem.language.analysis import analyze
 from kaosmem.stores import (
     HistoryProvider,
@@ -42,15 +47,22 @@ def embeddings(count: int, dimensions: int) -> NDArray[np.float32]:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-async def filled_vectors(vectors: NDArray[np.float32], store: VectorStore | None = None) -> VectorStore:
+async def filled_vectors(
+    vectors: NDArray[np.float32], store: VectorStore | None = None
+) -> VectorStore:
     store = InMemoryVectorStore() if store is None else store
     for start in range(0, len(vectors), BATCH):
         rows = enumerate(vectors[start : start + BATCH].tolist(), start)
-        await store.add(VectorDocument("text", f"d{row:06}", vector, {"even": row % 2 == 0}) for row, vector in rows)
+        await store.add(
+            VectorDocument("text", f"d{row:06}", vector, {"even": row % 2 == 0})
+            for row, vector in rows
+        )
     return store
 
 
-def nearest_rows(vectors: NDArray[np.float32], query: NDArray[np.float32], limit: int) -> list[tuple[int, float]]:
+def nearest_rows(
+    vectors: NDArray[np.float32], query: NDArray[np.float32], limit: int
+) -> list[tuple[int, float]]:
     """Return the best rows by the bare product and argpartition."""
     scores = vectors @ query
     best = np.argpartition(scores, -limit)[-limit:]
@@ -58,20 +70,27 @@ def nearest_rows(vectors: NDArray[np.float32], query: NDArray[np.float32], limit
     return list(zip(best.tolist(), scores[best].tolist(), strict=True))
 
 
-async def check_vectors(store: VectorStore, vectors: NDArray[np.float32], query: NDArray[np.float32]) -> None:
+async def check_vectors(
+    store: VectorStore, vectors: NDArray[np.float32], query: NDArray[np.float32]
+) -> None:
     """Compare what the store finds with the bare product, and what passes a filter with the even rows."""
     for limit in (1, 10, 50):
         found = await store.search(query.tolist(), limit=limit)
         bare = nearest_rows(vectors, query, limit)
         assert [each.id for each in found] == [f"d{row:06}" for row, _ in bare]
-        assert [each.score for each in found] == pytest.approx([score for _, score in bare], abs=1e-5)
+        assert [each.score for each in found] == pytest.approx(
+            [score for _, score in bare], abs=1e-5
+        )
     found = await store.search(query.tolist(), limit=5, filter={"even": True})
-    assert [each.id for each in found] == [f"d{2 * row:06}" for row, _ in nearest_rows(vectors[::2], query, 5)]
+    assert [each.id for each in found] == [
+        f"d{2 * row:06}" for row, _ in nearest_rows(vectors[::2], query, 5)
+    ]
 
 
 def random_graph(size: int) -> list[Relationship]:
     """Return so many relationships, ten for three entities."""
-    rng, count = random.Random(size), size * 3 // 10
+    rng = random.Random(size)
+    count = size * 3 // 10
     triples: dict[tuple[str, str, str], None] = {}
     while len(triples) < size:
         source, target = rng.sample(range(count), 2)
@@ -81,7 +100,9 @@ def random_graph(size: int) -> list[Relationship]:
 
 def networkx_graph(relationships: list[Relationship]) -> Any:
     graph = networkx.MultiGraph()
-    graph.add_edges_from((each.source, each.target, (each.source, each.target, each.type)) for each in relationships)
+    graph.add_edges_from(
+        (each.source, each.target, (each.source, each.target, each.type)) for each in relationships
+    )
     return graph
 
 
@@ -102,7 +123,9 @@ async def check_graph(store: InMemoryGraphStore, graph: Any, entity: str, depth:
 
 async def filled_history(count: int, store: HistoryProvider | None = None) -> HistoryProvider:
     store = InMemoryHistoryProvider() if store is None else store
-    await store.append_many("a", (ChatMessage("user", f"message {n}") for n in range(count)), session_id="s")
+    await store.append_many(
+        "a", (ChatMessage("user", f"message {n}") for n in range(count)), session_id="s"
+    )
     return store
 
 
@@ -130,7 +153,9 @@ async def check_facts(store: LongTermMemory, reference: LongTermMemory, asked: l
     for query in asked:
         found, expected = await store.search("a", query), await reference.search("a", query)
         assert [each.content for each in found] == [each.content for each in expected]
-        assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-6)
+        assert [each.score for each in found] == pytest.approx(
+            [each.score for each in expected], abs=1e-6
+        )
 
 
 def full_text_search(facts: list[str]) -> Callable[[str], list[Any]]:
@@ -138,7 +163,8 @@ def full_text_search(facts: list[str]) -> Callable[[str], list[Any]]:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE facts USING fts5(terms, content='')")
     connection.executemany(
-        "INSERT INTO facts (rowid, terms) VALUES (?, ?)", ((n, " ".join(analyze(text))) for n, text in enumerate(facts))
+        "INSERT INTO facts (rowid, terms) VALUES (?, ?)",
+        ((n, " ".join(analyze(text))) for n, text in enumerate(facts)),
     )
 
     def search(query: str) -> list[Any]:
@@ -151,14 +177,16 @@ def full_text_search(facts: list[str]) -> Callable[[str], list[Any]]:
 
 
 async def test_stores_in_sqlite_find_what_those_in_memory_find(tmp_path: Path) -> None:
-    vectors, facts = embeddings(2_000, 32), random_facts(500)
+    vectors = embeddings(2_000, 32)
+    facts = random_facts(500)
     async with SqliteDatabase(tmp_path / "a.sqlite", durable=False) as database:
         store = await filled_vectors(vectors, SqliteVectorStore(database))
         for query in embeddings(5, 32):
             await check_vectors(store, vectors, query)
         messages = await last_50(await filled_history(1_000, SqliteHistoryProvider(database)))
         assert [message.text for message in messages] == [f"message {n}" for n in range(950, 1_000)]
-        mine, reference = SqliteLongTermMemory(database), InMemoryLongTermMemory()
+        mine = SqliteLongTermMemory(database)
+        reference = InMemoryLongTermMemory()
         for store_of in (mine, reference):
             for text in facts:
                 await store_of.save("a", text)
@@ -174,7 +202,8 @@ async def test_a_search_finds_what_the_bare_product_finds() -> None:
 
 async def test_a_walk_finds_what_networkx_finds() -> None:
     relationships = random_graph(2_000)
-    store, graph = InMemoryGraphStore(), networkx_graph(relationships)
+    store = InMemoryGraphStore()
+    graph = networkx_graph(relationships)
     await store.add_relationships(relationships)
     for entity in random.Random(1).sample(sorted(graph), 20):
         for depth in (1, 2, 3):
@@ -196,7 +225,8 @@ async def compared(
         begin = clock()
         await ours(turn)
         between = clock()
-        if isinstance(made := bare(turn), Awaitable):
+        made = bare(turn)
+        if isinstance(made, Awaitable):
             await made
         if turn:  # the first one warms up
             costs[0].append((between - begin) * 1e3)
@@ -205,9 +235,12 @@ async def compared(
 
 
 @pytest.mark.timed
-async def test_a_search_costs_little_more_than_the_bare_product(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_search_costs_little_more_than_the_bare_product(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """100,000 vectors of 384 numbers: at most twice the product and argpartition, by the clock on the wall."""
-    vectors, queries = embeddings(100_000, 384), embeddings(ROUNDS + 1, 384)
+    vectors = embeddings(100_000, 384)
+    queries = embeddings(ROUNDS + 1, 384)
     begin = process_time()
     store = await filled_vectors(vectors)
     table = [f"adding 100,000 documents: {process_time() - begin:.1f} s of CPU"]
@@ -221,7 +254,9 @@ async def test_a_search_costs_little_more_than_the_bare_product(capsys: pytest.C
             perf_counter,
         )
         ratios.append(ours / bare)
-        table.append(f"search, limit {limit}: {ours:.1f} ms, bare {bare:.1f} ms, ratio {ours / bare:.2f}")
+        table.append(
+            f"search, limit {limit}: {ours:.1f} ms, bare {bare:.1f} ms, ratio {ours / bare:.2f}"
+        )
     ours, bare = await compared(
         lambda turn: store.search(asked[turn], filter={"even": True}),
         lambda turn: nearest_rows(vectors, queries[turn], 5),
@@ -234,10 +269,13 @@ async def test_a_search_costs_little_more_than_the_bare_product(capsys: pytest.C
 
 
 @pytest.mark.timed
-async def test_a_walk_costs_little_more_than_networkx_own(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_walk_costs_little_more_than_networkx_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """100,000 relationships, to depth 2: at most twice networkx's walk over the same graph."""
     relationships = random_graph(100_000)
-    store, graph = InMemoryGraphStore(), networkx_graph(relationships)
+    store = InMemoryGraphStore()
+    graph = networkx_graph(relationships)
     await store.add_relationships(relationships)
     starts = random.Random(1).sample(sorted(graph), 200)
     for entity in starts[:20]:
@@ -259,13 +297,19 @@ async def test_a_walk_costs_little_more_than_networkx_own(capsys: pytest.Capture
     _, hops_ms = await compared(ours, hops_alone, process_time)
     with capsys.disabled():
         each = [ms / len(starts) * 1e3 for ms in (ours_ms, bare_ms, hops_ms)]
-        print(f"\nneighbours: {each[0]:.0f} us, networkx {each[1]:.0f} us, ratio {ours_ms / bare_ms:.2f}", end="")
+        print(
+            f"\nneighbours: {each[0]:.0f} us, networkx {each[1]:.0f} us, ratio "
+            f"{ours_ms / bare_ms:.2f}",
+            end="",
+        )
         print(f" (its hops alone, without relationships: {each[2]:.0f} us)")
     assert ours_ms <= 2 * bare_ms
 
 
 @pytest.mark.timed
-async def test_reading_the_last_messages_costs_the_same_at_any_length(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_reading_the_last_messages_costs_the_same_at_any_length(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The last 50 of 100,000 messages cost what they cost of 100."""
     short, long = await filled_history(100), await filled_history(100_000)
 
@@ -275,15 +319,22 @@ async def test_reading_the_last_messages_costs_the_same_at_any_length(capsys: py
 
     long_ms, short_ms = await compared(lambda _: read(long), lambda _: read(short), process_time)
     with capsys.disabled():
-        print(f"\nthe last 50 messages of 100,000: {long_ms * 2:.1f} us, of 100: {short_ms * 2:.1f} us", end="")
+        print(
+            f"\nthe last 50 messages of 100,000: {long_ms * 2:.1f} us, of 100: {short_ms * 2:.1f} "
+            "us",
+            end="",
+        )
         print(f", ratio {long_ms / short_ms:.2f}")
     assert long_ms <= 1.5 * short_ms
 
 
 @pytest.mark.timed
-async def test_sqlite_searches_vectors_as_fast_as_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_sqlite_searches_vectors_as_fast_as_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """100,000 vectors of 384 numbers, kept warm: at most one and a half times the store in memory."""
-    vectors, queries = embeddings(100_000, 384), embeddings(ROUNDS + 1, 384)
+    vectors = embeddings(100_000, 384)
+    queries = embeddings(ROUNDS + 1, 384)
     asked = [query.tolist() for query in queries]
     in_memory = await filled_vectors(vectors)
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
@@ -296,7 +347,9 @@ async def test_sqlite_searches_vectors_as_fast_as_memory(tmp_path: Path, capsys:
         table.append(f"the first search of a process: {perf_counter() - begin:.1f} s")
         await check_vectors(store, vectors, queries[0])
         ours, theirs = await compared(
-            lambda turn: store.search(asked[turn]), lambda turn: in_memory.search(asked[turn]), perf_counter
+            lambda turn: store.search(asked[turn]),
+            lambda turn: in_memory.search(asked[turn]),
+            perf_counter,
         )
         table.append(f"search: {ours:.1f} ms, in memory {theirs:.1f} ms, ratio {ours / theirs:.2f}")
 
@@ -304,7 +357,9 @@ async def test_sqlite_searches_vectors_as_fast_as_memory(tmp_path: Path, capsys:
             await store.upsert([VectorDocument("text", "new", asked[turn])])
             assert (await store.search(asked[turn], limit=1))[0].id == "new"
 
-        changed, _ = await compared(add_and_search, lambda turn: store.search(asked[turn]), perf_counter)
+        changed, _ = await compared(
+            add_and_search, lambda turn: store.search(asked[turn]), perf_counter
+        )
         table.append(f"a change, made durable, and a search that finds it: {changed:.1f} ms")
     with capsys.disabled():
         print("", *table, sep="\n")
@@ -312,10 +367,19 @@ async def test_sqlite_searches_vectors_as_fast_as_memory(tmp_path: Path, capsys:
 
 
 @pytest.mark.timed
-async def test_sqlite_reads_the_last_messages_at_any_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last 50 of 100,000 messages cost what they cost of 100. Appending alone waits for the disk, together not."""
-    async with SqliteDatabase(tmp_path / "a.sqlite") as database, SqliteDatabase(tmp_path / "b.sqlite") as other:
-        long, short = SqliteHistoryProvider(database), SqliteHistoryProvider(other)
+async def test_sqlite_reads_the_last_messages_at_any_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last 50 of 100,000 messages cost what they cost of 100.
+
+    Appending alone waits for the disk, together not.
+    """
+    async with (
+        SqliteDatabase(tmp_path / "a.sqlite") as database,
+        SqliteDatabase(tmp_path / "b.sqlite") as other,
+    ):
+        long = SqliteHistoryProvider(database)
+        short = SqliteHistoryProvider(other)
         await filled_history(100_000, long)
         await filled_history(100, short)
         long_ms, short_ms = await compared(
@@ -334,18 +398,27 @@ async def test_sqlite_reads_the_last_messages_at_any_length(tmp_path: Path, caps
         assert await long.count_messages("c", session_id="s") == 1_000
     with capsys.disabled():
         print(
-            f"\nthe last 50 messages of 100,000: {long_ms / 20:.2f} ms of CPU, of 100: {short_ms / 20:.2f} ms", end=""
+            f"\nthe last 50 messages of 100,000: {long_ms / 20:.2f} ms of CPU, of 100: "
+            f"{short_ms / 20:.2f} ms",
+            end="",
         )
         print(f", ratio {long_ms / short_ms:.2f}")
-        print(f"a durable append: {alone_ms:.2f} ms one after the other, {together_ms:.2f} ms each of 1,000 at once")
+        print(
+            f"a durable append: {alone_ms:.2f} ms one after the other, {together_ms:.2f} ms each "
+            "of 1,000 at once"
+        )
     assert long_ms <= 1.5 * short_ms
 
 
 @pytest.mark.timed
-async def test_sqlite_finds_facts_as_fast_as_fts5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_sqlite_finds_facts_as_fast_as_fts5(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """20,000 facts of one agent: the index of words in a plain table beside FTS5 over the same terms."""
     facts = random_facts(20_000)
-    asked, in_memory, search = questions(facts, ROUNDS + 1), InMemoryLongTermMemory(), full_text_search(facts)
+    asked = questions(facts, ROUNDS + 1)
+    in_memory = InMemoryLongTermMemory()
+    search = full_text_search(facts)
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         store = SqliteLongTermMemory(database)
         begin = perf_counter()
@@ -356,10 +429,14 @@ async def test_sqlite_finds_facts_as_fast_as_fts5(tmp_path: Path, capsys: pytest
             await in_memory.save("a", text)
         await check_facts(store, in_memory, asked)
         ours, bare = await compared(
-            lambda turn: store.search("a", asked[turn]), lambda turn: search(asked[turn]), process_time
+            lambda turn: store.search("a", asked[turn]),
+            lambda turn: search(asked[turn]),
+            process_time,
         )
         _, memory_ms = await compared(
-            lambda turn: store.search("a", asked[turn]), lambda turn: in_memory.search("a", asked[turn]), process_time
+            lambda turn: store.search("a", asked[turn]),
+            lambda turn: in_memory.search("a", asked[turn]),
+            process_time,
         )
     table.append(f"search: {ours:.1f} ms of CPU, FTS5 {bare:.1f} ms, in memory {memory_ms:.1f} ms")
     with capsys.disabled():

@@ -23,12 +23,18 @@ from kaosmem.testing import ScriptedLLM
 ROUNDS = 5
 PROSE_TOKENS = 120
 KEPT_BY_MODEL = {"path": 0.098, "number": 0.019, "id": 0.1, "url": 0.1, "task": 0.1, "name": 0.3}
-"""What share of each kind the model names. Source: paths and numbers as measured of models; the others are guesses."""
+"""What share of each kind the model names.
+
+Source: paths and numbers as measured of models; the others are guesses.
+"""
 SURVIVING = ("path", "number", "id", "url", "task")
 SEEDS = range(10)
 _TEXT = "the agent looked into it and the result was not what anyone had expected so it went on with the next"
 WORDS = _TEXT.split()
-FIRST_NAMES, LAST_NAMES = ("Dana", "Ilse", "Omar", "Wen", "Petra", "Luis"), ("Whitfield", "Okafor", "Lindqvist", "Ruiz")
+FIRST_NAMES, LAST_NAMES = (
+    ("Dana", "Ilse", "Omar", "Wen", "Petra", "Luis"),
+    ("Whitfield", "Okafor", "Lindqvist", "Ruiz"),
+)
 
 Facts = Mapping[str, Sequence[str]]
 """By kind."""
@@ -41,10 +47,20 @@ def planted(rng: random.Random, each: int) -> Facts:
         return "".join(rng.choices("bcdfglmnprst", k=6))
 
     return {
-        "path": [f"/srv/{word()}/{word()}.{rng.choice(['py', 'toml', 'log'])}" for _ in range(each)],
-        "number": [rng.choice([f"{rng.randrange(10**4, 10**7):,}", f"{rng.random() * 99:.2f}%"]) for _ in range(each)],
-        "id": [f"{word()}_{word()}" if rng.random() < 0.5 else f"{rng.getrandbits(40):010x}a" for _ in range(each)],
-        "url": [f"https://{word()}.example.com/{word()}?id={rng.randrange(999)}" for _ in range(each)],
+        "path": [
+            f"/srv/{word()}/{word()}.{rng.choice(['py', 'toml', 'log'])}" for _ in range(each)
+        ],
+        "number": [
+            rng.choice([f"{rng.randrange(10**4, 10**7):,}", f"{rng.random() * 99:.2f}%"])
+            for _ in range(each)
+        ],
+        "id": [
+            f"{word()}_{word()}" if rng.random() < 0.5 else f"{rng.getrandbits(40):010x}a"
+            for _ in range(each)
+        ],
+        "url": [
+            f"https://{word()}.example.com/{word()}?id={rng.randrange(999)}" for _ in range(each)
+        ],
         "task": [f"TASK-{rng.randrange(10**5)}" for _ in range(each)],
         "name": [f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}" for _ in range(each)],
     }
@@ -66,14 +82,17 @@ def conversation(rng: random.Random, facts: Facts, turns: int) -> Iterator[ChatM
         call = f"c{rng.getrandbits(32)}"
         yield ChatMessage("user", say(20) + some())
         arguments = f'{{"query": "{some()}", "why": "{say(5)}"}}'
-        yield ChatMessage("assistant", (TextBlock(say(10)), ToolUseBlock(call, "search", arguments)))
+        yield ChatMessage(
+            "assistant", (TextBlock(say(10)), ToolUseBlock(call, "search", arguments))
+        )
         yield ChatMessage("tool", (ToolResultBlock(call, say(200) + some()),))
         yield ChatMessage("assistant", say(30) + some())
 
 
 def lossy(seed: int, facts: Facts) -> ScriptedLLM:
     """Return a model that writes so many words whatever it reads, and names few of the facts in it."""
-    rng, count = random.Random(seed), get_counter()
+    rng = random.Random(seed)
+    count = get_counter()
 
     def answer(request: Sequence[ChatMessage]) -> str:
         text = request[-1].text
@@ -94,31 +113,42 @@ def lossy(seed: int, facts: Facts) -> ScriptedLLM:
 class Rounds:
     """A conversation that is compacted round after round.
 
-    facts: all that were planted. sizes: of what was left against what was there. summaries: their tokens.
+    facts: all that were planted. sizes: of what was left against what was there. summaries: their
+        tokens.
     """
 
     def __init__(self, seed: int, *, planted_in: int, each: int, turns: int, kept: int) -> None:
         rng = random.Random(seed)
         by_round = [planted(rng, each if number < planted_in else 0) for number in range(ROUNDS)]
-        self.facts: Facts = {kind: [f for facts in by_round for f in facts[kind]] for kind in by_round[0]}
+        self.facts: Facts = {
+            kind: [f for facts in by_round for f in facts[kind]] for kind in by_round[0]
+        }
         summarizer = Summarizer(lossy(seed, self.facts), max_kept_tokens=kept)
         strategy = SummarizationCompaction(summarizer, 400, 400)
-        self.sizes, self.summaries = [], []
-        self.history: list[ChatMessage] = [ChatMessage("user", "Find out what went wrong.", id="first")]
+        self.sizes = []
+        self.summaries = []
+        self.history: list[ChatMessage] = [
+            ChatMessage("user", "Find out what went wrong.", id="first")
+        ]
         size = MessageSizes()
         for facts in by_round:
             self.history += conversation(rng, facts, turns)
             before = size.total(self.history)
             self.history = asyncio.run(strategy.compact(self.history))
             self.sizes.append(size.total(self.history) / before)
-            self.summaries += [size(message) for message in self.history if message.role == "summary"]
+            self.summaries += [
+                size(message) for message in self.history if message.role == "summary"
+            ]
         assert len(self.summaries) == ROUNDS
 
     @property
     def survival(self) -> dict[str, float]:
         """Return what share of each kind is still said."""
         said = "\n".join(message.text for message in self.history)
-        return {kind: sum(fact in said for fact in facts) / len(facts) for kind, facts in self.facts.items()}
+        return {
+            kind: sum(fact in said for fact in facts) / len(facts)
+            for kind, facts in self.facts.items()
+        }
 
     @property
     def growth(self) -> list[float]:
@@ -130,7 +160,9 @@ class Rounds:
 def test_what_must_survive_does(planted_in: int) -> None:
     """All but names, which a list can't tell from words; without the list nearly nothing does."""
     kept = Rounds(0, planted_in=planted_in, each=4, turns=4, kept=2_000)
-    assert {kind: share for kind, share in kept.survival.items() if kind != "name"} == dict.fromkeys(SURVIVING, 1.0)
+    assert {
+        kind: share for kind, share in kept.survival.items() if kind != "name"
+    } == dict.fromkeys(SURVIVING, 1.0)
     assert max(kept.sizes) <= 1.0
     bare = Rounds(0, planted_in=planted_in, each=4, turns=4, kept=0).survival
     assert all(bare[kind] < 0.5 for kind in SURVIVING)
@@ -147,7 +179,9 @@ def test_survival_and_growth(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     for planted_in, each in ((1, 10), (ROUNDS, 6)):
         for kept in (2_000, 0):
-            runs = [Rounds(seed, planted_in=planted_in, each=each, turns=8, kept=kept) for seed in SEEDS]
+            runs = [
+                Rounds(seed, planted_in=planted_in, each=each, turns=8, kept=kept) for seed in SEEDS
+            ]
             survival = {kind: mean(run.survival[kind] for run in runs) for kind in kinds}
             growth = [mean(steps) for steps in zip(*(run.growth for run in runs), strict=True)]
             sizes = [size for run in runs for size in run.sizes]
@@ -160,7 +194,9 @@ def test_survival_and_growth(capsys: pytest.CaptureFixture[str]) -> None:
             assert max(sizes) <= 1.0
             if kept:
                 assert all(survival[kind] == 1.0 for kind in SURVIVING)
-            if planted_in == 1:  # what the first summary names by itself moves to the list, and then none grows
+            if (
+                planted_in == 1
+            ):  # what the first summary names by itself moves to the list, and then none grows
                 assert max(growth) <= 1.1
                 assert max(growth[2:]) <= 1.01
     with capsys.disabled():

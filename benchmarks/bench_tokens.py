@@ -15,24 +15,35 @@ import kaosmem
 from benchmarks.corpus import seeded_texts
 from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter
 
-pytestmark = pytest.mark.skipif(find_spec("toktok") is None, reason="the extra 'fast' is not installed")
+pytestmark = pytest.mark.skipif(
+    find_spec("toktok") is None, reason="the extra 'fast' is not installed"
+)
 
 MEGABYTES = 10
 ROUNDS = 3
 KINDS = "prose", "code", "JSON", "Japanese", "no words"
-JAPANESE = "本契約は、三十日前までに書面で通知することにより、いずれの当事者も解除することができる。"
+JAPANESE = (
+    "本契約は、三十日前までに書面で通知することにより、いずれの当事者も解除することができる。"
+)
 
 
 def texts_of(kind: str, *, size: int) -> list[str]:
     """Return texts of a kind, each of about a thousand characters, that have `size` bytes between them."""
     from pydoc_data.topics import topics
 
-    sources = [path.read_text(encoding="utf-8") for path in sorted(Path(kaosmem.__file__).parent.rglob("*.py"))]
+    sources = [
+        path.read_text(encoding="utf-8")
+        for path in sorted(Path(kaosmem.__file__).parent.rglob("*.py"))
+    ]
     one = {
         "prose": lambda: "\n".join(topics.values()),  # the Python language reference
-        "no words": lambda: "\n".join(seeded_texts(1_000)),  # most are made up, which is hard on a tokenizer
+        "no words": lambda: "\n".join(
+            seeded_texts(1_000)
+        ),  # most are made up, which is hard on a tokenizer
         "code": lambda: "\n".join(sources),
-        "JSON": lambda: json.dumps([{"id": i * 7919 % 99_991, "score": i / 7, "ok": i % 3 == 0} for i in range(9_999)]),
+        "JSON": lambda: json.dumps(
+            [{"id": i * 7919 % 99_991, "score": i / 7, "ok": i % 3 == 0} for i in range(9_999)]
+        ),
         "Japanese": lambda: JAPANESE * 1_000,
     }[kind]()
     repeated = one * (1 + size // len(one.encode()))
@@ -65,10 +76,18 @@ def test_speed_of_counting_ten_megabytes(capsys: pytest.CaptureFixture[str]) -> 
     counters: list[TokenCounter] = [TiktokenCounter(), ToktokCounter()]
     for counter in counters:
         counter("the first count loads the vocabulary, the first é what it needs")
-    mixed = [text for kind in KINDS[:-1] for text in texts_of(kind, size=MEGABYTES * 1_000_000 // len(KINDS[:-1]))]
-    corpora = {kind: texts_of(kind, size=MEGABYTES * 1_000_000) for kind in KINDS} | {"four in turn": mixed}
+    mixed = [
+        text
+        for kind in KINDS[:-1]
+        for text in texts_of(kind, size=MEGABYTES * 1_000_000 // len(KINDS[:-1]))
+    ]
+    corpora = {kind: texts_of(kind, size=MEGABYTES * 1_000_000) for kind in KINDS} | {
+        "four in turn": mixed
+    }
     with capsys.disabled():
-        print(f"\n{'text':>14}{'texts':>9}{'tokens':>12}{'tiktoken MB/s':>16}{'toktok MB/s':>14}{'ratio':>8}")
+        print(
+            f"\n{'text':>14}{'texts':>9}{'tokens':>12}{'tiktoken MB/s':>16}{'toktok MB/s':>14}{'ratio':>8}"
+        )
         for kind, texts in corpora.items():
             for cut in (texts, ["".join(texts)]):
                 (default, fast), tokens = cpu_s(counters, cut)

@@ -81,7 +81,8 @@ def rebuilding_turn(texts: list[str], scores_of: Scores) -> Turn:
         tokens.append(count(f"[*] {text}\n"))
         scores = scores_of(terms, analyze(query)).round(9)
         worth = scores / np.sqrt(np.array(tokens) - count("[*] \n"))
-        left, packed = BUDGET - count(header_piece("documents")), []
+        left = BUDGET - count(header_piece("documents"))
+        packed = []
         for place in len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")[:400]:
             if worth[place] and tokens[place] <= left:  # nothing speaks for a text without a score
                 packed.append(int(place))
@@ -97,7 +98,8 @@ def test_a_turn_packs_what_the_reference_packs(n: int, runner: asyncio.Runner) -
     ours = kaosmem_turn(seeded_texts(n), BM25Ranker("okapi"), runner)
     reference = rebuilding_turn(seeded_texts(n), rank_bm25_scores)
     for text, query in zip(seeded_texts(5, seed=1), seeded_queries(5), strict=True):
-        chosen, expected = set(ours(text, query)), set(reference(text, query))
+        chosen = set(ours(text, query))
+        expected = set(reference(text, query))
         assert len(chosen & expected) >= 0.8 * len(expected) > 0
 
 
@@ -123,8 +125,11 @@ def test_cost_of_confidence(capsys: pytest.CaptureFixture[str], runner: asyncio.
             spec = SectionSpec("documents", eviction="none", retrieval_threshold=0)
             memory = SessionMemory.test_mode(sections=(spec,))
             memory.add_many("documents", seeded_texts(n))
-            turn, asked = [], []
-            for text, query in zip(seeded_texts(TURNS, seed=2), seeded_queries(TURNS, seed=2), strict=True):
+            turn = []
+            asked = []
+            for text, query in zip(
+                seeded_texts(TURNS, seed=2), seeded_queries(TURNS, seed=2), strict=True
+            ):
                 start = time.process_time()
                 memory.add("documents", text)
                 context = runner.run(memory.assemble_context(query, budget=BUDGET))
@@ -132,7 +137,8 @@ def test_cost_of_confidence(capsys: pytest.CaptureFixture[str], runner: asyncio.
                 assert context.confidence is not None
                 turn.append(between - start)
                 asked.append(time.process_time() - between)
-            whole, part = 1_000 * median(turn), 1_000 * median(asked)
+            whole = 1_000 * median(turn)
+            part = 1_000 * median(asked)
             print(f"{n:>9,}{whole:>11.2f}{part:>17.3f}{part / whole:>9.1%}")
             assert n < 10_000 or part < 0.2 * whole
 
@@ -141,7 +147,9 @@ def test_cost_of_confidence(capsys: pytest.CaptureFixture[str], runner: asyncio.
 def test_cost_of_a_turn(capsys: pytest.CaptureFixture[str], runner: asyncio.Runner) -> None:
     """A turn is never slower than one that rebuilds, 300 times faster at 10,000 items, 1,500 times at 100,000."""
     with capsys.disabled():
-        print(f"\n{'items':>9}{'kaosmem, ms':>13}{'rank-bm25, ms':>15}{'ratio':>9}{'bm25s, ms':>12}{'ratio':>9}")
+        print(
+            f"\n{'items':>9}{'kaosmem, ms':>13}{'rank-bm25, ms':>15}{'ratio':>9}{'bm25s, ms':>12}{'ratio':>9}"
+        )
         for n, least in LEAST_RATIO.items():
             texts = seeded_texts(n)
             ours = cpu_ms(kaosmem_turn(texts, BM25Ranker(), runner), TURNS, WARM_UP)
@@ -153,7 +161,9 @@ def test_cost_of_a_turn(capsys: pytest.CaptureFixture[str], runner: asyncio.Runn
 
 
 @pytest.mark.timed
-def test_cost_of_a_turn_on_real_text(capsys: pytest.CaptureFixture[str], runner: asyncio.Runner) -> None:
+def test_cost_of_a_turn_on_real_text(
+    capsys: pytest.CaptureFixture[str], runner: asyncio.Runner
+) -> None:
     """On real text, with common words in the query, a turn costs at most a fiftieth of a rebuilding one at 10,000."""
     texts = real_texts()
     new = TURNS + WARM_UP
@@ -162,18 +172,28 @@ def test_cost_of_a_turn_on_real_text(capsys: pytest.CaptureFixture[str], runner:
     given = list(zip(texts[:new], real_queries(texts[:new]), strict=True))
     sizes = [n for n in (20, 1_000, 10_000, 50_000) if n <= len(texts) - new]
     with capsys.disabled():
-        print(f"\n{'items':>9}{'default, ms':>13}{'BM25, ms':>10}{'rank-bm25, ms':>15}{'bm25s, ms':>12}")
+        print(
+            f"\n{'items':>9}{'default, ms':>13}{'BM25, ms':>10}{'rank-bm25, ms':>15}{'bm25s, ms':>12}"
+        )
         for n in sizes:
-            default = cpu_ms(kaosmem_turn(texts[new : new + n], LinearRanker(), runner), TURNS, WARM_UP, given)
-            alone = cpu_ms(kaosmem_turn(texts[new : new + n], BM25Ranker(), runner), TURNS, WARM_UP, given)
-            rank_bm25 = cpu_ms(rebuilding_turn(texts[new : new + n], rank_bm25_scores), *REBUILT, given)
+            default = cpu_ms(
+                kaosmem_turn(texts[new : new + n], LinearRanker(), runner), TURNS, WARM_UP, given
+            )
+            alone = cpu_ms(
+                kaosmem_turn(texts[new : new + n], BM25Ranker(), runner), TURNS, WARM_UP, given
+            )
+            rank_bm25 = cpu_ms(
+                rebuilding_turn(texts[new : new + n], rank_bm25_scores), *REBUILT, given
+            )
             bm25s = cpu_ms(rebuilding_turn(texts[new : new + n], bm25s_scores), *REBUILT, given)
             print(f"{n:>9,}{default:>13.2f}{alone:>10.2f}{rank_bm25:>15.1f}{bm25s:>12.1f}")
             if n == 10_000:
                 assert rank_bm25 > 50 * alone
 
 
-def cpu_ms(turn: Turn, turns: int, warm_up: int, given: Iterable[tuple[str, str]] | None = None) -> float:
+def cpu_ms(
+    turn: Turn, turns: int, warm_up: int, given: Iterable[tuple[str, str]] | None = None
+) -> float:
     """Return the median CPU time of so many turns, in milliseconds, after others to warm up.
 
     given: a text and a query for each turn; None is seeded ones.

@@ -1,21 +1,24 @@
 """Windows that only grow beside packing anew: evidence, tokens, cost and thinking over many turns.
 
-    python -m benchmarks.bench_windows --data FOLDER [--sets locomo,finance] [--keep FILE] [--read 0.1] [--write 1.25]
+    python -m benchmarks.bench_windows --data FOLDER [--sets locomo,finance] [--keep FILE] [--read
+    0.1] [--write 1.25]
 
-FOLDER is laid out as for `benchmarks/evidence_recall.py`. Each question of a corpus is a turn: a user's message, a
-request, and a scripted reply with thinking that `PrefixBinding` signs. Packing anew gives `rebase=True` to each call.
-The other libraries get the block of packing anew in the user's message, and cut the whole conversation.
+FOLDER is laid out as for `benchmarks/evidence_recall.py`. Each question of a corpus is a turn: a
+user's message, a request, and a scripted reply with thinking that `PrefixBinding` signs. Packing
+anew gives `rebase=True` to each call. The other libraries get the block of packing anew in the
+user's message, and cut the whole conversation.
 
 evidence    share of a question's evidence that its request shows
 written     tokens a turn that do not begin the previous request; read: the others
-cost        a turn in token-equivalents, with the prices of a token that is read and of one that is written
-equal       cost beside packing anew at the same evidence, interpolated between sizes of its block; "<" if the largest
+cost        a turn in token-equivalents, with the prices of a token that is read and of one that is
+written equal       cost beside packing anew at the same evidence, interpolated between sizes of its
+block; "<" if the largest
             shows less
 thinking    valid thinking blocks of all that were replied so far
 rebases     of 100 turns
 
-Each run is checked: a request extends the one before exactly, is within its budget, and a window shows at least the
-evidence that packing anew shows with the same block.
+Each run is checked: a request extends the one before exactly, is within its budget, and a window
+shows at least the evidence that packing anew shows with the same block.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ from kaosmem.testing import PrefixBinding
 WINDOWS = {8_000: (512, 2_000), 32_000: (2_000, 4_000), 128_000: (4_000, 8_000)}
 """The blocks of windows for each budget."""
 PACKED = {8_000: (256, 512, 1_000, 2_000, 4_000), 32_000: (1_000, 2_000, 4_000, 8_000, 16_000)}
-"""The blocks of packing anew for each budget. These histories take less than a quarter of 32,000, so that 128,000
+"""The blocks of packing anew for each budget.
+
+These histories take less than a quarter of 32,000, so that 128,000
 changes nothing."""
 SECTIONS = DEFAULT_SECTIONS.replace(messages={"budget": None, "eviction": "none"})
 REPLY = "The passages above answer this. " * 8
@@ -80,16 +85,24 @@ def evidence(turns: Sequence[Turn]) -> float:
 # runs
 
 
-def windowed(corpus: Corpus, asked: Sequence[Question], budget: int, block: int, *, anew: bool = False) -> list[Turn]:
+def windowed(
+    corpus: Corpus, asked: Sequence[Question], budget: int, block: int, *, anew: bool = False
+) -> list[Turn]:
     """Ask the questions in a window, and check each request. anew: pack each request anew."""
-    memory, provider, turns = loaded(corpus), PrefixBinding(), list[Turn]()
+    memory = loaded(corpus)
+    provider = PrefixBinding()
+    turns = list[Turn]()
     previous: Context | None = None
     with asyncio.Runner() as runner:
         for number, question in enumerate(asked):
             memory.add("messages", question.query)
-            call = partial(memory.assemble_context, question.query, budget=budget, format="anthropic")
+            call = partial(
+                memory.assemble_context, question.query, budget=budget, format="anthropic"
+            )
             context = runner.run(call(window="main", block=block, rebase=anew))
-            reply = provider.reply(context.messages, context.system, content=[{"type": "text", "text": REPLY}])
+            reply = provider.reply(
+                context.messages, context.system, content=[{"type": "text", "text": REPLY}]
+            )
             memory.add_message({"role": "assistant", "content": reply}, format="anthropic")
             assert context.used <= budget
             read = context.prefix_tokens
@@ -98,7 +111,8 @@ def windowed(corpus: Corpus, asked: Sequence[Question], budget: int, block: int,
             elif previous is not None and context.rebased is None:
                 assert (context.system, read) == (previous.system, previous.used)
                 assert context.messages[: len(previous.messages)] == previous.messages
-            rebased, valid = bool(number and context.rebased), thoughts(context) / number if number else None
+            rebased = bool(number and context.rebased)
+            valid = thoughts(context) / number if number else None
             turns.append(Turn(found(question, context), read, context.used - read, rebased, valid))
             previous = context
     return turns
@@ -110,25 +124,36 @@ def thoughts(context: Context) -> int:
     return sum(block["type"] == "thinking" for blocks in said for block in blocks)
 
 
-def cut_by_others(corpus: Corpus, asked: Sequence[Question], make: Callable[[], Cut], block: int) -> list[Turn]:
+def cut_by_others(
+    corpus: Corpus, asked: Sequence[Question], make: Callable[[], Cut], block: int
+) -> list[Turn]:
     """Put what packing anew retrieves into each question, and let another library cut the conversation."""
-    memory, cut, turns = loaded(corpus), make(), list[Turn]()
+    memory = loaded(corpus)
+    cut = make()
+    turns = list[Turn]()
     last: Sequence[dict[str, object]] = ()
     new: list[dict[str, object]] = []
     with asyncio.Runner() as runner:
         for question in asked:
             context = runner.run(
-                memory.assemble_context(question.query, budget=block, format="text", sections=["documents"])
+                memory.assemble_context(
+                    question.query, budget=block, format="text", sections=["documents"]
+                )
             )
             marks = " ".join(f"<{item.id}>" for item in context.items)
             new.append({"role": "user", "content": f"{marks}\n{context.text}\n{question.query}"})
             sent = list(cut(new))
-            kept = next((place for place, (a, b) in enumerate(zip(last, sent, strict=False)) if a != b), len(last))
-            read, used = count_messages(sent[:kept], "openai"), count_messages(sent, "openai")
+            kept = next(
+                (place for place, (a, b) in enumerate(zip(last, sent, strict=False)) if a != b),
+                len(last),
+            )
+            read = count_messages(sent[:kept], "openai")
+            used = count_messages(sent, "openai")
             said = json.dumps(sent, ensure_ascii=False)
             shown = [json.dumps(f"<{each}>")[1:-1] in said for each in question.evidence_ids]
             turns.append(Turn(mean(shown), read, used - read, kept < len(last)))
-            last, new = sent, [{"role": "assistant", "content": REPLY}]
+            last = sent
+            new = [{"role": "assistant", "content": REPLY}]
     return turns
 
 
@@ -154,7 +179,9 @@ def cuts(loop: asyncio.AbstractEventLoop, budget: int) -> dict[str, Callable[[],
     if find_spec("langchain_core"):
         installed["langchain trim_messages"] = partial(langchain_window, budget)
     if find_spec("agent_framework"):
-        installed["agent-framework truncation"] = partial(agent_framework_window, loop, reloaded=False, budget=budget)
+        installed["agent-framework truncation"] = partial(
+            agent_framework_window, loop, reloaded=False, budget=budget
+        )
     return installed
 
 
@@ -166,7 +193,9 @@ def runs_of(
     within = packed_budget(budget)
     runs: dict[str, Callable[[], list[Turn]]] = {}
     for block in PACKED[within]:
-        runs[f"packing anew {within} {block}"] = partial(windowed, corpus, asked, within, block, anew=True)
+        runs[f"packing anew {within} {block}"] = partial(
+            windowed, corpus, asked, within, block, anew=True
+        )
     for block in WINDOWS[budget]:
         runs[f"growing window {budget} {block}"] = partial(windowed, corpus, asked, budget, block)
     for name, make in others.items():
@@ -188,18 +217,20 @@ Runs = Mapping[str, list[Turn]]
 
 def check(runs: Runs, budget: int, block: int) -> None:
     """Raise AssertionError if a window shows less evidence in a turn than packing anew with the same block."""
-    grown, anew = runs[f"growing window {budget} {block}"], runs[f"packing anew {packed_budget(budget)} {block}"]
+    grown = runs[f"growing window {budget} {block}"]
+    anew = runs[f"packing anew {packed_budget(budget)} {block}"]
     assert all(mine.evidence >= theirs.evidence for mine, theirs in zip(grown, anew, strict=True))
 
 
 def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], prices: Prices) -> str:
     """Return the cost of a run beside packing anew at the same evidence.
 
-    It is "<0.32" if the run shows more than packing anew with its largest block, and "" if it shows less than with the
-    smallest.
+    It is "<0.32" if the run shows more than packing anew with its largest block, and "" if it shows
+    less than with the smallest.
     """
     points = sorted((evidence(each), prices.of(each)) for each in anew)
-    shown, cost = evidence(turns), prices.of(turns)
+    shown = evidence(turns)
+    cost = prices.of(turns)
     place = bisect_left([each for each, _ in points], shown)
     if place == 0:
         return ""
@@ -210,7 +241,8 @@ def at_equal_evidence(turns: Sequence[Turn], anew: Sequence[Sequence[Turn]], pri
 
 
 HEADER = (
-    f"{'':<40}{'evidence':>9}{'written':>9}{'read':>9}{'cost':>9}{'equal':>8}{'thinking':>10}{'rebases':>9}{'turns':>7}"
+    f"{'':<40}{'evidence':>9}{'written':>9}{'read':>9}{'cost':>9}"
+    f"{'equal':>8}{'thinking':>10}{'rebases':>9}{'turns':>7}"
 )
 
 
@@ -220,7 +252,11 @@ def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
     kinds = "packing anew", "growing window"
     names = sorted(
         {name for runs in over for name in runs if any(part in name for part in parts)},
-        key=lambda name: ([not name.startswith(kind) for kind in kinds], name.rsplit(" ", 1)[0], int(name.split()[-1])),
+        key=lambda name: (
+            [not name.startswith(kind) for kind in kinds],
+            name.rsplit(" ", 1)[0],
+            int(name.split()[-1]),
+        ),
     )
     merged = {name: [turn for runs in over for turn in runs.get(name, ())] for name in names}
     anew = [turns for name, turns in merged.items() if name.startswith("packing anew")]
@@ -237,11 +273,19 @@ def table(over: Sequence[Runs], budget: int, prices: Prices) -> Iterator[str]:
         )
 
 
-def tables(corpora: Sequence[Corpus], kept: Mapping[str, Runs], budget: int, prices: Prices) -> Iterator[str]:
+def tables(
+    corpora: Sequence[Corpus], kept: Mapping[str, Runs], budget: int, prices: Prices
+) -> Iterator[str]:
     """Yield the lines of a table over all corpora, one over conversations and one over documents."""
     speaks = {corpus.name: any(item.role for item in corpus.items) for corpus in corpora}
-    for group, wanted in (("all corpora", (True, False)), ("conversations", (True,)), ("documents", (False,))):
-        if over := [kept[name] for name, is_conversation in speaks.items() if is_conversation in wanted]:
+    for group, wanted in (
+        ("all corpora", (True, False)),
+        ("conversations", (True,)),
+        ("documents", (False,)),
+    ):
+        if over := [
+            kept[name] for name, is_conversation in speaks.items() if is_conversation in wanted
+        ]:
             yield f"\nbudget {budget:,}, {group}: {len(over)}"
             yield from table(over, budget, prices)
 
@@ -249,30 +293,48 @@ def tables(corpora: Sequence[Corpus], kept: Mapping[str, Runs], budget: int, pri
 def read_kept(path: Path | None) -> dict[str, dict[str, list[Turn]]]:
     """Return the runs that a file keeps, by corpus."""
     kept: dict[str, dict[str, list[Turn]]] = {}
-    for line in path.read_text().splitlines() if path and path.exists() else ():
-        stored = json.loads(line)
-        kept.setdefault(stored["corpus"], {})[stored["run"]] = [Turn(*each) for each in stored["turns"]]
+    if path and path.exists():
+        for line in path.read_text().splitlines():
+            stored = json.loads(line)
+            kept.setdefault(stored["corpus"], {})[stored["run"]] = [
+                Turn(*each) for each in stored["turns"]
+            ]
     return kept
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_windows", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bench_windows", description=__doc__.split("\n")[0]
+    )
     data = os.environ.get("KAOSMEM_DATA")
     parser.add_argument("--data", default=data, required=not data, help="by default KAOSMEM_DATA")
-    parser.add_argument("--sets", type=lambda text: text.split(","), default=(), help="only these data sets")
+    parser.add_argument(
+        "--sets", type=lambda text: text.split(","), default=(), help="only these data sets"
+    )
     parser.add_argument("--corpora", type=int, help="of each data set, by default all")
     parser.add_argument("--questions", type=int, default=60, help="of each corpus, by default 60")
-    parser.add_argument("--budgets", type=lambda text: [*map(int, text.split(","))], default=[*WINDOWS])
-    parser.add_argument("--read", type=float, default=Prices().read, help="price of a token that is read")
-    parser.add_argument("--write", type=float, default=Prices().written, help="price of a token that is written")
-    parser.add_argument("--no-others", action="store_true", help="leave out the other libraries, which take long")
-    parser.add_argument("--keep", type=Path, help="a file that keeps each run; a run that it has is not repeated")
+    parser.add_argument(
+        "--budgets", type=lambda text: [*map(int, text.split(","))], default=[*WINDOWS]
+    )
+    parser.add_argument(
+        "--read", type=float, default=Prices().read, help="price of a token that is read"
+    )
+    parser.add_argument(
+        "--write", type=float, default=Prices().written, help="price of a token that is written"
+    )
+    parser.add_argument(
+        "--no-others", action="store_true", help="leave out the other libraries, which take long"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="a file that keeps each run; a run that it has is not repeated"
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     """Compare all budgets and blocks over the corpora of a folder."""
-    options, loop = arguments(), asyncio.new_event_loop()
+    options = arguments()
+    loop = asyncio.new_event_loop()
     by_set: dict[str, list[Corpus]] = {}
     for corpus in read_corpora(Path(options.data), datasets=options.sets):
         by_set.setdefault(corpus.dataset, []).append(corpus)
@@ -291,7 +353,9 @@ def main() -> None:
         kept[name][run] = todo[name, run]()
         if options.keep:
             with options.keep.open("a") as file:
-                file.write(json.dumps({"corpus": name, "run": run, "turns": kept[name][run]}) + "\n")
+                file.write(
+                    json.dumps({"corpus": name, "run": run, "turns": kept[name][run]}) + "\n"
+                )
     for budget in options.budgets:
         for corpus, block in product(chosen, WINDOWS[budget]):
             check(kept[corpus.name], budget, block)
@@ -306,7 +370,12 @@ def sample() -> Corpus:
     """Return a conversation on twelve rooms, and questions on six of them."""
     facts = ("rent", "fee")
     items = tuple(
-        EvidenceItem(f"{fact}-{room}", f"The {fact} of room {room} is number {len(fact) * room}.", "talk", role="user")
+        EvidenceItem(
+            f"{fact}-{room}",
+            f"The {fact} of room {room} is number {len(fact) * room}.",
+            "talk",
+            role="user",
+        )
         for fact in facts
         for room in range(12)
     )
@@ -318,7 +387,9 @@ def sample() -> Corpus:
     return Corpus("rooms", items, asked)
 
 
-def test_a_window_shows_no_less_than_packing_anew_and_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_shows_no_less_than_packing_anew_and_costs_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each request of a window extends the one before, within its budget; at equal evidence it is cheaper."""
     monkeypatch.setitem(WINDOWS, 1_000, (60, 120))
     monkeypatch.setitem(PACKED, 1_000, (60, 120))
@@ -326,15 +397,23 @@ def test_a_window_shows_no_less_than_packing_anew_and_costs_less(monkeypatch: py
     runs = {name: run() for name, run in runs_of(sample(), 60, 1_000, {}).items()}
     for block in WINDOWS[1_000]:
         check(runs, 1_000, block)
-        grown, anew = runs[f"growing window 1000 {block}"], runs[f"packing anew 1000 {block}"]
+        grown = runs[f"growing window 1000 {block}"]
+        anew = runs[f"packing anew 1000 {block}"]
         assert sum(turn.written for turn in grown) < sum(turn.written for turn in anew)
-        assert mean(turn.thinking or 0 for turn in grown) > mean(turn.thinking or 0 for turn in anew) == 0
+        assert (
+            mean(turn.thinking or 0 for turn in grown)
+            > mean(turn.thinking or 0 for turn in anew)
+            == 0
+        )
     assert any(turn.rebased for turn in runs["growing window 1000 120"])
     assert len(list(table([runs], 1_000, Prices()))) == 1 + len(runs)
 
 
 def test_cost_at_equal_evidence_is_interpolated() -> None:
-    """It lies between the two nearest sizes of the block. Above all sizes it is a bound, below them there is none."""
+    """It lies between the two nearest sizes of the block.
+
+    Above all sizes it is a bound, below them there is none.
+    """
     anew = [[Turn(0.4, 0, 1_000, True)], [Turn(0.6, 0, 2_000, True)]]
     assert at_equal_evidence([Turn(0.5, 0, 750, False)], anew, Prices()) == "0.50"
     assert at_equal_evidence([Turn(0.3, 0, 750, False)], anew, Prices()) == ""

@@ -38,7 +38,10 @@ Take: TypeAlias = Callable[[str, str, str], Awaitable[list[str]]]
 
 
 class Turn(NamedTuple):
-    """A turn that was acknowledged. seen: the names of the messages of its window. The times are of one clock."""
+    """A turn that was acknowledged.
+
+    seen: the names of the messages of its window. The times are of one clock.
+    """
 
     place: int
     session: int
@@ -53,7 +56,10 @@ class Turn(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where sessions are kept. Other processes open it by its kind and by what it is called there."""
+    """Where sessions are kept.
+
+    Other processes open it by its kind and by what it is called there.
+    """
 
     kind: str
     where: Any
@@ -65,10 +71,13 @@ def places(folder: Path) -> Iterator[dict[str, Callable[[str], Place]]]:
     with ExitStack() as running:
         s3 = running.enter_context(s3_server())
         s3.filesystem().mkdir("workers")
-        postgres, redis = running.enter_context(postgres_server()), running.enter_context(redis_server())
+        postgres = running.enter_context(postgres_server())
+        redis = running.enter_context(redis_server())
         yield {
             "session in a folder": lambda name: Place("sessions", str(folder / name)),
-            "session on S3": lambda name: Place("sessions", DirFileSystem(f"workers/{name}", s3.filesystem())),
+            "session on S3": lambda name: Place(
+                "sessions", DirFileSystem(f"workers/{name}", s3.filesystem())
+            ),
             "thread in SQLite": lambda name: Place("sqlite", str(folder / f"{name}.sqlite")),
             "thread in PostgreSQL": lambda name: Place("postgres", (postgres, name)),
             "thread in Valkey": lambda name: Place("redis", (redis, name)),
@@ -105,7 +114,9 @@ def _database(place: Place) -> tuple[Any, Any]:
 
 def _on_sessions(root: Any) -> Take:
     async def take(session: str, question: str, answer: str) -> list[str]:
-        async with SessionMemory.open(root, session, sections=SECTIONS, counter="estimate") as memory:
+        async with SessionMemory.open(
+            root, session, sections=SECTIONS, counter="estimate"
+        ) as memory:
             memory.add("messages", question, role="user")
             context = await memory.assemble_context(budget=BUDGET, format="openai")
             memory.add("messages", answer, role="assistant")
@@ -115,7 +126,9 @@ def _on_sessions(root: Any) -> Take:
 
 
 def _on_threads(history: Any) -> Take:
-    agent = AgentContext(ContextConfig(history, SlidingWindowCompaction(BUDGET)), "agent", counter="estimate")
+    agent = AgentContext(
+        ContextConfig(history, SlidingWindowCompaction(BUDGET)), "agent", counter="estimate"
+    )
 
     async def take(session: str, question: str, answer: str) -> list[str]:
         await agent.append([ChatMessage("user", question)], session)
@@ -126,17 +139,24 @@ def _on_threads(history: Any) -> Take:
     return take
 
 
-def work(tell: Callable[[Any], None], places: list[Place], worker: int, turns: int, sessions: int) -> None:
+def work(
+    tell: Callable[[Any], None], places: list[Place], worker: int, turns: int, sessions: int
+) -> None:
     """Take turns on the sessions of each place, and tell each as a Turn."""
-    rng, texts = random.Random(worker), seeded_texts(turns, seed=worker, words=WORDS)
+    rng = random.Random(worker)
+    texts = seeded_texts(turns, seed=worker, words=WORDS)
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
             takes = [await stack.enter_async_context(opened(place)) for place in places]
             for number, text in enumerate(texts):
-                place, session, name = rng.randrange(len(places)), rng.randrange(sessions), f"{worker}.{number}"
+                place = rng.randrange(len(places))
+                session = rng.randrange(sessions)
+                name = f"{worker}.{number}"
                 began = monotonic()
-                window = await takes[place](f"s{session}", f"#{name}.question {text}", f"#{name}.answer {text}")
+                window = await takes[place](
+                    f"s{session}", f"#{name}.question {text}", f"#{name}.answer {text}"
+                )
                 tell(Turn(place, session, name, began, monotonic(), names_in(window)))
 
     asyncio.run(run())
@@ -148,11 +168,20 @@ def names_in(texts: list[str]) -> list[str]:
 
 
 def taken(
-    places: list[Place], workers: int, turns: int, sessions: int, tell: Callable[[], object] = lambda: None
+    places: list[Place],
+    workers: int,
+    turns: int,
+    sessions: int,
+    tell: Callable[[], object] = lambda: None,
 ) -> list[Turn]:
-    """Let workers share some turns, from one moment on; return the turns. tell: is called for each of them."""
+    """Let workers share some turns, from one moment on; return the turns.
+
+    tell: is called for each of them.
+    """
     found: list[Turn] = []
-    with processes(work, *((places, worker, turns // workers, sessions) for worker in range(workers))) as heard:
+    with processes(
+        work, *((places, worker, turns // workers, sessions) for worker in range(workers))
+    ) as heard:
         working: list[Connection] = [*heard]
         while working:
             for receiver in wait(working):
@@ -174,14 +203,18 @@ def stored(places: list[Place], sessions: int) -> dict[tuple[int, int], list[str
             return [names_in(await take(f"s{session}", "?", "!")) for session in range(sessions)]
 
     found = [asyncio.run(of(place)) for place in places]
-    return {(place, session): names for place, each in enumerate(found) for session, names in enumerate(each)}
+    return {
+        (place, session): names
+        for place, each in enumerate(found)
+        for session, names in enumerate(each)
+    }
 
 
 def check(turns: list[Turn], final: Mapping[tuple[int, int], list[str]]) -> None:
     """Check that nothing is lost and nothing is there twice, and that each window was right.
 
-    A window is right if it shows, in their final order, the first messages of its session and none besides: all
-    that were acknowledged before the turn began, and the turn's own question.
+    A window is right if it shows, in their final order, the first messages of its session and none
+    besides: all that were acknowledged before the turn began, and the turn's own question.
     """
     for session, names in final.items():
         of_session = [turn for turn in turns if (turn.place, turn.session) == session]
@@ -191,7 +224,9 @@ def check(turns: list[Turn], final: Mapping[tuple[int, int], list[str]]) -> None
             seen = [name for name in turn.seen if name not in turn.messages]
             assert seen == others[: len(seen)]
             assert turn.messages[0] in turn.seen
-            before = {name for other in of_session if other.ended < turn.began for name in other.messages}
+            before = {
+                name for other in of_session if other.ended < turn.began for name in other.messages
+            }
             assert before <= {*seen}
 
 
@@ -204,18 +239,23 @@ class Figures(NamedTuple):
 
 
 def measured(turns: list[Turn]) -> Figures:
-    began, ended = min(turn.began for turn in turns), max(turn.ended for turn in turns)
+    began = min(turn.began for turn in turns)
+    ended = max(turn.ended for turn in turns)
     took_ms = [(turn.ended - turn.began) * 1_000 for turn in turns]
     return Figures(len(turns) / (ended - began), median(took_ms), max(took_ms))
 
 
 @pytest.fixture(scope="module")
-def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Callable[[str], Place]]]:
+def everywhere(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[str, Callable[[str], Place]]]:
     with places(tmp_path_factory.mktemp("workers")) as found:
         yield found
 
 
-def test_windows_of_workers_that_share_sessions_are_right(everywhere: dict[str, Callable[[str], Place]]) -> None:
+def test_windows_of_workers_that_share_sessions_are_right(
+    everywhere: dict[str, Callable[[str], Place]],
+) -> None:
     """Two processes take turns on one session of each store."""
     places = [make("few") for make in everywhere.values()]
     turns = taken(places, 2, 60, 1)
@@ -232,7 +272,12 @@ def test_the_check_finds_faults() -> None:
     for names in (whole[1:], [*whole, whole[0]], [whole[1], whole[0], *whole[2:]]):
         with pytest.raises(AssertionError):
             check([first, second], {(0, 0): names})
-    for seen in ([], ["b.question"], ["a.question", "b.question"], ["a.answer", "a.question", "b.question"]):
+    for seen in (
+        [],
+        ["b.question"],
+        ["a.question", "b.question"],
+        ["a.answer", "a.question", "b.question"],
+    ):
         with pytest.raises(AssertionError):
             check([first, second._replace(seen=seen)], {(0, 0): whole})
 
@@ -246,8 +291,19 @@ def test_throughput_of_workers(
     from rich.progress import Progress
     from rich.table import Table
 
-    table = Table(title=f"{TURNS} turns on {SESSIONS} sessions, workers that open a session for each turn")
-    for title in ("store", "workers", "turns/s", "of one worker", "median, ms", "longest, ms", "lost", "wrong windows"):
+    table = Table(
+        title=f"{TURNS} turns on {SESSIONS} sessions, workers that open a session for each turn"
+    )
+    for title in (
+        "store",
+        "workers",
+        "turns/s",
+        "of one worker",
+        "median, ms",
+        "longest, ms",
+        "lost",
+        "wrong windows",
+    ):
         table.add_column(title, justify="left" if title == "store" else "right")
     with capsys.disabled():
         console = Console()
@@ -257,12 +313,21 @@ def test_throughput_of_workers(
                 for workers in (1, 2, WORKERS):
                     task = progress.add_task(f"{store}, {workers} workers", total=TURNS)
                     places = [make(f"by_{workers}")]
-                    turns = taken(places, workers, TURNS, SESSIONS, lambda task=task: progress.advance(task))  # type: ignore[misc]
+                    turns = taken(
+                        places, workers, TURNS, SESSIONS, lambda task=task: progress.advance(task)
+                    )  # type: ignore[misc]
                     check(turns, stored(places, SESSIONS))
                     found = measured(turns)
                     alone = alone or found.per_s
                     times = f"{found.per_s / alone:.2f} x"
-                    row = f"{found.per_s:.0f}", times, f"{found.median_ms:.1f}", f"{found.longest_ms:.0f}", "0", "0"
+                    row = (
+                        f"{found.per_s:.0f}",
+                        times,
+                        f"{found.median_ms:.1f}",
+                        f"{found.longest_ms:.0f}",
+                        "0",
+                        "0",
+                    )
                     table.add_row(store, str(workers), *row)
                     progress.remove_task(task)
         console.print(table)

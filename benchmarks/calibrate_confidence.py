@@ -51,7 +51,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Asked:
-    """A question at a budget. way: a key of COUNTS. share: of its evidence that is shown. figures: as in FIGURES."""
+    """A question at a budget.
+
+    way: a key of COUNTS. share: of its evidence that is shown. figures: as in FIGURES.
+    """
 
     dataset: str
     way: str
@@ -65,7 +68,9 @@ class Asker:
 
     def __init__(self, dataset: str, items: Sequence[EvidenceItem]) -> None:
         self._dataset = dataset
-        self._memory = SessionMemory.test_mode(sections=(replace(SessionAssembler().spec, persistence="none"),))
+        self._memory = SessionMemory.test_mode(
+            sections=(replace(SessionAssembler().spec, persistence="none"),)
+        )
         for item in items:
             metadata = {"source": item.session, "timestamp": item.timestamp, "id": item.id}
             known = {name: value for name, value in metadata.items() if value}
@@ -82,7 +87,13 @@ class Asker:
             yield self._ask(stranger.query, budget, "foreign")
 
     def _ask(
-        self, query: str, budget: int, way: str, *, evidence: Collection[str] = (), hidden: Collection[str] = ()
+        self,
+        query: str,
+        budget: int,
+        way: str,
+        *,
+        evidence: Collection[str] = (),
+        hidden: Collection[str] = (),
     ) -> Asked:
         passing = {"$not": {"id": {"$in": sorted(hidden)}}} if hidden else None
         context = asyncio.run(self._memory.assemble_context(query, budget=budget, filter=passing))
@@ -99,17 +110,24 @@ class Asker:
 def ask_all(
     corpora: Sequence[Corpus], budgets: Sequence[int] = DEFAULT_BUDGETS, *, every: int = 1
 ) -> Iterator[list[Asked]]:
-    """Yield what becomes of the questions of each corpus. every: asks only each so manieth question."""
+    """Yield what becomes of the questions of each corpus.
+
+    every: asks only each so manieth question.
+    """
     for corpus in corpora:
         own = [each for each in corpora if each.dataset == corpus.dataset]
         among = own if len(own) > 1 else list(corpora)
-        strangers = among[(among.index(corpus) + 1) % len(among)].questions if len(among) > 1 else (None,)
+        strangers = (
+            among[(among.index(corpus) + 1) % len(among)].questions if len(among) > 1 else (None,)
+        )
         asked: list[Asked] = []
         for items, questions in replace(corpus, questions=corpus.questions[::every]).moments():
             asker = Asker(corpus.dataset or corpus.name, items)
             for question in questions:
                 stranger = strangers[len(asked) % len(strangers)]
-                asked += (each for budget in budgets for each in asker.ways(question, stranger, budget))
+                asked += (
+                    each for budget in budgets for each in asker.ways(question, stranger, budget)
+                )
         yield asked
 
 
@@ -126,12 +144,15 @@ def counts_of(asked: Sequence[Asked]) -> Floats:
 def learn(asked: Sequence[Asked]) -> dict[str, float]:
     """Return the weights of a logistic model of the shares. No figure weighs less than 0.
 
-    They minimise the cross-entropy plus RIDGE times half the squares of the weights, by Newton's method within bounds.
+    They minimise the cross-entropy plus RIDGE times half the squares of the weights, by Newton's
+    method within bounds.
     """
-    inputs, shares = np.array([(1.0, *each.figures) for each in asked]), np.array([each.share for each in asked])
+    inputs = np.array([(1.0, *each.figures) for each in asked])
+    shares = np.array([each.share for each in asked])
     counts = counts_of(asked)
     counts /= counts.sum()
-    weights, penalty = np.zeros(inputs.shape[1]), RIDGE * np.array([1e-6, *[1.0] * len(FIGURES)])
+    weights = np.zeros(inputs.shape[1])
+    penalty = RIDGE * np.array([1e-6, *[1.0] * len(FIGURES)])
     for _ in range(100):
         found = logistic(inputs @ weights)
         slope = inputs.T @ (counts * (found - shares)) + penalty * weights
@@ -140,7 +161,8 @@ def learn(asked: Sequence[Asked]) -> dict[str, float]:
         is_free[0] = True
         step = np.zeros_like(weights)
         step[is_free] = np.linalg.solve(curve[np.ix_(is_free, is_free)], slope[is_free])
-        before, weights = weights, weights - step
+        before = weights
+        weights = weights - step
         weights[1:] = np.maximum(0.0, weights[1:])
         if np.abs(weights - before).max() < 1e-9:
             break
@@ -159,13 +181,17 @@ def confidences(asked: Sequence[Asked], weights: dict[str, float]) -> Floats:
 
 def calibration_error(found: Floats, asked: Sequence[Asked]) -> float:
     """Return the expected calibration error over bins of the same width."""
-    shares, counts = np.array([each.share for each in asked]), counts_of(asked)
+    shares = np.array([each.share for each in asked])
+    counts = counts_of(asked)
     bins = np.minimum(BINS - 1, (found * BINS).astype(int))
     return float(np.abs(np.bincount(bins, counts * (found - shares))).sum() / counts.sum())
 
 
 def area(better: Floats, worse: Floats) -> float:
-    """Return the area under the ROC curve: how often the one is above the other, ties by half. NaN without either."""
+    """Return the area under the ROC curve: how often the one is above the other, ties by half.
+
+    NaN without either.
+    """
     if not len(better) or not len(worse):
         return math.nan
     worse = np.sort(worse)
@@ -175,13 +201,18 @@ def area(better: Floats, worse: Floats) -> float:
 
 def areas(found: Floats, asked: Sequence[Asked]) -> list[float]:
     """Return the areas of the last four columns."""
-    ways, shares = np.array([each.way for each in asked]), np.array([each.share for each in asked])
-    budgets, as_is = np.array([each.budget for each in asked]), ways == "as is"
+    ways = np.array([each.way for each in asked])
+    shares = np.array([each.share for each in asked])
+    budgets = np.array([each.budget for each in asked])
+    as_is = ways == "as is"
     pairs = [(as_is & (shares >= 0.5), as_is & (shares < 0.5))]
     pairs += [(as_is, ways == way) for way in ("removed", "foreign", "given")]
     means = []
     for better, worse in pairs:
-        at = [area(found[better & (budgets == each)], found[worse & (budgets == each)]) for each in np.unique(budgets)]
+        at = [
+            area(found[better & (budgets == each)], found[worse & (budgets == each)])
+            for each in np.unique(budgets)
+        ]
         means.append(mean(at))
     return means
 
@@ -213,8 +244,12 @@ def mean(values: Iterable[float]) -> float:
 
 
 def row(name: str, asked: int, values: Sequence[float]) -> str:
-    confidence, share, error, *rest = ("-" if math.isnan(value) else f"{value:.3f}" for value in values)
-    return f"{name:<20}{asked:>7,}{confidence:>12}{share:>8}{error:>8}" + "".join(f"{each:>9}" for each in rest)
+    confidence, share, error, *rest = (
+        "-" if math.isnan(value) else f"{value:.3f}" for value in values
+    )
+    return f"{name:<20}{asked:>7,}{confidence:>12}{share:>8}{error:>8}" + "".join(
+        f"{each:>9}" for each in rest
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -223,12 +258,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m benchmarks.calibrate_confidence", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--data", metavar="FOLDERS", default=os.environ.get("KAOSMEM_DATA"))
-    parser.add_argument("--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed")
-    parser.add_argument("--every", metavar="N", type=int, default=1, help="ask only each Nth question of a corpus")
+    parser.add_argument(
+        "--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed"
+    )
+    parser.add_argument(
+        "--every", metavar="N", type=int, default=1, help="ask only each Nth question of a corpus"
+    )
     options = parser.parse_args(arguments)
     if not options.data:
         parser.error("no data: give --data FOLDERS, or set KAOSMEM_DATA")
-    corpora = [corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder)]
+    corpora = [
+        corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder)
+    ]
     asked: list[Asked] = []
     with Phases(per_second=1) as phases:
         for done, of_corpus in enumerate(ask_all(corpora, every=options.every), 1):

@@ -1,8 +1,9 @@
 """Convert the rules of gitleaks into the table that `kaosmem.language.credentials` reads.
 
-`python -m benchmarks.convert_credentials gitleaks.toml 8.30.1` writes `kaosmem/language/credentials.json` from the
-configuration of that version. gitleaks writes its patterns for RE2. This script rewrites what Python's `re` writes in
-another way, and names the rules that it leaves out in the table.
+`python -m benchmarks.convert_credentials gitleaks.toml 8.30.1` writes
+`kaosmem/language/credentials.json` from the configuration of that version. gitleaks writes its
+patterns for RE2. This script rewrites what Python's `re` writes in another way, and names the rules
+that it leaves out in the table.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ from typing import Any
 
 TABLE = Path(__file__).parent.parent / "kaosmem" / "language" / "credentials.json"
 TOO_SLOW = ("curl-auth-header", "curl-auth-user")
-"""RE2 takes linear time for any pattern. Python takes the fifth power of a text's length for these."""
+"""RE2 takes linear time for any pattern.
+
+Python takes the fifth power of a text's length for these.
+"""
 CONTEXT = r"[\w.-]{0,50}?"
-"""How many patterns begin: the rest of a name. It decides nothing about the credential, and takes most of the time."""
+"""How many patterns begin: the rest of a name.
+
+It decides nothing about the credential, and takes most of the time.
+"""
 _FLAGS_INSIDE = re.compile(r"\(\?i\)")
 
 
@@ -60,7 +67,10 @@ def _end_of_group(pattern: str, place: int) -> int:
 
 
 def row(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule as a row of the table. Raises ValueError with the reason why it can't be one."""
+    """Return a rule as a row of the table.
+
+    Raises ValueError with the reason why it can't be one.
+    """
     if rule["id"] in TOO_SLOW:
         raise ValueError("takes more than linear time")
     if "regex" not in rule or "path" in rule:
@@ -100,7 +110,8 @@ def main(path: str, version: str) -> None:
         except ValueError as error:
             left_out[rule["id"]] = str(error)
     table = {
-        "source": f"config/gitleaks.toml of gitleaks {version}, https://github.com/gitleaks/gitleaks",
+        "source": f"config/gitleaks.toml of gitleaks {version}, "
+        "https://github.com/gitleaks/gitleaks",
         "licence": "MIT, see credentials.LICENSE",
         "left_out": left_out,
         "allowed": allowed_row(config["allowlist"]),

@@ -14,7 +14,9 @@ from pathlib import Path
 from kaosmem.types import Item
 
 # The sounds of a syllable and the endings of a word; "-" is none.
-_ONSETS = "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p pl pr qu r s sh sl sp st str t th tr v w"
+_ONSETS = (
+    "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p pl pr qu r s sh sl sp st str t th tr v w"
+)
 _NUCLEI = "a e i o u ai ea ee oa ou"
 _CODAS = "- - - b ck d g l m n nd ng nt p r rd rt s st t x"
 _ENDINGS = "- - - - s ed ing er ly ness ment able ation ity"
@@ -28,13 +30,16 @@ _SENTENCE_WORDS = 6, 24
 def seeded_texts(n: int, *, seed: int = 0, words: int = 150) -> list[str]:
     """Return `n` texts in sentences, each of `words` words, more or less by half.
 
-    About 4 words in 10 are function words; the rest follow Zipf's law over 60,000 pronounceable words, the same
-    for every seed.
+    About 4 words in 10 are function words; the rest follow Zipf's law over 60,000 pronounceable
+    words, the same for every seed.
     """
     rng = random.Random(seed)
     vocabulary, weights = _all_words()
     lengths = (rng.randint(words // 2, words + words // 2) for _ in range(n))
-    return [_sentences(rng.choices(vocabulary, cum_weights=weights, k=length), rng) for length in lengths]
+    return [
+        _sentences(rng.choices(vocabulary, cum_weights=weights, k=length), rng)
+        for length in lengths
+    ]
 
 
 def seeded_queries(n: int, *, seed: int = 0, words: int = 10) -> list[str]:
@@ -54,7 +59,9 @@ def real_texts(*, words: int = 120) -> list[str]:
     for file in sorted(folder.glob("*/*.items.jsonl")):
         with file.open(encoding="utf-8") as lines:
             all_words = [word for line in lines for word in json.loads(line)["text"].split()]
-        texts += [" ".join(all_words[start : start + words]) for start in range(0, len(all_words), words)]
+        texts += [
+            " ".join(all_words[start : start + words]) for start in range(0, len(all_words), words)
+        ]
     random.Random(0).shuffle(texts)
     return texts
 
@@ -83,7 +90,10 @@ def _all_words() -> tuple[list[str], list[float]]:
     content, weights = _content_words()
     function = _FUNCTION_WORDS.split()
     each = weights[-1] * _FUNCTION_SHARE / (1 - _FUNCTION_SHARE) / len(function)
-    return [*content, *function], [*weights, *(weights[-1] + each * (i + 1) for i in range(len(function)))]
+    return [*content, *function], [
+        *weights,
+        *(weights[-1] + each * (i + 1) for i in range(len(function))),
+    ]
 
 
 @cache
@@ -96,5 +106,7 @@ def _content_words() -> tuple[list[str], list[float]]:
     words: dict[str, None] = {}
     for syllables, size in _WORDS_BY_SYLLABLES.items():
         while len(words) < size:
-            words.setdefault("".join(map(rng.choice, [onsets, nuclei, codas] * syllables + [endings])))
+            words.setdefault(
+                "".join(map(rng.choice, [onsets, nuclei, codas] * syllables + [endings]))
+            )
     return list(words), list(accumulate(1 / (rank + 10) for rank in range(len(words))))

@@ -10,7 +10,13 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 RECALL, TURN = DOCS / "recall.svg", DOCS / "turn.svg"
-SHOWN = ("the newest items", "the best 50 by BM25", "rank-bm25", "kaosmem, `BM25Ranker`", "**kaosmem**")
+SHOWN = (
+    "the newest items",
+    "the best 50 by BM25",
+    "rank-bm25",
+    "kaosmem, `BM25Ranker`",
+    "**kaosmem**",
+)
 OURS, OTHERS = "#0072B2", "#777777"
 
 
@@ -19,7 +25,8 @@ def recalls() -> tuple[list[int], dict[str, list[float]]]:
     head, *lines = _table("retrieval.md", "tokens")
     found = {name: next(line for line in lines if line[0].startswith(name)) for name in SHOWN}
     return [int(each.replace(",", "")) for each in head[1:]], {
-        re.sub(r"[*`]", "", line[0]): [float(each.strip("*")) for each in line[1:]] for line in found.values()
+        re.sub(r"[*`]", "", line[0]): [float(each.strip("*")) for each in line[1:]]
+        for line in found.values()
     }
 
 
@@ -28,7 +35,8 @@ def turns() -> dict[str, float]:
     head, *lines = _table("performance.md", "items")
     line = next(line for line in lines if line[0] == "10,000")
     return {
-        name.replace("`", ""): float(each.removesuffix(" ms")) for name, each in zip(head[1:], line[1:], strict=True)
+        name.replace("`", ""): float(each.removesuffix(" ms"))
+        for name, each in zip(head[1:], line[1:], strict=True)
     }
 
 
@@ -41,7 +49,12 @@ def draw_recall(path: Path = RECALL) -> None:
             axes.plot(budgets, values, color=colour, marker="o", markersize=4, linewidth=2)
             end = budgets[-1], values[-1]
             axes.annotate(
-                f"{name}: {values[-1]:.3f}", end, (8, 0), textcoords="offset points", color=colour, va="center"
+                f"{name}: {values[-1]:.3f}",
+                end,
+                (8, 0),
+                textcoords="offset points",
+                color=colour,
+                va="center",
             )
         axes.set_xscale("log", base=2)
         axes.set_xticks(budgets, [f"{each:,}" for each in budgets])
@@ -66,9 +79,13 @@ def draw_turn(path: Path = TURN) -> None:
 
 def _table(page: str, first: str) -> list[list[str]]:
     """Return the cells of the table of a page whose first heading is given, without the line below its head."""
-    table = re.search(rf"(?m)^\| {first} \|.*\n(?:\|.*\n)+", (DOCS / page).read_text(encoding="utf-8"))
+    table = re.search(
+        rf"(?m)^\| {first} \|.*\n(?:\|.*\n)+", (DOCS / page).read_text(encoding="utf-8")
+    )
     assert table
-    head, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in table[0].splitlines())
+    head, _, *lines = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table[0].splitlines()
+    )
     return [head, *lines]
 
 

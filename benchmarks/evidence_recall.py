@@ -44,7 +44,10 @@ from kaosmem.evaluation.report import check_plot
 
 
 def newest_of_best(items: Sequence[EvidenceItem], *, best: int = 50) -> Order:
-    """Return the order of the newest first, of as many items as rank-bm25 finds best. So the oldest drop out."""
+    """Return the order of the newest first, of as many items as rank-bm25 finds best.
+
+    So the oldest drop out.
+    """
     order = by_rank_bm25(items)
     return lambda query: sorted(order(query)[:best], reverse=True)
 
@@ -72,7 +75,11 @@ def by_bm25s(items: Sequence[EvidenceItem]) -> Order:
 
 OLDEST_OUT = OrderAssembler("oldest-out", newest_of_best, skips=False)
 BM25S = OrderAssembler("bm25s", by_bm25s)
-COMPARED = (*ASSEMBLERS, "benchmarks.evidence_recall:OLDEST_OUT", "benchmarks.evidence_recall:BM25S")
+COMPARED = (
+    *ASSEMBLERS,
+    "benchmarks.evidence_recall:OLDEST_OUT",
+    "benchmarks.evidence_recall:BM25S",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,24 +109,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(str(error))
     seconds = time.perf_counter() - started
     if options.json:
-        options.json.write_text(json.dumps(report.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps(report.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     print_report(report, by_category=True)
     print(f"\n{seconds:.0f} s in all")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence_recall", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.evidence_recall", description=__doc__.split("\n")[0]
+    )
     add = parser.add_argument
-    add("--data", metavar="FOLDER", default=os.environ.get("KAOSMEM_DATA"), help="by default KAOSMEM_DATA")
+    add(
+        "--data",
+        metavar="FOLDER",
+        default=os.environ.get("KAOSMEM_DATA"),
+        help="by default KAOSMEM_DATA",
+    )
     add("--datasets", metavar="NAME,...", type=names, default=(), help="only these")
-    add("--budgets", metavar="TOKENS,...", type=budgets, default=DEFAULT_BUDGETS, help="by default 512,2048,8192")
+    add(
+        "--budgets",
+        metavar="TOKENS,...",
+        type=budgets,
+        default=DEFAULT_BUDGETS,
+        help="by default 512,2048,8192",
+    )
     add(
         "--assembler",
         metavar="NAME",
         action="append",
-        help=f"only this one: {', '.join((*COMPARED, DENSE))}, or your own as module:attribute; can be repeated",
+        help=f"only this one: {', '.join((*COMPARED, DENSE))}, or your own as module:attribute; "
+        "can be repeated",
     )
-    add("--plot", metavar="FILE", type=Path, help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)")
+    add(
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)",
+    )
     add("--json", metavar="FILE", type=Path, help="save the figures and every outcome")
     return parser
 

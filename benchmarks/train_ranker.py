@@ -50,7 +50,13 @@ SPEC = SectionSpec("items", eviction="none")
 PARTS = {
     "source": ("source", "clause_and_source", "best_of_source", "clause_in_source"),
     "source's name": ("title", "title_share", "title_and_share"),
-    "last clause": ("clause", "clause_and_source", "clause_in_source", "clause_meaning", "nearby_clause"),
+    "last clause": (
+        "clause",
+        "clause_and_source",
+        "clause_in_source",
+        "clause_meaning",
+        "nearby_clause",
+    ),
     "meaning": ("meaning", "clause_meaning", "nearby_meaning"),
     "phrases": ("phrases",),
     "neighbours": ("next_words", "nearby_words", "nearby_clause", "nearby_meaning"),
@@ -89,7 +95,8 @@ class Remembering:
     """An embedder that embeds no text twice."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self.name, self.dimensions = embedder.name, embedder.dimensions
+        self.name = embedder.name
+        self.dimensions = embedder.dimensions
         self._embedder = embedder
         self._known: dict[str, NDArray[np.float32]] = {}
 
@@ -106,7 +113,10 @@ class Remembering:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """kaosmem, its weights for each corpus learned from the other data sets. weights: by the first item of a corpus."""
+    """kaosmem, its weights for each corpus learned from the other data sets.
+
+    weights: by the first item of a corpus.
+    """
 
     ranker: LinearRanker | DenseRanker
     weights: dict[EvidenceItem, Weights]
@@ -119,7 +129,10 @@ class HeldOut:
 
 
 def held_out(
-    ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], lessons: Sequence[Lesson], name: str = "held out"
+    ranker: LinearRanker | DenseRanker,
+    corpora: Sequence[Corpus],
+    lessons: Sequence[Lesson],
+    name: str = "held out",
 ) -> HeldOut:
     """Return kaosmem with weights for each corpus that were learned from the other data sets of its kind.
 
@@ -151,26 +164,39 @@ def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]
 
 
 async def validated(
-    ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], lessons: Sequence[Lesson], *, parts: bool
+    ranker: LinearRanker | DenseRanker,
+    corpora: Sequence[Corpus],
+    lessons: Sequence[Lesson],
+    *,
+    parts: bool,
 ) -> Report:
     """Return what kaosmem makes of each corpus with weights learned from the others."""
     with Phases(per_second=1) as phases:
         phases.begin("learning")
         assemblers = [held_out(ranker, corpora, lessons)]
         of_ranker = PARTS | DENSE_PARTS if isinstance(ranker, DenseRanker) else PARTS
-        for name, signals in of_ranker.items() if parts else ():
-            assemblers.append(held_out(ranker, corpora, without(lessons, signals), f"without {name}"))
+        if parts:
+            for name, signals in of_ranker.items():
+                assemblers.append(
+                    held_out(ranker, corpora, without(lessons, signals), f"without {name}")
+                )
         bm25 = SessionAssembler("BM25 alone", spec=replace(SPEC, ranker=BM25Ranker()))
         budgets = DEFAULT_BUDGETS[1:2] if parts else DEFAULT_BUDGETS
-        return await evaluate(corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.show)
+        return await evaluate(
+            corpora, assemblers=[*assemblers, bm25], budgets=budgets, progress=phases.show
+        )
 
 
-def costs(ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, questions: int = 20) -> dict[str, float]:
+def costs(
+    ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, questions: int = 20
+) -> dict[str, float]:
     """Return the milliseconds of a ranking that each of STEPS takes, as the profiler sees it.
 
     questions: of each corpus at most.
     """
-    profiler, asked, spec = Profile(), 0, replace(SPEC, ranker=ranker)
+    profiler = Profile()
+    asked = 0
+    spec = replace(SPEC, ranker=ranker)
     for corpus in corpora:
         with SessionAssembler(spec=spec).session(corpus.items)[spec.name].index.asked() as index:
             for question in corpus.questions[:questions]:
@@ -179,7 +205,10 @@ def costs(ranker: LinearRanker | DenseRanker, corpora: Sequence[Corpus], *, ques
     spent: Counter[str] = Counter()
     for (file, _, name), (_, _, _, seconds, _) in Stats(profiler).stats.items():
         spent[Path(file).stem if name == "__init__" else name] += seconds
-    return {part: 1_000 * sum(spent[name] for name in names) / max(1, asked) for part, names in STEPS.items()}
+    return {
+        part: 1_000 * sum(spent[name] for name in names) / max(1, asked)
+        for part, names in STEPS.items()
+    }
 
 
 def dense_ranker(embedder: str | None) -> DenseRanker:
@@ -190,9 +219,13 @@ def dense_ranker(embedder: str | None) -> DenseRanker:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, and print or save what was learned."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.train_ranker", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.train_ranker", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--data", metavar="FOLDERS", default=os.environ.get("KAOSMEM_DATA"))
-    parser.add_argument("--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed")
+    parser.add_argument(
+        "--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed"
+    )
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--dense", action="store_true", help="of DenseRanker")
@@ -200,7 +233,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not options.data:
         parser.error("no data: give --data FOLDERS, or set KAOSMEM_DATA")
-    corpora = tuple(corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder))
+    corpora = tuple(
+        corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder)
+    )
     with Phases(per_second=1) as phases:
         phases.begin("reading what each question can be answered from")
         ranker = dense_ranker(options.embedder) if options.dense else LinearRanker()
@@ -212,11 +247,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(learned, end="")
     if options.validate or options.parts:
         print_report(
-            asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)), by_category=options.validate
+            asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)),
+            by_category=options.validate,
         )
     if options.parts:
         print(
-            "of a ranking, in ms: " + ", ".join(f"{part} {each:.2f}" for part, each in costs(ranker, corpora).items())
+            "of a ranking, in ms: "
+            + ", ".join(f"{part} {each:.2f}" for part, each in costs(ranker, corpora).items())
         )
 
 

@@ -22,7 +22,10 @@ def agent_answers(window: Sequence[ChatMessage]) -> ChatMessage | str:
         return f"It says: {newest.text}"
     return ChatMessage(
         "assistant",
-        (TextBlock("I look it up."), ToolUseBlock(newest.id, "look_up", f'{{"path": "/deal/{newest.id}"}}')),
+        (
+            TextBlock("I look it up."),
+            ToolUseBlock(newest.id, "look_up", f'{{"path": "/deal/{newest.id}"}}'),
+        ),
     )
 
 
@@ -41,23 +44,35 @@ async def turn(context: AgentContext, model: LLMClient, question: ChatMessage, r
         calls = [block for block in reply.blocks if isinstance(block, ToolUseBlock)]
         if not calls:
             return reply.text
-        results = (ToolResultBlock(call.id, f"the fee in {call.id} is {len(call.id) * 111}. " * 6) for call in calls)
-        await context.append([ChatMessage("tool", (result,)) for result in results], "deal-42", run_id)
+        results = (
+            ToolResultBlock(call.id, f"the fee in {call.id} is {len(call.id) * 111}. " * 6)
+            for call in calls
+        )
+        await context.append(
+            [ChatMessage("tool", (result,)) for result in results], "deal-42", run_id
+        )
 
 
 async def test_three_hundred_turns_in_a_small_window() -> None:
-    model, summing = ScriptedLLM(agent_answers), ScriptedLLM(summary_answers)
-    history, strategy = InMemoryHistoryProvider(), SummarizationCompaction(summing, 700, 300)
+    model = ScriptedLLM(agent_answers)
+    summing = ScriptedLLM(summary_answers)
+    history = InMemoryHistoryProvider()
+    strategy = SummarizationCompaction(summing, 700, 300)
     context = AgentContext(ContextConfig(history, strategy), "analyst")
-    await context.append([ChatMessage("user", "Never quote a fee without its source.", id="rule")], "deal-42")
-    await context.append([ChatMessage("assistant", (ToolUseBlock("slow", "order_report"),), id="open")], "deal-42")
+    await context.append(
+        [ChatMessage("user", "Never quote a fee without its source.", id="rule")], "deal-42"
+    )
+    await context.append(
+        [ChatMessage("assistant", (ToolUseBlock("slow", "order_report"),), id="open")], "deal-42"
+    )
 
     for number in range(300):
         question = ChatMessage("user", f"What is the fee in document {number}?", id=f"q{number}")
         assert await turn(context, model, question, f"turn-{number}") != ""
 
-    # No request was over the window, and each had the instruction and the question. The first call was abandoned when
-    # the user went on without its result, so it is summed up like any other message.
+    # No request was over the window, and each had the instruction and the question. The first call
+    # was abandoned when the user went on without its result, so it is summed up like any other
+    # message.
     sizes = MessageSizes()
     for request in model.requests:
         assert sizes.total(request) <= WINDOW
@@ -65,8 +80,8 @@ async def test_three_hundred_turns_in_a_small_window() -> None:
         assert any(message.role == "user" for message in request[-3:])
     assert len(summing.requests) < 150
 
-    # One summary stands for what is old. It has the last paths to the letter, though its model dropped them, and
-    # what it was made of is found by its id, to the first word.
+    # One summary stands for what is old. It has the last paths to the letter, though its model
+    # dropped them, and what it was made of is found by its id, to the first word.
     window = await context.get_prompt_window("deal-42")
     (summary,) = (message for message in window if message.role == "summary")
     assert "/deal/q2" in summary.text
@@ -77,7 +92,8 @@ async def test_three_hundred_turns_in_a_small_window() -> None:
 
 
 async def test_a_helper_leaves_its_answer_and_nothing_else() -> None:
-    history, model = InMemoryHistoryProvider(), ScriptedLLM(agent_answers)
+    history = InMemoryHistoryProvider()
+    model = ScriptedLLM(agent_answers)
     context = AgentContext(ContextConfig(history), "analyst")
     helper = AgentContext(ContextConfig(history, retention=HistoryRetention.RUN), "helper")
 

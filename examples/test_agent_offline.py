@@ -19,11 +19,16 @@ class ScriptedModel:
     def chat(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
         self.largest = max(self.largest, count_messages(messages, "openai"))
         self.calls += 1
-        # What was recalled or found for the question stands in a block of its own after a tool's result.
+        # What was recalled or found for the question stands in a block of its own after a tool's
+        # result.
         last = next(m for m in reversed(messages) if not str(m["content"]).startswith("<context>"))
         if last["role"] == "tool":
             return {"role": "assistant", "content": f"It says: {last['content']}"}
-        call = {"id": f"call-{self.calls}", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        call = {
+            "id": f"call-{self.calls}",
+            "type": "function",
+            "function": {"name": "look_up", "arguments": "{}"},
+        }
         return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
@@ -37,12 +42,17 @@ async def turn(memory: SessionMemory, model: ScriptedModel, question: str) -> st
         if not reply.get("tool_calls"):
             return str(reply["content"])
         for call in reply["tool_calls"]:
-            result = {"role": "tool", "tool_call_id": call["id"], "content": f"clause {len(memory['messages'])}"}
+            result = {
+                "role": "tool",
+                "tool_call_id": call["id"],
+                "content": f"clause {len(memory['messages'])}",
+            }
             memory.add_message(result, format="openai")
 
 
 async def test_an_agent_stays_within_its_window_for_fifty_turns() -> None:
-    memory, model = SessionMemory.test_mode(), ScriptedModel()
+    memory = SessionMemory.test_mode()
+    model = ScriptedModel()
     memory.add("role", "Look everything up.")
     answers = [await turn(memory, model, f"What does clause {number} say?") for number in range(50)]
     assert all(answer.startswith("It says: clause") for answer in answers)

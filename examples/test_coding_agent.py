@@ -33,7 +33,9 @@ def work(events: int, seed: int) -> Iterator[ConversationEvent]:
             yield ActionEvent("message", f"The last task is done, and {len(to_do)} steps are left.")
             yield ActionEvent("message", INSTRUCTION.format(number // 100 + 1), source="user")
         elif number % 14 == 0:
-            to_do = [step for step in to_do if rng.random() < 0.7] + [f"step {number}: look at line {rng.random()}"]
+            to_do = [step for step in to_do if rng.random() < 0.7] + [
+                f"step {number}: look at line {rng.random()}"
+            ]
             yield from call(number, "task_tracker", {"open": to_do}, "noted")
         elif number % 2 == 0:
             path = f"src/client_{rng.randint(1, 20)}.py"
@@ -41,15 +43,21 @@ def work(events: int, seed: int) -> Iterator[ConversationEvent]:
             yield from call(number, rng.choice(TOOLS), {"path": path}, f"{lines}\n{path}: ok")
 
 
-def call(number: int, tool: str, arguments: dict[str, object], outcome: str) -> Iterator[ConversationEvent]:
-    yield ActionEvent(tool, "", ToolUseBlock(f"call-{number}", tool, json.dumps(arguments)), f"answer-{number}")
+def call(
+    number: int, tool: str, arguments: dict[str, object], outcome: str
+) -> Iterator[ConversationEvent]:
+    yield ActionEvent(
+        tool, "", ToolUseBlock(f"call-{number}", tool, json.dumps(arguments)), f"answer-{number}"
+    )
     yield ObservationEvent("result", outcome, f"call-{number}")
 
 
 async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() -> None:
     """The model forgets nearly everything; the prompt stays in its window, and all can be fetched back."""
     model = ScriptedLLM(lambda _: "The agent read and edited some clients.")
-    log, told, to_do = EventLog(), list[str](), list[str]()
+    log = EventLog()
+    told = list[str]()
+    to_do = list[str]()
     condenser = LLMSummarizingCondenser(model, max_size=None)
     memory = SessionMemory.test_mode()
     await memory.attach(ConversationSource(log, condenser))
@@ -59,7 +67,9 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
             told.append(event.text)
         if event.text == "noted":
             to_do = json.loads(log[-2].call.arguments)["open"]
-        context = await memory.assemble_context(budget=WINDOW, format="openai", sections=["conversation"])
+        context = await memory.assemble_context(
+            budget=WINDOW, format="openai", sections=["conversation"]
+        )
         assert context.used <= WINDOW
         prompt = "\n".join(item.text for item in context.items)
         assert all(instruction in prompt for instruction in told)
@@ -68,11 +78,19 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
     check_openai_messages(context.messages)
     records = [event for event in log if isinstance(event, Condensation)]
     forgotten = {event_id for record in records for event_id in record.forgotten_ids or ()}
-    print(f"{len(log) - len(records):,} events, condensed {len(records)} times by {len(model.requests)} requests")
-    print(f"forgotten: {len(forgotten):,}; shown: {len(context.items)}, {len(told)} of them the user's")
+    print(
+        f"{len(log) - len(records):,} events, condensed {len(records)} times by "
+        f"{len(model.requests)} requests"
+    )
+    print(
+        f"forgotten: {len(forgotten):,}; shown: {len(context.items)}, {len(told)} of them the "
+        "user's"
+    )
     assert len(told) == 20
     assert len(forgotten) > 1_800
     assert not any(log.get(event_id).source == "user" for event_id in forgotten)
     (summary,) = (item for item in context.items if item.role == "summary")
     fetched = [await memory.fetch(source) for source in summary.sources]
-    assert next(item.text for item in fetched if item.role != "summary") in {event.text for event in log}
+    assert next(item.text for item in fetched if item.role != "summary") in {
+        event.text for event in log
+    }

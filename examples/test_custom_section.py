@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from kaosmem import DEFAULT_SECTIONS, SectionFullError, SectionSpec, SessionMemory
 
-HYPOTHESES = SectionSpec("hypotheses", 45, priority=75, floor=0.2, eviction="priority", header="working hypotheses")
+HYPOTHESES = SectionSpec(
+    "hypotheses", 45, priority=75, floor=0.2, eviction="priority", header="working hypotheses"
+)
 
 
 async def test_a_section_keeps_its_most_important_items() -> None:
@@ -12,7 +14,11 @@ async def test_a_section_keeps_its_most_important_items() -> None:
     refused = 0
     for number in range(12):
         try:
-            memory.add("hypotheses", f"hypothesis {number}: the fee was waived in year {number}", priority=number % 4)
+            memory.add(
+                "hypotheses",
+                f"hypothesis {number}: the fee was waived in year {number}",
+                priority=number % 4,
+            )
         except SectionFullError:  # everything held is more important
             refused += 1
     kept = [item.priority for item in memory["hypotheses"]]

@@ -6,19 +6,32 @@ from pathlib import Path
 
 from kaosmem import Reason, SessionMemory
 
-CLAUSES = ("term", "fee", "notice", "liability", "assignment", "audit", "insurance", "governing law")
+CLAUSES = (
+    "term",
+    "fee",
+    "notice",
+    "liability",
+    "assignment",
+    "audit",
+    "insurance",
+    "governing law",
+)
 
 
 def write_contracts(folder: Path, count: int) -> None:
     for number in range(count):
         clauses = [
-            f"## {name.title()}\n\nIn contract {number} the {name} is set at {number + 3} units.\n" for name in CLAUSES
+            f"## {name.title()}\n\nIn contract {number} the {name} is set at {number + 3} units.\n"
+            for name in CLAUSES
         ]
-        (folder / f"contract-{number:03}.md").write_text(f"# Contract {number}\n\n" + "\n".join(clauses))
+        (folder / f"contract-{number:03}.md").write_text(
+            f"# Contract {number}\n\n" + "\n".join(clauses)
+        )
 
 
 async def test_a_deal_room_answers_within_its_budget(tmp_path: Path) -> None:
-    room, store = tmp_path / "room", tmp_path / "store"
+    room = tmp_path / "room"
+    store = tmp_path / "store"
     room.mkdir()
     write_contracts(room, 60)
     async with SessionMemory.open(str(store), "room") as memory:

@@ -27,14 +27,19 @@ async def shown(facts: LongTermMemory, question: str) -> str:
 async def test_old_facts_come_back_for_questions_about_the_past(tmp_path: Path) -> None:
     async with open_stores(tmp_path) as stores:
         await learn(
-            stores.facts, "session_1", "2023-03-01", ("home", "Ann lives in Oslo."), ("drink", "Ann likes tea.")
+            stores.facts,
+            "session_1",
+            "2023-03-01",
+            ("home", "Ann lives in Oslo."),
+            ("drink", "Ann likes tea."),
         )
         await learn(stores.facts, "session_9", "2024-06-01", ("home", "Ann lives in Bergen."))
 
     async with open_stores(tmp_path) as stores:  # another process
         facts = stores.facts
         assert await shown(facts, "Where does Ann live?") == (
-            "## facts\n[session_1, 1 March 2023] Ann likes tea.\n[session_9, 1 June 2024] Ann lives in Bergen.\n"
+            "## facts\n[session_1, 1 March 2023] Ann likes tea.\n[session_9, 1 June 2024] Ann "
+            "lives in Bergen.\n"
         )
         assert (
             "[session_1, 1 March 2023 until 1 June 2024] Ann lives in Oslo.\n"
@@ -45,7 +50,10 @@ async def test_old_facts_come_back_for_questions_about_the_past(tmp_path: Path) 
             facts, "session_12", "2022-01-01", ("home", "Ann lives in Rome.")
         )  # told late: it changes nothing now
         assert "Rome" not in await shown(facts, "Where does Ann live?")
-        assert [version.item.content for version in await facts.versions("assistant", "home", namespace="ann")] == [
+        assert [
+            version.item.content
+            for version in await facts.versions("assistant", "home", namespace="ann")
+        ] == [
             "Ann lives in Rome.",
             "Ann lives in Oslo.",
             "Ann lives in Bergen.",

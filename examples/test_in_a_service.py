@@ -26,8 +26,12 @@ async def ask_model(messages: list[dict[str, Any]]) -> str:
 
 
 async def turn(root: Path, tenant: str, conversation: str, question: str) -> str:
-    """Take one turn. Requests for one conversation come one after another; others go on side by side."""
-    namespace, session_id = safe_id(tenant), safe_id(conversation)
+    """Take one turn.
+
+    Requests for one conversation come one after another; others go on side by side.
+    """
+    namespace = safe_id(tenant)
+    session_id = safe_id(conversation)
     async with SessionMemory.open(root, session_id, namespace=namespace, in_turn=True) as memory:
         memory.add("messages", question)
         context = await memory.assemble_context(budget=2_000, format="openai")
@@ -41,13 +45,18 @@ def fastapi_app(root: Path) -> FastAPI:
     app = FastAPI()
 
     @app.post("/conversations/{conversation}")
-    async def post(conversation: str, question: str, tenant: Annotated[str, Header()]) -> dict[str, str]:
+    async def post(
+        conversation: str, question: str, tenant: Annotated[str, Header()]
+    ) -> dict[str, str]:
         return {"answer": await turn(root, tenant, conversation, question)}
 
     @app.get("/conversations")
     async def conversations(tenant: Annotated[str, Header()]) -> list[dict[str, Any]]:
         stored = await stored_sessions(root, safe_id(tenant))
-        return [{"id": each.session_id, "bytes": each.size_bytes, "last_use": each.saved} for each in stored]
+        return [
+            {"id": each.session_id, "bytes": each.size_bytes, "last_use": each.saved}
+            for each in stored
+        ]
 
     @app.delete("/tenant")
     async def erase(tenant: Annotated[str, Header()]) -> dict[str, int]:
@@ -65,7 +74,8 @@ def flask_app(root: Path) -> Flask:
 
     @app.post("/conversations/<conversation>")
     def post(conversation: str) -> dict[str, str]:
-        tenant, question = request.headers["tenant"], request.args["question"]
+        tenant = request.headers["tenant"]
+        question = request.args["question"]
         return {"answer": asyncio.run(turn(root, tenant, conversation, question))}
 
     return app
@@ -92,7 +102,9 @@ async def test_fastapi(tmp_path: Path) -> None:
 
         async def post(tenant: str, conversation: str, question: str) -> str:
             reply = await client.post(
-                f"/conversations/{conversation}", params={"question": question}, headers={"tenant": tenant}
+                f"/conversations/{conversation}",
+                params={"question": question},
+                headers={"tenant": tenant},
             )
             assert reply.status_code == 200
             answer: str = reply.json()["answer"]
@@ -108,7 +120,9 @@ async def test_fastapi(tmp_path: Path) -> None:
         listed = (await client.get("/conversations", headers={"tenant": "acme"})).json()
         assert [each["id"] for each in listed] == [safe_id("deal 42")]
         assert listed[0]["bytes"] > 0
-        assert (await client.delete("/tenant", headers={"tenant": "acme"})).json() == {"sessions": 1}
+        assert (await client.delete("/tenant", headers={"tenant": "acme"})).json() == {
+            "sessions": 1
+        }
         assert await list_namespaces(tmp_path) == ["beta"]
         assert await messages_of(tmp_path, "acme", "deal 42") == []
         assert len(await messages_of(tmp_path, "beta", "deal 42")) == 6
@@ -120,7 +134,9 @@ def test_flask(tmp_path: Path) -> None:
 
     def post(number: int) -> str:
         reply = app.test_client().post(
-            "/conversations/deal-42", query_string={"question": f"question {number}"}, headers={"tenant": "acme"}
+            "/conversations/deal-42",
+            query_string={"question": f"question {number}"},
+            headers={"tenant": "acme"},
         )
         answer: str = reply.get_json()["answer"]
         return answer
@@ -138,7 +154,9 @@ async def correct(memory: SessionMemory, change: Callable[[SessionMemory], objec
         try:
             await memory.save()
         except ConflictError:
-            await memory.refresh(discard=True)  # go on from the stored session, and repeat the change
+            await memory.refresh(
+                discard=True
+            )  # go on from the stored session, and repeat the change
         else:
             return tries
     raise ConflictError("another writer was faster three times; try again later")
@@ -150,7 +168,9 @@ async def test_going_on_after_a_conflict(tmp_path: Path) -> None:
         rent = memory.add("findings", "The rent is 900 euros.").id
     async with SessionMemory.open(tmp_path) as one, SessionMemory.open(tmp_path) as other:
         assert await correct(one, lambda memory: memory.update(rent, "The rent is 950 euros.")) == 1
-        assert await correct(other, lambda memory: memory.update(rent, "The rent is 990 euros.")) == 2
+        assert (
+            await correct(other, lambda memory: memory.update(rent, "The rent is 990 euros.")) == 2
+        )
         await one.refresh()
         found = one.get(rent)
         assert found is not None

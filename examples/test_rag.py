@@ -13,10 +13,13 @@ from kaosmem.stores import VectorDocument, VectorStore
 
 PASSAGES = {
     "leave.md": "Employees are entitled to thirty days of paid vacation in each calendar year.",
-    "sick.md": "Whoever is ill tells the office before nine and brings a doctor's note on the third day.",
-    "travel.md": "Trains are booked in second class; flights need the approval of the head of department.",
+    "sick.md": "Whoever is ill tells the office before nine and brings a doctor's note on the "
+    "third day.",
+    "travel.md": "Trains are booked in second class; flights need the approval of the head of "
+    "department.",
     "desk.md": "Monitors and chairs are ordered from the catalogue and delivered within two weeks.",
-    "expenses.md": "Receipts for meals and hotels are refunded until the end of the following month.",
+    "expenses.md": "Receipts for meals and hotels are refunded until the end of the following "
+    "month.",
     "badge.md": "A lost badge costs twenty euros and is replaced at the reception.",
 }
 
@@ -37,12 +40,17 @@ async def test_passages_that_mean_what_is_asked_are_shown(tmp_path: Path) -> Non
 
 
 async def ask_the_handbook(store: VectorStore) -> None:
-    await store.add(VectorDocument(text, source, metadata={"source": source}) for source, text in PASSAGES.items())
+    await store.add(
+        VectorDocument(text, source, metadata={"source": source})
+        for source, text in PASSAGES.items()
+    )
     memory = SessionMemory.test_mode()
     memory.add("role", "You answer questions about the staff handbook.")
     handbook = await memory.attach(VectorSource(store, Embeddings()), name="handbook", timeout_s=2)
 
-    memory.add("messages", "How many holidays do workers get?")  # no word of the passage that says it
+    memory.add(
+        "messages", "How many holidays do workers get?"
+    )  # no word of the passage that says it
     context = await memory.assemble_context(budget=140, format="openai")
     print(context.explain())
     assert context.used <= 140
@@ -52,6 +60,8 @@ async def ask_the_handbook(store: VectorStore) -> None:
     assert PASSAGES["leave.md"] in str(context.messages)
     assert context.by_section[handbook].items < len(PASSAGES)
 
-    narrowed = await memory.assemble_context(budget=140, format="openai", filter={"source": "sick.md"})
+    narrowed = await memory.assemble_context(
+        budget=140, format="openai", filter={"source": "sick.md"}
+    )
     assert [item.id for item in narrowed.items if item.section == handbook] == ["handbook/sick.md"]
     assert (await memory.fetch("handbook/travel.md")).text == PASSAGES["travel.md"]

@@ -28,8 +28,12 @@ async def first_day(folder: Path) -> None:
         await stores.facts.save("analyst", "The customer prefers calls.", key="contact")
         await stores.facts.save("analyst", "The customer prefers letters.", key="contact")
         await stores.state.update_state("deal-42", {"stage": "negotiation"})
-        await stores.tasks.create_task_list("deal-42", "analyst", [Task("call", "Call the customer")])
-        await BlobSource(stores.files).upload("lease.txt", b"The rent is 900 euros.", content_type="text/plain")
+        await stores.tasks.create_task_list(
+            "deal-42", "analyst", [Task("call", "Call the customer")]
+        )
+        await BlobSource(stores.files).upload(
+            "lease.txt", b"The rent is 900 euros.", content_type="text/plain"
+        )
         await answer(stores, "Who signs the lease?")
 
 

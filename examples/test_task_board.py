@@ -28,11 +28,18 @@ async def test_each_agent_sees_its_board_with_what_is_open_first(tmp_path: Path)
 
 
 async def work_on_boards(board: TaskStore) -> None:
-    for agent, titles in {"reader": ["read the lease", "read the annex"], "writer": ["draft a summary"]}.items():
-        await board.create_task_list("deal-42", agent, [Task(title.split()[-1], title) for title in titles])
+    for agent, titles in {
+        "reader": ["read the lease", "read the annex"],
+        "writer": ["draft a summary"],
+    }.items():
+        await board.create_task_list(
+            "deal-42", agent, [Task(title.split()[-1], title) for title in titles]
+        )
     memory = SessionMemory.test_mode()
     memory.add("messages", "Go on with your tasks.")
-    await memory.attach(TaskSource(board), required=True)  # of whoever is at work; no turn without its tasks
+    await memory.attach(
+        TaskSource(board), required=True
+    )  # of whoever is at work; no turn without its tasks
 
     seen = await work(memory, board, "reader", ["succeeded"])
     assert "## tasks\n[planned] annex: read the annex\n[succeeded] lease: read the lease\n" in seen
@@ -41,4 +48,6 @@ async def work_on_boards(board: TaskStore) -> None:
     seen = await work(memory, board, "writer", ["failed"])
     assert "[failed] summary: draft a summary" in seen
     await board.increment_retry("deal-42", "writer", "summary")
-    assert "[in_progress] summary: draft a summary (retry 1 of 3)" in await work(memory, board, "writer", [])
+    assert "[in_progress] summary: draft a summary (retry 1 of 3)" in await work(
+        memory, board, "writer", []
+    )

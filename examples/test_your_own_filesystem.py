@@ -24,17 +24,23 @@ class SqliteFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
     def __init__(self, database: str) -> None:
         super().__init__()
         self.database = database
-        self._ask("create table if not exists files (path text primary key, data blob, modified real)")
+        self._ask(
+            "create table if not exists files (path text primary key, data blob, modified real)"
+        )
 
     def _ask(self, query: str, *values: Any) -> list[Any]:
         with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
             return connection.execute(query, values).fetchall()
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        verb = "insert" if mode == "create" else "replace"  # raises IntegrityError where the path is taken
+        verb = (
+            "insert" if mode == "create" else "replace"
+        )  # raises IntegrityError where the path is taken
         self._ask(f"{verb} into files values (?, ?, ?)", path.strip("/"), value, time.time())
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
+    ) -> bytes:
         return self._row("data", path)[start:end]
 
     def modified(self, path: str) -> float:
@@ -46,7 +52,9 @@ class SqliteFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         folder = f"{path.strip('/')}/".lstrip("/")
         infos: dict[str, dict[str, Any]] = {}
-        for name, size in self._ask("select path, length(data) from files where path like ?", f"{folder}%"):
+        for name, size in self._ask(
+            "select path, length(data) from files where path like ?", f"{folder}%"
+        ):
             if name.startswith(folder):  # `like` ignores case, and takes `_` for any character
                 entry, _, below = name.removeprefix(folder).partition("/")
                 kind = "directory" if below else "file"
@@ -65,7 +73,9 @@ async def test_a_session_lives_in_a_database(tmp_path: Path) -> None:
     async with SessionMemory.open(SqliteFileSystem(database), "deal-42") as memory:
         memory.add("messages", "Can either side terminate for convenience?", role="user")
     async with SessionMemory.open(SqliteFileSystem(database), "deal-42", read_only=True) as memory:
-        assert [item.content for item in memory["messages"]] == ["Can either side terminate for convenience?"]
+        assert [item.content for item in memory["messages"]] == [
+            "Can either side terminate for convenience?"
+        ]
 
 
 async def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -82,7 +92,9 @@ async def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     async with SessionMemory.open(SqliteFileSystem(database), "deal-42", read_only=True) as memory:
         said = [item.text for item in memory["messages"]]
     for name in "abcd":
-        assert [text for text in said if text.startswith(name)] == [f"{name}-{turn}" for turn in range(5)]
+        assert [text for text in said if text.startswith(name)] == [
+            f"{name}-{turn}" for turn in range(5)
+        ]
     assert len(said) == 20
 
 

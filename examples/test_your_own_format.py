@@ -1,4 +1,7 @@
-"""A format of your own: one class, given in place of a name, which passes the contract. This one is for Gemini."""
+"""A format of your own: one class, given in place of a name, which passes the contract.
+
+This one is for Gemini.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from typing import Any
 
 from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory, TokenCounter
 from kaosmem.formats import BlockPlace, HistoryEntry, Layout, Mark, Rendered
-from kaosmem.formats.delimiters import BLOCK_BEGIN, BLOCK_END, escaped_in_history, mark_text, speaker_line
+from kaosmem.formats.delimiters import (
+    BLOCK_BEGIN,
+    BLOCK_END,
+    escaped_in_history,
+    mark_text,
+    speaker_line,
+)
 from kaosmem.testing import FormatContract
 
 MESSAGE_TOKENS = 3
@@ -18,15 +27,23 @@ class GeminiFormat:
 
     name = "gemini"
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
-        # known: the tokens of the entry's text alone. A format that shows the text unchanged may count from it, faster.
+    def entry_tokens(
+        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+    ) -> int:
+        # known: the tokens of the entry's text alone. A format that shows the text unchanged may
+        #     count from it, faster.
         return _tokens(_content(entry), counter)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return 0
 
     def frame_tokens(
-        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
     ) -> int:
         tokens = MESSAGE_TOKENS if static else 0
         if block:
@@ -37,7 +54,8 @@ class GeminiFormat:
         return isinstance(entry, ChatMessage) and entry.role == "user"
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, Any]] = ()) -> Rendered:
-        # after: messages of a growing window that stand before these. A format that merges neighbours needs the last.
+        # after: messages of a growing window that stand before these. A format that merges
+        #     neighbours needs the last.
         contents = [_content(entry) for part in layout.history for entry in part.entries]
         if layout.block:
             block = {"text": "".join((BLOCK_BEGIN, *layout.block, BLOCK_END))}
@@ -59,7 +77,10 @@ class GeminiFormat:
 
 
 def _content(entry: HistoryEntry) -> dict[str, Any]:
-    """Return an entry as a content. Calls and results are told as text, to keep the example short."""
+    """Return an entry as a content.
+
+    Calls and results are told as text, to keep the example short.
+    """
     if isinstance(entry, Mark):
         return {"role": "user", "parts": [{"text": mark_text(entry)}]}
     parts = [{"text": escaped_in_history(entry.text)}]
@@ -82,7 +103,9 @@ class TestGeminiFormat(FormatContract):
 async def test_a_session_hands_over_contents_for_gemini() -> None:
     memory = SessionMemory.test_mode()
     memory.add("role", "Be brief.")
-    memory.add_message({"role": "model", "parts": [{"text": "Ann owns the deal."}]}, format=GeminiFormat())
+    memory.add_message(
+        {"role": "model", "parts": [{"text": "Ann owns the deal."}]}, format=GeminiFormat()
+    )
     memory.add("messages", "Who owns it?", role="user")
     context = await memory.assemble_context(budget=200, format=GeminiFormat())
     assert context.system == "Be brief.\n"

@@ -29,7 +29,9 @@ class SharedWordsIndex:
         return len(self._words)
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._words |= {ordinal: {*analyze(item.text)} for ordinal, item in check_new(entries, self._words)}
+        self._words |= {
+            ordinal: {*analyze(item.text)} for ordinal, item in check_new(entries, self._words)
+        }
 
     def update(self, ordinal: int, item: Item) -> None:
         self.remove(ordinal)
@@ -40,11 +42,17 @@ class SharedWordsIndex:
             raise unknown(ordinal)
         del self._words[ordinal]
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         wanted = {*analyze(query)}
         chosen = self._words.keys() if among is None else self._words.keys() & {*among}
         shared = {each: len(wanted & self._words[each]) for each in chosen}
-        scored = [(round(many / len(self._words[each]) ** 0.5, 9), each) for each, many in shared.items() if many]
+        scored = [
+            (round(many / len(self._words[each]) ** 0.5, 9), each)
+            for each, many in shared.items()
+            if many
+        ]
         return [(ordinal, score) for score, ordinal in sorted(scored, reverse=True)[:limit]]
 
 
@@ -58,6 +66,8 @@ class TestSharedWords(RankerContract):
 async def test_a_section_shows_the_notes_that_share_most_words() -> None:
     notes = SectionSpec("notes", ranker=SharedWords(), retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(notes,))
-    memory.add_many("notes", ["The rent is due in May.", "The deposit is two rents.", "Ann keeps the keys."])
+    memory.add_many(
+        "notes", ["The rent is due in May.", "The deposit is two rents.", "Ann keeps the keys."]
+    )
     context = await memory.assemble_context("Who keeps the keys?", budget=16)
     assert [item.text for item in context.items] == ["Ann keeps the keys."]

@@ -26,22 +26,32 @@ class SqliteSessionState:
     def __init__(self, database: str) -> None:
         self.database = database
         self._connection = sqlite3.connect(database)
-        self._connection.execute("create table if not exists states (session text primary key, state text)")
+        self._connection.execute(
+            "create table if not exists states (session text primary key, state text)"
+        )
 
     async def get_state(self, session_id: str) -> dict[str, Any]:
-        rows = self._connection.execute("select state from states where session = ?", [_key(session_id)])
+        rows = self._connection.execute(
+            "select state from states where session = ?", [_key(session_id)]
+        )
         return json.loads(next(rows, ("{}",))[0])
 
     async def set_state(self, session_id: str, state: Mapping[str, Any]) -> None:
         with self._connection:
-            self._connection.execute("replace into states values (?, ?)", [_key(session_id), _text(state)])
+            self._connection.execute(
+                "replace into states values (?, ?)", [_key(session_id), _text(state)]
+            )
 
     async def update_state(self, session_id: str, patch: Mapping[str, Any]) -> dict[str, Any]:
         _text(patch)
         with self._connection:
-            self._connection.execute("begin immediate")  # others wait until this has read and written
+            self._connection.execute(
+                "begin immediate"
+            )  # others wait until this has read and written
             state = await self.get_state(session_id) | dict(patch)
-            self._connection.execute("replace into states values (?, ?)", [_key(session_id), _text(state)])
+            self._connection.execute(
+                "replace into states values (?, ?)", [_key(session_id), _text(state)]
+            )
         return json.loads(_text(state))
 
     async def clear(self, session_id: str) -> None:
@@ -75,13 +85,18 @@ class TestSqliteSessionState(ShortTermContract):
         return SqliteSessionState(str(Path(tempfile.mkdtemp(), "states.db")))
 
     async def reopen(self, store: SqliteSessionState) -> SqliteSessionState:
-        """Prove that what was acknowledged is in the file. The contract of a store in memory says `durable = False`."""
+        """Prove that what was acknowledged is in the file.
+
+        The contract of a store in memory says `durable = False`.
+        """
         store.close()
         return SqliteSessionState(store.database)
 
     async def close(self, store: SqliteSessionState) -> None:
         store.close()
-        shutil.rmtree(Path(store.database).parent, ignore_errors=True)  # of a reopened store, both are closed
+        shutil.rmtree(
+            Path(store.database).parent, ignore_errors=True
+        )  # of a reopened store, both are closed
 
 
 async def turn(state: ShortTermMemory, session_id: str, question: str) -> str:

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from kaosmem import ChatMessage, SectionSpec, SessionMemory
 from kaosmem.compaction import CompactionStrategy, Outline
 from kaosmem.context import AgentContext, ContextConfig
-from kaosmem.conversation import ActionEvent, ConversationView, EventLog, RollingCondenser, StrategyCondenser
+from kaosmem.conversation import (
+    ActionEvent,
+    ConversationView,
+    EventLog,
+    RollingCondenser,
+    StrategyCondenser,
+)
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import CompactionContract
 
 
 class EveryOther:
-    """Leaves out every second unit of the older half. `Outline` gives the units, and names the protected messages."""
+    """Leaves out every second unit of the older half.
+
+    `Outline` gives the units, and names the protected messages.
+    """
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         outline = Outline(history)
@@ -35,7 +44,10 @@ class TestEveryOther(CompactionContract):
 
 SAID = [
     ChatMessage("user", "Please plan our move to the new office."),
-    *(ChatMessage("assistant", f"Step {number} of the move to the new office is done.") for number in range(1, 20)),
+    *(
+        ChatMessage("assistant", f"Step {number} of the move to the new office is done.")
+        for number in range(1, 20)
+    ),
 ]
 LEFT = [SAID[place].text for place in (0, 2, 4, 6, 8, *range(10, 20))]
 
@@ -46,7 +58,9 @@ async def test_one_strategy_shortens_a_thread_a_section_and_a_log() -> None:
     await context.append(SAID, "room-7")
     assert [message.text for message in await context.get_prompt_window("room-7")] == LEFT
 
-    section = SectionSpec("messages", 200, placement="history", compaction=EveryOther(), eviction="none")
+    section = SectionSpec(
+        "messages", 200, placement="history", compaction=EveryOther(), eviction="none"
+    )
     memory = SessionMemory.test_mode(sections=(section,))
     for message in SAID:
         memory.add("messages", message.text, role=message.role)
@@ -55,7 +69,11 @@ async def test_one_strategy_shortens_a_thread_a_section_and_a_log() -> None:
 
     log = EventLog()
     for message in SAID:
-        log.append(ActionEvent("message", message.text, source="user" if message.role == "user" else "agent"))
+        log.append(
+            ActionEvent(
+                "message", message.text, source="user" if message.role == "user" else "agent"
+            )
+        )
     view = await StrategyCondenser(EveryOther()).condensed_view(log)
     assert [event.text for event in view] == LEFT
 

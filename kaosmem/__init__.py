@@ -16,7 +16,14 @@ from kaosmem.ingest import IngestReport
 from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, LinearRanker, Query, Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, Hit, Proposal, Section, SectionSpec, Source
 from kaosmem.sections.eviction import EvictionPolicy
-from kaosmem.session import RepairReport, SessionMemory, StoredSession, delete_session, list_sessions, repair_session
+from kaosmem.session import (
+    RepairReport,
+    SessionMemory,
+    StoredSession,
+    delete_session,
+    list_sessions,
+    repair_session,
+)
 from kaosmem.tokens import TokenCounter, context_length, get_counter
 from kaosmem.types import (
     ChatMessage,

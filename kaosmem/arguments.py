@@ -21,7 +21,9 @@ def check_count(given: object, name: str, *, least: int = 0) -> int:
     """Return a whole number from `least` up. Raises InvalidArgumentError."""
     if type(given) is int and given >= least:
         return given
-    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a whole number from {least} up")
+    raise InvalidArgumentError(
+        f"{name} is {shown_number(given)}; give a whole number from {least} up"
+    )
 
 
 def check_share(given: object, name: str) -> float:
@@ -32,16 +34,22 @@ def check_share(given: object, name: str) -> float:
 
 
 def check_ttl(given: object, name: str = "ttl") -> float:
-    """Return a time in seconds. Raises InvalidArgumentError for one that is not above 0 and finite."""
+    """Return a time in seconds.
+
+    Raises InvalidArgumentError for one that is not above 0 and finite.
+    """
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf:
         return float(given)
     raise InvalidArgumentError(f"{name} is {shown_number(given)}; give seconds, a number above 0")
 
 
 def check_clock(clock: Clock) -> Clock:
-    """Return a clock that raises InvalidArgumentError for a time without a zone. The given clock is read once at once.
+    """Return a clock that raises InvalidArgumentError for a time without a zone.
 
-    Each time is a plain datetime with a fixed offset, as a log can hold it, whatever class the given clock returns.
+    The given clock is read once at once.
+
+    Each time is a plain datetime with a fixed offset, as a log can hold it, whatever class the
+    given clock returns.
 
     >>> from zoneinfo import ZoneInfo
     >>> check_clock(lambda: datetime(2024, 6, 1, tzinfo=ZoneInfo("Europe/Berlin")))().isoformat()
@@ -51,14 +59,21 @@ def check_clock(clock: Clock) -> Clock:
     kaosmem.errors.InvalidArgumentError: clock gives a time without a zone; use lambda: datetime.now(UTC)
     """
     if not callable(clock):
-        raise InvalidArgumentError(f"clock is a {type(clock).__name__}; use lambda: datetime.now(UTC)")
+        raise InvalidArgumentError(
+            f"clock is a {type(clock).__name__}; use lambda: datetime.now(UTC)"
+        )
 
     def checked() -> datetime:
         time = clock()
         if not isinstance(time, datetime):
-            raise InvalidArgumentError(f"clock gives a {type(time).__name__}; use lambda: datetime.now(UTC)")
-        if (offset := time.utcoffset()) is None:
-            raise InvalidArgumentError("clock gives a time without a zone; use lambda: datetime.now(UTC)")
+            raise InvalidArgumentError(
+                f"clock gives a {type(time).__name__}; use lambda: datetime.now(UTC)"
+            )
+        offset = time.utcoffset()
+        if offset is None:
+            raise InvalidArgumentError(
+                "clock gives a time without a zone; use lambda: datetime.now(UTC)"
+            )
         fixed = timezone(offset)
         if type(time) is datetime and (time.tzinfo is UTC or time.tzinfo == fixed):
             return time
@@ -69,7 +84,9 @@ def check_clock(clock: Clock) -> Clock:
 
 
 def check_time(given: object, name: str) -> datetime:
-    """Return a time with a zone, from a datetime, a date or a text in ISO 8601. Raises InvalidArgumentError.
+    """Return a time with a zone, from a datetime, a date or a text in ISO 8601.
+
+    Raises InvalidArgumentError.
 
     A time without a zone is in UTC; a day means its first moment.
 
@@ -83,7 +100,9 @@ def check_time(given: object, name: str) -> datetime:
     except ValueError:
         time = None
     if not isinstance(time, datetime):
-        raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a datetime, or a text in ISO 8601")
+        raise InvalidArgumentError(
+            f"{name} is {shown_number(given)}; give a datetime, or a text in ISO 8601"
+        )
     return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
 
 
@@ -96,16 +115,27 @@ def check_instance(given: T, kind: type, name: str) -> T:
         raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
     if not isinstance(given, kind):
         remedy = f"{name} is a {type(given).__name__}; give a {kind.__name__}"
-        members = [each for each in dir(kind) if not each.startswith("_")] if Protocol in kind.__bases__ else []
+        members = (
+            [each for each in dir(kind) if not each.startswith("_")]
+            if Protocol in kind.__bases__
+            else []
+        )
         missing = [
-            f"{each}()" if callable(getattr(kind, each)) else each for each in members if not hasattr(given, each)
+            f"{each}()" if callable(getattr(kind, each)) else each
+            for each in members
+            if not hasattr(given, each)
         ]
-        raise InvalidArgumentError(f"{remedy}: it lacks {' and '.join(missing)}" if missing else remedy)
+        raise InvalidArgumentError(
+            f"{remedy}: it lacks {' and '.join(missing)}" if missing else remedy
+        )
     return given
 
 
 def check_several(given: Iterable[T], name: str) -> Iterable[T]:
-    """Return several things, not one: a text or a mapping, though iterable, is one. Raises InvalidArgumentError."""
+    """Return several things, not one: a text or a mapping, though iterable, is one.
+
+    Raises InvalidArgumentError.
+    """
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         return given
     raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a list, such as [value]")
@@ -116,7 +146,9 @@ def check_listed(given: Iterable[T], kind: type[T], name: str) -> list[T]:
     listed = list(check_several(given, name))
     for each in listed:
         if not isinstance(each, kind):
-            raise InvalidArgumentError(f"{name} hold a {type(each).__name__}; give a list of {kind.__name__}")
+            raise InvalidArgumentError(
+                f"{name} hold a {type(each).__name__}; give a list of {kind.__name__}"
+            )
     return listed
 
 
@@ -130,7 +162,10 @@ MAX_JSON_VALUES, MAX_JSON_CONTAINERS = 2**22, 400_000
 
 
 def check_text(text: str, what: str) -> str:
-    """Return `text` if UTF-8 can hold it. Raises InvalidArgumentError that names the first lone surrogate."""
+    """Return `text` if UTF-8 can hold it.
+
+    Raises InvalidArgumentError that names the first lone surrogate.
+    """
     if not isinstance(text, str):
         raise InvalidArgumentError(f"{what} is a {type(text).__name__}; give a str")
     if not text.isascii():
@@ -138,7 +173,8 @@ def check_text(text: str, what: str) -> str:
             text.encode()
         except UnicodeEncodeError as error:
             raise InvalidArgumentError(
-                f"{what} has a lone surrogate {text[error.start]!a} at position {error.start}, which UTF-8 cannot "
+                f"{what} has a lone surrogate {text[error.start]!a} at position {error.start}, "
+                "which UTF-8 cannot "
                 "hold; decode the text with errors='replace', or repair it with "
                 "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
             ) from None
@@ -150,18 +186,24 @@ def is_integer(value: object) -> bool:
     return type(value) is int and -MAX_INTEGER - 1 <= value <= MAX_INTEGER
 
 
-def check_metadata(metadata: Mapping[str, JSONValue] | None, what: str = "metadata") -> dict[str, JSONValue]:
+def check_metadata(
+    metadata: Mapping[str, JSONValue] | None, what: str = "metadata"
+) -> dict[str, JSONValue]:
     """Return a copy of metadata that JSON holds exactly. Raises InvalidArgumentError."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping):
-        raise InvalidArgumentError(f"{what} is a {type(metadata).__name__}; give a mapping with str keys")
+        raise InvalidArgumentError(
+            f"{what} is a {type(metadata).__name__}; give a mapping with str keys"
+        )
     copy: dict[str, JSONValue] = check_json(metadata, what)
     return copy
 
 
 def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
-    """Return a copy of `value` that JSON holds exactly. Raises InvalidArgumentError that says where it can't.
+    """Return a copy of `value` that JSON holds exactly.
+
+    Raises InvalidArgumentError that says where it can't.
 
     The error counts keys and entries from 0: a key may be content, and is not shown.
     A list or mapping that stands in several places counts, and is copied, once for each.
@@ -179,37 +221,60 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
     if isinstance(value, float):
         if math.isfinite(value):
             return float(value)
-        raise InvalidArgumentError(f"{what} is {value!r}, which JSON cannot hold; store None or text")
+        raise InvalidArgumentError(
+            f"{what} is {value!r}, which JSON cannot hold; store None or text"
+        )
     if depth >= MAX_JSON_DEPTH:
-        raise InvalidArgumentError(f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it")
+        raise InvalidArgumentError(
+            f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it"
+        )
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise InvalidArgumentError(f"{what} has a key that is a {type(key).__name__}; convert it with str()")
+                raise InvalidArgumentError(
+                    f"{what} has a key that is a {type(key).__name__}; convert it with str()"
+                )
         return {
             check_text(key, what): check_json(member, f"{what}[key {index}]", depth + 1)
             for index, (key, member) in enumerate(value.items())
         }
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)]
-    raise InvalidArgumentError(f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first")
+        return [
+            check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)
+        ]
+    raise InvalidArgumentError(
+        f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first"
+    )
 
 
 def _check_size(value: JSONValue, what: str) -> None:
-    """Raise InvalidArgumentError for more than can be stored, before it is copied. Shared parts count each time."""
+    """Raise InvalidArgumentError for more than can be stored, before it is copied.
+
+    Shared parts count each time.
+    """
     containers = values = 0
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
-        level = [each for each in level if isinstance(each, Mapping | Sequence) and not isinstance(each, _SCALARS)]
+        level = [
+            each
+            for each in level
+            if isinstance(each, Mapping | Sequence) and not isinstance(each, _SCALARS)
+        ]
         if not level:
             return
-        containers, values = containers + len(level), values + sum(map(len, level))
+        containers = containers + len(level)
+        values = values + sum(map(len, level))
         if containers > MAX_JSON_CONTAINERS or values > MAX_JSON_VALUES:
             raise InvalidArgumentError(
-                f"{what} has more than {MAX_JSON_CONTAINERS:,} objects and lists or {MAX_JSON_VALUES:,} values, shared "
+                f"{what} has more than {MAX_JSON_CONTAINERS:,} objects and lists or "
+                f"{MAX_JSON_VALUES:,} values, shared "
                 "ones counted each time; split it"
             )
-        level = [member for each in level for member in (each.values() if isinstance(each, Mapping) else each)]
+        level = [
+            member
+            for each in level
+            for member in (each.values() if isinstance(each, Mapping) else each)
+        ]
 
 
 def json_text(value: JSONValue) -> str:
@@ -247,4 +312,7 @@ def _constant(name: str) -> NoReturn:
 STRICT_JSON = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )
-"""Reads stored JSON. It raises ValueError for a key that an object has twice, and for numbers that no log holds."""
+"""Reads stored JSON.
+
+It raises ValueError for a key that an object has twice, and for numbers that no log holds.
+"""

@@ -10,7 +10,12 @@ from itertools import takewhile
 from typing import TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_several
-from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction, fallback_reason
+from kaosmem.compaction import (
+    CompactionPipeline,
+    CompactionStrategy,
+    SlidingWindowCompaction,
+    fallback_reason,
+)
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.thread import Thread, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
@@ -51,8 +56,9 @@ class HistoryRetention(StrEnum):
 class ContextConfig:
     """Where an agent's messages are kept, how they are shortened, and how long they stay.
 
-    pipeline: one strategy or several. The default is a sliding window of a hundred messages. A summary with an id and
-        the ids of its sources is stored. Any other message that a strategy makes is made again for each window.
+    pipeline: one strategy or several. The default is a sliding window of a hundred messages. A
+        summary with an id and the ids of its sources is stored. Any other message that a strategy
+        makes is made again for each window.
     Raises InvalidArgumentError if an argument has another type.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
@@ -69,7 +75,9 @@ class ContextConfig:
         object.__setattr__(self, "pipeline", pipeline)  # an iterator gives its strategies only once
         check_instance(self.history, HistoryProvider, "history")
         if not isinstance(self.retention, HistoryRetention):
-            raise InvalidArgumentError(f"retention is {shown_number(self.retention)}; give a HistoryRetention")
+            raise InvalidArgumentError(
+                f"retention is {shown_number(self.retention)}; give a HistoryRetention"
+            )
 
     @classmethod
     def default(cls) -> ContextConfig:
@@ -81,8 +89,10 @@ class ContextConfig:
 class _Request:
     """The last request of a session that grows.
 
-    taken, newest: number of stored messages that it covers, and the newest of them. budget, model: as it was asked for.
-    replies: ids of messages that were appended here since. sizes: of its messages, each counted once.
+    taken, newest: number of stored messages that it covers, and the newest of them. budget, model:
+        as it was asked for.
+    replies: ids of messages that were appended here since. sizes: of its messages, each counted
+        once.
     """
 
     messages: list[ChatMessage]
@@ -96,13 +106,16 @@ class _Request:
     def followed_by(self, stored: list[ChatMessage]) -> _Request | None:
         """Return the request with the messages that were stored since; None if it cannot go on.
 
-        Only a reply to this request keeps its thinking: a message that was appended here, before anybody else spoke.
+        Only a reply to this request keeps its thinking: a message that was appended here, before
+        anybody else spoke.
         stored: the messages from the newest known one on.
         """
         if stored[:1] != [self.newest]:
             return None
         new = [message for message in stored[1:] if not is_record(message)]
-        replies = [*takewhile(lambda each: each.role == "assistant" and each.id in self.replies, new)]
+        replies = [
+            *takewhile(lambda each: each.role == "assistant" and each.id in self.replies, new)
+        ]
         messages = [*self.messages, *replies, *_without_thinking(new[len(replies) :])]
         shown = repair(self.messages)
         if repair(messages)[: len(shown)] != shown or self.sizes.total(messages) > self.budget:
@@ -114,14 +127,16 @@ class _Request:
 class AgentContext:
     """The part of a conversation that one agent sees. The messages stay in a HistoryProvider.
 
-    A model's summary is stored once, as one more message that names its sources. The window is computed from the
-    history alone. So a message that is appended while the model answers is not lost. A summary whose sources were
-    cleared or summarised meanwhile has no effect and is deleted.
-    With `grows=True` a request is the previous one plus the new messages, until it would exceed its budget. The last
-    request of a session is kept in this object, not in the history: a HistoryProvider holds messages and no requests.
-    So another process begins with a request of its own. A session's `window=` goes on in any process.
+    A model's summary is stored once, as one more message that names its sources. The window is
+    computed from the history alone. So a message that is appended while the model answers is not
+    lost. A summary whose sources were cleared or summarised meanwhile has no effect and is deleted.
+    With `grows=True` a request is the previous one plus the new messages, until it would exceed its
+    budget. The last request of a session is kept in this object, not in the history: a
+    HistoryProvider holds messages and no requests. So another process begins with a request of its
+    own. A session's `window=` goes on in any process.
 
-    counter: the default is o200k_base. format: of the request that is sent, which decides the tokens of a message.
+    counter: the default is o200k_base. format: of the request that is sent, which decides the
+        tokens of a message.
     rng: source of ids; the default is the system's.
     Raises InvalidNameError, InvalidArgumentError if `config` is no ContextConfig.
 
@@ -137,70 +152,101 @@ class AgentContext:
         agent_id: str,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
         rng: random.Random | None = None,
     ) -> None:
         check_instance(config, ContextConfig, "config")
-        self._history, self._retention = config.history, config.retention
+        self._history = config.history
+        self._retention = config.retention
         self._strategies = CompactionPipeline(config.pipeline or ()).strategies
         self._agent_id = check_id(agent_id, "agent id")
-        self._counter, self._format = get_counter(counter), get_format(format)
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
         self._rng: random.Random = rng or random.SystemRandom()
         self._requests: dict[str, _Request] = {}  # by session, of those that grow
         self._threads: dict[str, Thread] = {}
 
     def __repr__(self) -> str:
-        return f"AgentContext({self._agent_id!r}, {list(self._strategies)}, {self._retention.value})"
+        return (
+            f"AgentContext({self._agent_id!r}, {list(self._strategies)}, {self._retention.value})"
+        )
 
-    async def append(self, messages: Iterable[ChatMessage], session_id: str, run_id: str = "") -> list[ChatMessage]:
-        """Append messages as one block, and return them with ids. A message without an id gets a new one.
+    async def append(
+        self, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
+    ) -> list[ChatMessage]:
+        """Append messages as one block, and return them with ids.
+
+        A message without an id gets a new one.
 
         Raises InvalidNameError, InvalidArgumentError if `messages` is no list of messages, or
         if a run is required and missing.
         """
         if self._retention is HistoryRetention.RUN and run_id == "":
-            raise InvalidArgumentError("messages of no run would never be cleared; name their run, or keep them")
+            raise InvalidArgumentError(
+                "messages of no run would never be cleared; name their run, or keep them"
+            )
         checked = map(check_message, check_several(messages, "messages"))
-        new = [message if message.id else replace(message, id=self._new_id()) for message in checked]
+        new = [
+            message if message.id else replace(message, id=self._new_id()) for message in checked
+        ]
         if any(map(is_record, new)):
-            raise InvalidArgumentError("a summary that names sources is the window's own; leave the sources out")
+            raise InvalidArgumentError(
+                "a summary that names sources is the window's own; leave the sources out"
+            )
         if self._retention is not HistoryRetention.NONE:
-            await self._history.append_many(self._agent_id, new, session_id=session_id, run_id=run_id)
+            await self._history.append_many(
+                self._agent_id, new, session_id=session_id, run_id=run_id
+            )
             if request := self._requests.get(session_id):
                 request.replies.update(message.id for message in new)
         return new
 
     async def get_prompt_window(
-        self, session_id: str, *, budget: int | None = None, grows: bool = False, model: str | None = None
+        self,
+        session_id: str,
+        *,
+        budget: int | None = None,
+        grows: bool = False,
+        model: str | None = None,
     ) -> list[ChatMessage]:
         """Return the messages that the strategies leave of a session, oldest first.
 
-        budget: most tokens of the messages, as `count_messages` counts them in the context's format. While there is
+        budget: most tokens of the messages, as `count_messages` counts them in the context's
+            format. While there is
         room, messages take the place of the summaries that stand for them, the newest first.
-        grows: return the previous window of the session and the messages appended since, if they fit the budget. So
-        prompt caches hit, thinking stays valid, and a turn costs what was appended. If they do not fit, or earlier
-        messages changed, the strategies make a new window. It has no thinking, and originals of summaries take at most
-        half of the budget.
-        model: with `grows`, the model that gets the window. A model without preserved thinking keeps the thinking of
+        grows: return the previous window of the session and the messages appended since, if they
+            fit the budget. So
+        prompt caches hit, thinking stays valid, and a turn costs what was appended. If they do not
+        fit, or earlier messages changed, the strategies make a new window. It has no thinking, and
+        originals of summaries take at most half of the budget.
+        model: with `grows`, the model that gets the window. A model without preserved thinking
+            keeps the thinking of
         the last message in a new window, if its calls were just answered.
-        If a model fails and its strategy has no fallback, a window that fits the budget is shown without its summary.
-        Raises WindowTooSmallError for more than the budget, ConflictError if others clear or sum up the same messages
-        again and again, and the errors of the strategies. Then nothing has changed.
+        If a model fails and its strategy has no fallback, a window that fits the budget is shown
+        without its summary. Raises WindowTooSmallError for more than the budget, ConflictError if
+        others clear or sum up the same messages again and again, and the errors of the strategies.
+        Then nothing has changed.
         """
         if budget is not None:
             check_count(budget, "budget")
         if not grows:
             return (await self._packed(session_id, budget))[1]
         if budget is None:
-            raise InvalidArgumentError("a window that grows has no budget; name one, or leave out grows")
+            raise InvalidArgumentError(
+                "a window that grows has no budget; name one, or leave out grows"
+            )
         last = self._requests.pop(session_id, None)
         if last is not None and (last.budget, last.model) == (budget, model):
-            stored = await self._history.get_messages(self._agent_id, session_id=session_id, offset=last.taken - 1)
+            stored = await self._history.get_messages(
+                self._agent_id, session_id=session_id, offset=last.taken - 1
+            )
             if request := last.followed_by(stored):
                 _keep(self._requests, session_id, request)
                 return [*request.messages]
         thread, window = await self._packed(session_id, budget, share=0.5)
-        window = _without_thinking(window, keeps_open_loop=model is not None and not preserves_thinking(model))
+        window = _without_thinking(
+            window, keeps_open_loop=model is not None and not preserves_thinking(model)
+        )
         if thread.stored:
             sizes = MessageSizes(self._counter, self._format)
             request = _Request(window, len(thread.stored), thread.stored[-1], budget, model, sizes)
@@ -218,7 +264,8 @@ class AgentContext:
             read = thread = await self._thread(session_id)
             window, steps = await self._compacted(thread.view, skips_summaries=budget is not None)
             if thread.has_fallbacks and _has_model(steps):
-                # The model works again: it is given the messages, not the outlines that took their place meanwhile.
+                # The model works again: it is given the messages, not the outlines that took their
+                # place meanwhile.
                 bare = Thread(thread.stored, with_fallbacks=False)
                 anew = await self._compacted(bare.view, skips_summaries=True)
                 if _has_model(anew[1]):
@@ -230,18 +277,24 @@ class AgentContext:
                 thread, window = recorded
             return read, window if budget is None else self._within(budget, thread, window, share)
         raise ConflictError(
-            f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or compact in one place"
+            f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or "
+            "compact in one place"
         )
 
     async def expand(self, session_id: str, message_id: str) -> list[ChatMessage]:
-        """Return the messages that a summary stands for, oldest first. Any other message is returned itself.
+        """Return the messages that a summary stands for, oldest first.
+
+        Any other message is returned itself.
 
         Raises NotFoundError.
         """
         return (await self._thread(session_id)).originals(message_id)
 
     async def end_run(self, session_id: str, run_id: str) -> None:
-        """Clear the run's messages and their summaries if the retention is RUN. Otherwise do nothing."""
+        """Clear the run's messages and their summaries if the retention is RUN.
+
+        Otherwise do nothing.
+        """
         if self._retention is HistoryRetention.RUN:
             await self._history.clear_run(self._agent_id, session_id=session_id, run_id=run_id)
             await self._thread(session_id)
@@ -261,8 +314,12 @@ class AgentContext:
         thread = Thread(stored) if known is None else known.again(stored)
         _keep(self._threads, session_id, thread)
         if self._retention is not HistoryRetention.NONE:
-            for record in (each for each in thread.void if each.id):  # one without an id is somebody else's
-                await self._history.clear_run(self._agent_id, session_id=session_id, run_id=record.id)
+            for record in (
+                each for each in thread.void if each.id
+            ):  # one without an id is somebody else's
+                await self._history.clear_run(
+                    self._agent_id, session_id=session_id, run_id=record.id
+                )
         return thread
 
     async def _compacted(
@@ -297,7 +354,9 @@ class AgentContext:
         after = before.again(stored)
         records: dict[str, ChatMessage] = {}
         for summary, left in steps:
-            sources = tuple(records[source].id if source in records else source for source in summary.sources)
+            sources = tuple(
+                records[source].id if source in records else source for source in summary.sources
+            )
             record = after.record_of(replace(summary, sources=sources), left)
             if record is None:
                 return None
@@ -306,15 +365,20 @@ class AgentContext:
         if any(message.id in before and message.id not in after for message in window):
             return None
         for record in records.values():
-            await self._history.append(self._agent_id, record, session_id=session_id, run_id=record.id)
+            await self._history.append(
+                self._agent_id, record, session_id=session_id, run_id=record.id
+            )
         return after, [records.get(message.id, message) for message in window]
 
-    def _within(self, budget: int, thread: Thread, window: list[ChatMessage], share: float) -> list[ChatMessage]:
+    def _within(
+        self, budget: int, thread: Thread, window: list[ChatMessage], share: float
+    ) -> list[ChatMessage]:
         sizes = MessageSizes(self._counter, self._format)
         used = sizes.total(window)
         if used > budget:
             raise WindowTooSmallError(
-                f"the window takes {used} tokens of a budget of {budget}; raise it, or give a pipeline that leaves less"
+                f"the window takes {used} tokens of a budget of {budget}; raise it, or give a "
+                "pipeline that leaves less"
             )
         return thread.unfolded(window, int(share * budget) - sizes.frame, sizes=sizes)
 
@@ -335,14 +399,26 @@ def _keep(held: dict[str, T], session_id: str, value: T) -> None:
         del held[next(iter(held))]
 
 
-def _without_thinking(messages: Sequence[ChatMessage], *, keeps_open_loop: bool = False) -> list[ChatMessage]:
-    """Return messages without thinking. keeps_open_loop: keep that of the newest answer if its calls were answered."""
-    answer = next((at for at in range(len(messages) - 1, -1, -1) if not Link.of(messages[at]).is_results), -1)
+def _without_thinking(
+    messages: Sequence[ChatMessage], *, keeps_open_loop: bool = False
+) -> list[ChatMessage]:
+    """Return messages without thinking.
+
+    keeps_open_loop: keep that of the newest answer if its calls were answered.
+    """
+    answer = next(
+        (at for at in range(len(messages) - 1, -1, -1) if not Link.of(messages[at]).is_results), -1
+    )
     kept = answer if keeps_open_loop and answer < len(messages) - 1 else -1
     return [message if at == kept else _thoughtless(message) for at, message in enumerate(messages)]
 
 
 def _thoughtless(message: ChatMessage) -> ChatMessage:
-    if isinstance(message.content, str) or not any(isinstance(block, ThinkingBlock) for block in message.content):
+    if isinstance(message.content, str) or not any(
+        isinstance(block, ThinkingBlock) for block in message.content
+    ):
         return message
-    return replace(message, content=tuple(each for each in message.content if not isinstance(each, ThinkingBlock)))
+    return replace(
+        message,
+        content=tuple(each for each in message.content if not isinstance(each, ThinkingBlock)),
+    )

@@ -17,7 +17,8 @@ _WIDE_SINCE_UNICODE_16 = re.compile(
 )
 """Characters whose width terminals and Python's tables disagree on."""
 
-# Python calls these printable, but they show nothing: blank letters, and selectors of forms but for that of emoji.
+# Python calls these printable, but they show nothing: blank letters, and selectors of forms but for
+# that of emoji.
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef"
 _IS_BLANK = re.compile(f"[{_BLANK}]")
 _UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
@@ -27,7 +28,9 @@ def visible(text: str) -> str:
     r"""Return text with an escape such as `\x1b` for each character that is invisible or changes how others look."""
     if text.isprintable() and not _IS_BLANK.search(text):
         return text
-    return _UNDRAWABLE.sub(lambda match: match[0] if _is_drawn(match[0]) else _escape(match[0]), text)
+    return _UNDRAWABLE.sub(
+        lambda match: match[0] if _is_drawn(match[0]) else _escape(match[0]), text
+    )
 
 
 def _is_drawn(char: str) -> bool:
@@ -52,7 +55,9 @@ def _columns(char: str) -> int:
 
 def fitted(text: str, columns: int, *, tail: int = 0) -> str:
     """Return visible text at most `columns` wide, with `…` for the part cut out; keep `tail` columns of its end."""
-    shown = visible(text if len(text) <= 8 * columns else text[: 4 * columns] + text[-4 * columns :])
+    shown = visible(
+        text if len(text) <= 8 * columns else text[: 4 * columns] + text[-4 * columns :]
+    )
     # Marks that take no column may pile up, so characters are counted too.
     if width(shown) <= columns and len(shown) <= 2 * columns:
         return shown
@@ -91,7 +96,13 @@ def scored(score: float | None) -> str:
     """Return a score in few columns, "-" for none."""
     if score is None:
         return "-"
-    return f"{score:.3f}" if abs(score) < 1_000 else f"{score:,.0f}" if abs(score) < 1e7 else f"{score:.2e}"
+    return (
+        f"{score:.3f}"
+        if abs(score) < 1_000
+        else f"{score:,.0f}"
+        if abs(score) < 1e7
+        else f"{score:.2e}"
+    )
 
 
 def listed(texts: Sequence[str], most: int) -> str:
@@ -116,7 +127,9 @@ def bar(used: int, budget: int | None) -> Markup:
     if budget is None:
         return Markup(f"{used:,}")
     share = min(1.0, used / budget) if budget else float(used > 0)
-    filled = f'<span style="display:block;width:{share:.1%};height:100%;background:currentColor"></span>'
+    filled = (
+        f'<span style="display:block;width:{share:.1%};height:100%;background:currentColor"></span>'
+    )
     return Markup(f'<span style="{_BAR}">{filled}</span> {used:,} of {budget:,}')
 
 
@@ -138,7 +151,8 @@ def table(
 ) -> str:
     """Return a table under a title.
 
-    columns: empty for a table without a head. numbers: the columns that stand right. after: lines below the table.
+    columns: empty for a table without a head. numbers: the columns that stand right. after: lines
+        below the table.
     """
     right = {columns.index(name) for name in numbers}
 
@@ -151,8 +165,14 @@ def table(
     head = f"<thead><tr>{cells('th', columns)}</tr></thead>" if columns else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     below = "".join(f"<p>{_html(line)}</p>" for line in after)
-    return f"<div><p><b>{_html(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{below}</div>"
+    return (
+        f"<div><p><b>{_html(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{below}</div>"
+    )
 
 
 def _html(text: str | Markup) -> str:
-    return text.html if isinstance(text, Markup) else escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
+    return (
+        text.html
+        if isinstance(text, Markup)
+        else escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
+    )

@@ -26,7 +26,8 @@ class Entity:
 
     id: the name in relationships, 1 to 256 characters without control characters.
     name: the name for people; the default is the id. aliases: further names. type: its kind.
-    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its label.
+    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its
+        label.
     Raises InvalidNameError for the id, InvalidArgumentError for the rest.
 
     >>> Entity("acme", "Acme Corp", "company", "supplier of bolts", aliases=("Acme",)).line
@@ -46,7 +47,8 @@ class Entity:
             _check_text(getattr(self, name), f"{name} of entity", self.id)
         if isinstance(self.aliases, str) or not isinstance(self.aliases, Iterable):
             raise InvalidArgumentError(
-                f"aliases of entity {shown(self.id)} are a {type(self.aliases).__name__}; give a list of names"
+                f"aliases of entity {shown(self.id)} are a {type(self.aliases).__name__}; give a "
+                "list of names"
             )
         object.__setattr__(self, "aliases", tuple(self.aliases))
         for alias in self.aliases:
@@ -55,7 +57,10 @@ class Entity:
 
     @classmethod
     def of(cls, given: Entity | Mapping[str, JSONValue]) -> Entity:
-        """Return an entity given as one or as a mapping of its fields. Raises as the constructor."""
+        """Return an entity given as one or as a mapping of its fields.
+
+        Raises as the constructor.
+        """
         return _made(cls, given)
 
     @property
@@ -92,10 +97,12 @@ class Relationship:
     """A relation from one entity to another.
 
     source, target: ids of entities. type: the relation, such as `supplies`.
-    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its label. `valid_from`
-        and `valid_until` say in ISO 8601 when it began and ceased to hold, and appear in its line.
-    id: identifies it. The default follows from source, type and target, so that these three identify it. Give ids to
-        relationships that have all three in common, such as two jobs at one company.
+    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its
+        label. `valid_from` and `valid_until` say in ISO 8601 when it began and ceased to hold, and
+        appear in its line.
+    id: identifies it. The default follows from source, type and target, so that these three
+        identify it. Give ids to relationships that have all three in common, such as two jobs at
+        one company.
     Ids and types are 1 to 256 characters without control characters.
     Raises InvalidNameError for these, InvalidArgumentError for the rest.
 
@@ -127,7 +134,10 @@ class Relationship:
 
     @classmethod
     def of(cls, given: Relationship | Mapping[str, JSONValue]) -> Relationship:
-        """Return a relationship given as one or as a mapping of its fields. Raises as the constructor."""
+        """Return a relationship given as one or as a mapping of its fields.
+
+        Raises as the constructor.
+        """
         return _made(cls, given)
 
     @property
@@ -149,13 +159,21 @@ class Relationship:
 
     @property
     def validity(self) -> Interval:
-        """Return the interval in which it holds. An end that the properties do not say, or not as a time, is None."""
-        return Interval(_time_of(self.properties.get("valid_from")), _time_of(self.properties.get("valid_until")))
+        """Return the interval in which it holds.
+
+        An end that the properties do not say, or not as a time, is None.
+        """
+        return Interval(
+            _time_of(self.properties.get("valid_from")),
+            _time_of(self.properties.get("valid_until")),
+        )
 
     def line(self, source: str, target: str) -> str:
         """Return it as one line between the labels of its ends: `Acme -[supplies]-> Beta Ltd: since 2019`."""
         interval = f" ({self.validity.text})" if self.validity.text else ""
-        return _described(f"{source} -[{safe_line(self.type)}]-> {target}{interval}", self.description)
+        return _described(
+            f"{source} -[{safe_line(self.type)}]-> {target}{interval}", self.description
+        )
 
 
 class GraphPath(NamedTuple):
@@ -189,7 +207,10 @@ class SubGraph:
     relationships: tuple[Relationship, ...] = ()
 
     def as_of(self, time: datetime) -> SubGraph:
-        """Return the part that relationships valid at a time connect to the first entity. Without a zone it is UTC."""
+        """Return the part that relationships valid at a time connect to the first entity.
+
+        Without a zone it is UTC.
+        """
         if not self.entities:
             return self
         from networkx import Graph, node_connected_component
@@ -204,18 +225,24 @@ class SubGraph:
     def paths(self, source: str, target: str, *, hops: int = 3) -> list[GraphPath]:
         """Return the paths between two entities that hold at some time, the shortest first.
 
-        A path visits no entity twice, and has at most `hops` relationships. Their number may grow fast with `hops`.
+        A path visits no entity twice, and has at most `hops` relationships. Their number may grow
+        fast with `hops`.
         """
         from networkx import MultiGraph, all_simple_edge_paths
 
-        graph = MultiGraph((each.source, each.target, n) for n, each in enumerate(self.relationships))
+        graph = MultiGraph(
+            (each.source, each.target, n) for n, each in enumerate(self.relationships)
+        )
         if source not in graph or target not in graph or source == target:
             return []
         found = (
             tuple(self.relationships[n] for _, _, n in edges)
             for edges in all_simple_edge_paths(graph, source, target, cutoff=hops)
         )
-        paths = (GraphPath(each, _common(relationship.validity for relationship in each)) for each in found)
+        paths = (
+            GraphPath(each, _common(relationship.validity for relationship in each))
+            for each in found
+        )
         return sorted(filter(_is_possible, paths), key=lambda path: len(path.relationships))
 
 
@@ -290,7 +317,8 @@ def _check_id(given: object, what: str) -> None:
     except InvalidNameError:
         pass
     raise InvalidNameError(
-        f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ID_CHARS} characters without control characters "
+        f"{what} {shown_name(given)} is not valid: use 1 to {MAX_ID_CHARS} characters without "
+        "control characters "
         "or lone surrogates, not only white space"
     )
 
@@ -315,28 +343,41 @@ def _check_text(given: object, what: str, owner: str) -> None:
 def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
     if isinstance(given, kind):
         return given
-    what, known = kind.__name__.lower(), kind.__slots__
+    what = kind.__name__.lower()
+    known = kind.__slots__
     if not isinstance(given, Mapping):
         raise InvalidArgumentError(
-            f"a graph's {what} is a {type(given).__name__}; give an instance of {kind.__name__} or a mapping"
+            f"a graph's {what} is a {type(given).__name__}; give an instance of {kind.__name__} or "
+            "a mapping"
         )
     if any(key not in known for key in given):
-        raise InvalidArgumentError(f"a graph's {what} has an unknown field; there are {', '.join(known)}")
+        raise InvalidArgumentError(
+            f"a graph's {what} has an unknown field; there are {', '.join(known)}"
+        )
     values: dict[str, Any] = dict(given)
     try:
         return kind(**values)
     except TypeError:
         raise InvalidArgumentError(
-            f"a graph's {what} lacks a field; give " + ("an id" if kind is Entity else "source, target and type")
+            f"a graph's {what} lacks a field; give "
+            + ("an id" if kind is Entity else "source, target and type")
         ) from None
 
 
 def _for_labels(part: Part) -> dict[str, JSONValue]:
     """Return the properties that the label of an item shows."""
-    return {name: part.properties[name] for name in _IN_LABELS if isinstance(part.properties.get(name), str)}
+    return {
+        name: part.properties[name]
+        for name in _IN_LABELS
+        if isinstance(part.properties.get(name), str)
+    }
 
 
 def _stored(part: Part) -> dict[str, JSONValue]:
     """Return the fields that are not empty as JSON values."""
     values = ((name, getattr(part, name)) for name in part.__slots__)
-    return {name: list(value) if isinstance(value, tuple) else copy.deepcopy(value) for name, value in values if value}
+    return {
+        name: list(value) if isinstance(value, tuple) else copy.deepcopy(value)
+        for name, value in values
+        if value
+    }

@@ -3,15 +3,15 @@
     KaosmemError
     ├── InvalidArgumentError (ValueError)        an argument that cannot be accepted
     │   └── InvalidNameError                     a session id, namespace, section name or item id
-    ├── NotFoundError (KeyError)                 no section, item, session, task or board of that name
-    ├── MissingFileError (FileNotFoundError)     no file at a path, or no bytes under a key
+    ├── NotFoundError (KeyError)                 no section, item, session, task or board of that
+    name ├── MissingFileError (FileNotFoundError)     no file at a path, or no bytes under a key
     ├── DuplicateError (ValueError)              an item, board or task of that id exists
     ├── SectionFullError (OverflowError)         the section has no room for the item
     ├── WindowTooSmallError (ValueError)         the budget cannot hold the required items
     ├── ReadOnlyError (PermissionError)          the session was opened read-only, or is closed
     ├── NotOpenedError (TypeError, AttributeError)
-    ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, a second event loop, or a copy of a memory
-    ├── ConflictError (RuntimeError)             another writer has committed
+    ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, a second event loop, or a
+    copy of a memory ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes differ from the bytes written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── DurabilityError (OSError)                storage could not be written durably, or read
@@ -39,7 +39,10 @@ class KaosmemError(Exception):
 
 
 class InvalidArgumentError(KaosmemError, ValueError):
-    """An argument cannot be accepted: a text, budget, filter, number, format or model. Nothing has changed."""
+    """An argument cannot be accepted: a text, budget, filter, number, format or model.
+
+    Nothing has changed.
+    """
 
 
 class InvalidNameError(InvalidArgumentError):
@@ -61,7 +64,8 @@ class DuplicateError(KaosmemError, ValueError):
 class SectionFullError(KaosmemError, OverflowError):
     """A section has no room for an item, and its policy can free no more. Nothing has changed.
 
-    section: its name. need: tokens of the item, or of all items that the section must show. budget: its tokens.
+    section: its name. need: tokens of the item, or of all items that the section must show. budget:
+        its tokens.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> memory = SessionMemory.test_mode(sections=(SectionSpec("rules", budget=20),))
@@ -72,16 +76,21 @@ class SectionFullError(KaosmemError, OverflowError):
     rules 34 20
     """
 
-    def __init__(self, message: str, *, section: str = "", need: int = 0, budget: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, section: str = "", need: int = 0, budget: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.section, self.need, self.budget = section, need, budget
+        self.section = section
+        self.need = need
+        self.budget = budget
 
 
 class WindowTooSmallError(KaosmemError, ValueError):
     """The required items do not fit into the window.
 
-    need: tokens by section, with "(frame)" for tokens of no section. It is empty if the sums are not known. For a
-        compacted history it is the size of its protected messages, in the unit of the limit.
+    need: tokens by section, with "(frame)" for tokens of no section. It is empty if the sums are
+        not known. For a compacted history it is the size of its protected messages, in the unit of
+        the limit.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -131,10 +140,17 @@ class CorruptionError(KaosmemError, ValueError):
     """
 
     def __init__(
-        self, message: str, *, file: str | None = None, byte: int | None = None, seq: int | None = None
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        byte: int | None = None,
+        seq: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.file, self.byte, self.seq = file, byte, seq
+        self.file = file
+        self.byte = byte
+        self.seq = seq
 
 
 class UnsupportedVersionError(KaosmemError, ValueError):
@@ -152,13 +168,19 @@ class SourceError(KaosmemError, RuntimeError):
         forgotten item, the ErasureReceipt of everything that was erased.
     """
 
-    def __init__(self, message: str, *, sources: Iterable[str] = (), late: bool = False, receipt: Any = None) -> None:
+    def __init__(
+        self, message: str, *, sources: Iterable[str] = (), late: bool = False, receipt: Any = None
+    ) -> None:
         super().__init__(message)
-        self.sources, self.late, self.receipt = tuple(sources), late, receipt
+        self.sources = tuple(sources)
+        self.late = late
+        self.receipt = receipt
 
 
 class SummaryError(KaosmemError, RuntimeError):
-    """A model failed, or none of its answers was a summary. Nothing has changed. The cause is the model's error.
+    """A model failed, or none of its answers was a summary.
+
+    Nothing has changed. The cause is the model's error.
 
     reason: the type of the model's error, or a few words. It quotes nothing of a conversation.
     """

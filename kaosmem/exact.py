@@ -1,9 +1,9 @@
 """Arithmetic that gives the same bits on every machine.
 
-IEEE 754 fixes the result of `+ - * /`, of square roots and of roundings, one number at a time. It fixes neither
-logarithms nor powers: they differ between C libraries and SIMD kernels. Nor does it fix the order of a sum: that
-differs between BLAS kernels, and between versions of NumPy and Python. So a value that decides an order, or that a
-user sees, is made of these rules alone:
+IEEE 754 fixes the result of `+ - * /`, of square roots and of roundings, one number at a time. It
+fixes neither logarithms nor powers: they differ between C libraries and SIMD kernels. Nor does it
+fix the order of a sum: that differs between BLAS kernels, and between versions of NumPy and Python.
+So a value that decides an order, or that a user sees, is made of these rules alone:
 
 - Logarithms and powers of e come from this module.
 - A sum is of whole numbers below 2**53, of few numbers one after another, or `math.fsum`.
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS = 2.0**36
-"""Addends of a sum are rounded to whole numbers of 1 / UNITS. Sums below 131,072 are then exact in any order."""
+"""Addends of a sum are rounded to whole numbers of 1 / UNITS.
+
+Sums below 131,072 are then exact in any order.
+"""
 
 # ln(2) in two parts. The first has 32 bits, so that its product with a small whole number is exact.
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
@@ -36,7 +39,8 @@ def log(number: float) -> float:
     """
     mantissa, exponent = math.frexp(number)
     if mantissa < _ROOT_HALF:
-        mantissa, exponent = 2 * mantissa, exponent - 1
+        mantissa = 2 * mantissa
+        exponent = exponent - 1
     share = (mantissa - 1) / (mantissa + 1)
     series = share * share
     total = _LOG_SERIES[0]

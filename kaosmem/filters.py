@@ -1,15 +1,17 @@
 """Filters on metadata.
 
-A filter is a mapping. A field's name stands for a value that it must equal, or for conditions on it that must all hold:
+A filter is a mapping. A field's name stands for a value that it must equal, or for conditions on it
+that must all hold:
 
     {"source": "msa-2021.pdf"}
     {"source": {"$in": ["msa-2021.pdf", "sow-3.pdf"]}, "year": {"$gte": 2020, "$lt": 2024}}
     {"$or": [{"lang": "de"}, {"lang": {"$exists": False}}], "$not": {"draft": True}}
     {"tenant": "acme", "$if_present": {"source": "msa.pdf"}}
 
-Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A missing field meets only $ne and `$exists: False`.
-Numbers are compared with numbers, texts with texts (ISO 8601 dates order as texts); anything else is not in order.
-A field that holds a list also meets $eq and $in by any of its members.
+Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A missing field meets only $ne and `$exists:
+    False`.
+Numbers are compared with numbers, texts with texts (ISO 8601 dates order as texts); anything else
+is not in order. A field that holds a list also meets $eq and $in by any of its members.
 `$if_present` holds a filter for the items that have one of its fields. All other items pass it.
 """
 
@@ -43,7 +45,8 @@ _MAX_DEPTH = 32
 class MetadataFilter:
     """A checked filter.
 
-    fields: the fields that decide. matches: returns whether metadata pass. given: the original filter.
+    fields: the fields that decide. matches: returns whether metadata pass. given: the original
+        filter.
     """
 
     fields: frozenset[str]
@@ -66,7 +69,9 @@ class MetadataFilter:
         """
         return ", ".join(dict.fromkeys(_faults(self.given, metadata)))
 
-    def unanswered(self, entries: Iterable[Mapping[str, JSONValue]], known: Iterable[str] = ()) -> str:
+    def unanswered(
+        self, entries: Iterable[Mapping[str, JSONValue]], known: Iterable[str] = ()
+    ) -> str:
         """Return why none of some entries can pass, "" if the filter can be compared with some of them.
 
         known: names of fields that there are, to offer the nearest one.
@@ -93,7 +98,9 @@ class MetadataFilter:
 
 
 def parse_filter(given: Filter) -> MetadataFilter:
-    """Return a filter that is checked and ready to use. Raises InvalidArgumentError, which names the fault.
+    """Return a filter that is checked and ready to use.
+
+    Raises InvalidArgumentError, which names the fault.
 
     >>> recent = parse_filter({"year": {"$gte": 2020}})
     >>> recent.matches({"year": 2024}), recent.matches({"year": 2016})
@@ -108,9 +115,13 @@ _Test: TypeAlias = Callable[[Mapping[str, JSONValue]], bool]
 
 def _all_of(given: object, fields: set[str], depth: int) -> _Test:
     if not isinstance(given, Mapping):
-        raise InvalidArgumentError(f"a filter is a mapping such as {{'source': 'a.md'}}, not a {type(given).__name__}")
+        raise InvalidArgumentError(
+            f"a filter is a mapping such as {{'source': 'a.md'}}, not a {type(given).__name__}"
+        )
     if depth > _MAX_DEPTH:
-        raise InvalidArgumentError(f"a filter is nested deeper than {_MAX_DEPTH} levels; flatten it")
+        raise InvalidArgumentError(
+            f"a filter is nested deeper than {_MAX_DEPTH} levels; flatten it"
+        )
     tests = [_test(name, wanted, fields, depth) for name, wanted in given.items()]
     return lambda metadata: all(test(metadata) for test in tests)
 
@@ -134,13 +145,16 @@ def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
             conditions = [_condition(name, key, value) for key, value in _conditions(wanted)]
             return lambda metadata: all(holds(metadata.get(name, _MISSING)) for holds in conditions)
     raise InvalidArgumentError(
-        f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not, $if_present"
+        f"a filter has the key {shown_name(name)}; use a field's name, or $and, $or, $not, "
+        "$if_present"
     )
 
 
 def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
     """Return the conditions on a field: a mapping of conditions, or one value that it must equal."""
-    if isinstance(wanted, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in wanted):
+    if isinstance(wanted, Mapping) and any(
+        isinstance(key, str) and key.startswith("$") for key in wanted
+    ):
         return wanted.items()
     return (("$eq", wanted),)
 
@@ -165,10 +179,12 @@ def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
             )
         case "$gt" | "$gte" | "$lt" | "$lte":
             raise InvalidArgumentError(
-                f"{name} of {shown_name(field)} is a {type(wanted).__name__}; give a number or a text"
+                f"{name} of {shown_name(field)} is a {type(wanted).__name__}; give a number or a "
+                "text"
             )
     raise InvalidArgumentError(
-        f"{shown_name(field)} has the condition {shown_name(name)}; use one of {', '.join(CONDITIONS)}"
+        f"{shown_name(field)} has the condition {shown_name(name)}; use one of "
+        f"{', '.join(CONDITIONS)}"
     )
 
 
@@ -263,7 +279,9 @@ class Grouping:
 
     def __init__(self, fields: Iterable[str]) -> None:
         self._fields = sorted(fields)
-        self._members: dict[str, set[int]] = {}  # JSON text of the fields that an entry has -> ordinals
+        self._members: dict[
+            str, set[int]
+        ] = {}  # JSON text of the fields that an entry has -> ordinals
         self._values: dict[str, dict[str, JSONValue]] = {}
         self._group_of: dict[int, str] = {}
 
@@ -278,7 +296,8 @@ class Grouping:
 
     def remove(self, ordinal: int) -> None:
         """Take an entry out, if it is there."""
-        if (group := self._group_of.pop(ordinal, None)) is None:
+        group = self._group_of.pop(ordinal, None)
+        if group is None:
             return
         self._members[group].discard(ordinal)
         if not self._members[group]:

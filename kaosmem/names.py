@@ -25,10 +25,16 @@ def check_name(name: object, kind: str) -> str:
     Raises InvalidNameError for anything but 1 to 128 of `A-Z a-z 0-9 . _ - @ : +`, beginning with a
     letter or digit, without `..`.
     """
-    if isinstance(name, str) and len(name) <= MAX_NAME_CHARS and _NAME.fullmatch(name) and ".." not in name:
+    if (
+        isinstance(name, str)
+        and len(name) <= MAX_NAME_CHARS
+        and _NAME.fullmatch(name)
+        and ".." not in name
+    ):
         return name
     raise InvalidNameError(
-        f"{kind} {shown(name)} is not valid: use 1 to {MAX_NAME_CHARS} letters, digits and . _ - @ : +, "
+        f"{kind} {shown(name)} is not valid: use 1 to {MAX_NAME_CHARS} letters, digits and . _ - @ "
+        ": +, "
         "beginning with a letter or digit, without '..'; safe_id() makes a valid one of any text"
     )
 
@@ -57,8 +63,8 @@ def check_item_id(item_id: object) -> str:
 def safe_id(text: str) -> str:
     """Return a valid name made of `text`; different texts give different names.
 
-    A valid text is returned as it is; any other keeps its valid characters and ends in `+` and 16 hexadecimal digits
-    of its SHA-256. Raises InvalidNameError for a value that is no text.
+    A valid text is returned as it is; any other keeps its valid characters and ends in `+` and 16
+    hexadecimal digits of its SHA-256. Raises InvalidNameError for a value that is no text.
 
     >>> safe_id("deal-42")
     'deal-42'
@@ -71,15 +77,17 @@ def safe_id(text: str) -> str:
         return check_name(text, "id")
     except InvalidNameError:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        kept = re.sub(r"\.{2,}", ".", _NOT_IN_NAME.sub("-", text)).strip("._-@:+")[: MAX_NAME_CHARS - 18]
+        kept = re.sub(r"\.{2,}", ".", _NOT_IN_NAME.sub("-", text)).strip("._-@:+")[
+            : MAX_NAME_CHARS - 18
+        ]
         return f"{kept or 'id'}+{digest}"
 
 
 def path_of(name: str) -> str:
     """Return the path segment of a valid name: no two names share one, on any filesystem.
 
-    Lower case with `:` as `=` and a final `.` as `~`; where letters were upper case, or Windows reserves the
-    name, `%<mask of upper-case positions, hexadecimal>%` stands before it.
+    Lower case with `:` as `=` and a final `.` as `~`; where letters were upper case, or Windows
+    reserves the name, `%<mask of upper-case positions, hexadecimal>%` stands before it.
     """
     mask = sum(1 << position for position, char in enumerate(name) if char.isupper())
     segment = name.lower().replace(":", "=")
@@ -93,7 +101,9 @@ def name_of(segment: str) -> str | None:
     mask_digits, name = re.fullmatch(r"(?:%([0-9a-f]{1,32})%)?(.*)", segment, re.DOTALL).groups()  # type: ignore[union-attr]
     mask = int(mask_digits or "0", 16)
     name = re.sub(r"~$", ".", name).replace("=", ":")
-    name = "".join(char.upper() if mask >> position & 1 else char for position, char in enumerate(name))
+    name = "".join(
+        char.upper() if mask >> position & 1 else char for position, char in enumerate(name)
+    )
     try:
         return name if path_of(check_name(name, "name")) == segment else None
     except InvalidNameError:
@@ -104,12 +114,20 @@ def shown_name(name: object) -> str:
     """Return a name, for messages: of a text that can be no name its length, of another value as `shown_number`."""
     if not isinstance(name, str):
         return shown_number(name)
-    return shown(name) if not name or _NAME.fullmatch(name.removeprefix("$")) else f"<str of {len(name):,} characters>"
+    return (
+        shown(name)
+        if not name or _NAME.fullmatch(name.removeprefix("$"))
+        else f"<str of {len(name):,} characters>"
+    )
 
 
 def shown_number(number: object) -> str:
     """Return a number, True, False or None, for messages; of any other value its type, as it may hold content."""
-    return shown(number) if number is None or isinstance(number, int | float) else f"<{type(number).__name__}>"
+    return (
+        shown(number)
+        if number is None or isinstance(number, int | float)
+        else f"<{type(number).__name__}>"
+    )
 
 
 def shown_location(location: object) -> str:

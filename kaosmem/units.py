@@ -30,8 +30,9 @@ class Link:
     answers: ids of the tool calls whose results the entry holds.
     batch: entries with the same batch stay together.
     mixed: the entry holds words beside its results. They must not be lost with the results.
-    served: ids of the provider's own tool calls of which the entry has the call or the result alone. Entries that share
-        an id stay together, as the provider refuses a result without its call.
+    served: ids of the provider's own tool calls of which the entry has the call or the result
+        alone. Entries that share an id stay together, as the provider refuses a result without its
+        call.
     """
 
     calls: tuple[str, ...] = ()
@@ -77,7 +78,9 @@ class Link:
 
         Calls that are still open are abandoned once another entry speaks.
         """
-        return bool(self.calls) or (self.role not in ("tool", "system", "summary") and not self.is_results)
+        return bool(self.calls) or (
+            self.role not in ("tool", "system", "summary") and not self.is_results
+        )
 
 
 @lru_cache(maxsize=128)
@@ -173,11 +176,13 @@ class _Unit:
 class Units:
     """Entries of a growing history, named by ascending ordinals, grouped into units.
 
-    A unit is an assistant's answer with its thinking, its calls and their results. Its entries never part: the place
-    of an entry is decided when it comes, and removals only open calls or orphan results among the rest. A result joins
-    the latest unanswered call with its id. Plain entries that stand alone are not stored.
+    A unit is an assistant's answer with its thinking, its calls and their results. Its entries
+    never part: the place of an entry is decided when it comes, and removals only open calls or
+    orphan results among the rest. A result joins the latest unanswered call with its id. Plain
+    entries that stand alone are not stored.
 
-    asking: the entry whose calls wait for results. It is None once another entry speaks: a call that is still open then
+    asking: the entry whose calls wait for results. It is None once another entry speaks: a call
+        that is still open then
     is abandoned, although a late result still joins it.
 
     >>> units = Units()
@@ -200,7 +205,8 @@ class Units:
     @contextmanager
     def abandoned(self) -> Iterator[None]:
         """Let no entry wait for results inside the block."""
-        asking, self.asking = self.asking, None
+        asking = self.asking
+        self.asking = None
         try:
             yield
         finally:
@@ -343,7 +349,8 @@ class Units:
         for unit in units:
             if unit is not kept:
                 kept.links |= unit.links
-                kept.first, kept.last = min(kept.first, unit.first), max(kept.last, unit.last)
+                kept.first = min(kept.first, unit.first)
+                kept.last = max(kept.last, unit.last)
                 kept.unanswered += unit.unanswered
                 kept.unmatched += unit.unmatched
                 kept.orphans |= unit.orphans
@@ -371,7 +378,8 @@ class Units:
         unit.batches = set(chain.from_iterable(link.ties for link in unit.links.values()))
         self._batches |= dict.fromkeys(unit.batches, unit)
         if unit.links:
-            unit.first, unit.last = min(unit.links), max(unit.links)
+            unit.first = min(unit.links)
+            unit.last = max(unit.links)
 
 
 NO_RESULT = "no result was recorded for this call"

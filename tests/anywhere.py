@@ -21,7 +21,14 @@ from hashlib import blake2b
 import openai
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.retrieval import BM25Ranker, DenseRanker, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
+from kaosmem.retrieval import (
+    BM25Ranker,
+    DenseRanker,
+    GraphRanker,
+    LinearRanker,
+    RankBM25Ranker,
+    Ranker,
+)
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.stores import InMemoryVectorStore, VectorDocument
 from tests.console import Console
@@ -69,15 +76,20 @@ async def told_session(seed: int) -> str:
         memory.add("notes", text_of(rng), role=rng.choice(roles) or None, metadata=source)
     parts = []
     for _ in range(2):
-        context = await memory.assemble_context(text_of(rng)[:60] + "?", budget=rng.randint(200, 1_500))
+        context = await memory.assemble_context(
+            text_of(rng)[:60] + "?", budget=rng.randint(200, 1_500)
+        )
         parts.append(told(context))
-        parts.append(str([(each.item_id, each.score, dict(each.signals)) for each in context.decisions]))
+        parts.append(
+            str([(each.item_id, each.score, dict(each.signals)) for each in context.decisions])
+        )
     return "\n".join(parts)
 
 
 async def told_vectors(seed: int) -> str:
     """Return the nearest documents of a store to a random vector, with their cosines."""
-    rng, store = random.Random(seed), InMemoryVectorStore()
+    rng = random.Random(seed)
+    store = InMemoryVectorStore()
     vectors = [[rng.gauss(0, 1) for _ in range(384)] for _ in range(60)]
     await store.upsert([VectorDocument("x", str(n), each) for n, each in enumerate(vectors[1:])])
     return str([(hit.id, hit.score) for hit in await store.search(vectors[0], limit=20)])
@@ -90,7 +102,11 @@ def examples() -> Iterator[tuple[str, str]]:
     for example in EXAMPLES:
         text = str(example.values[0])
         printed = io.StringIO()
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(printed),
+        ):
             if "asyncio.run(" in text or "asyncio.Runner(" in text:
                 exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
             else:

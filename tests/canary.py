@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 import tiktoken
 
-_NOT_SEARCHED = (FrameType, asyncio.AbstractEventLoop, ModuleType, tiktoken.Encoding, pytest.Session, pytest.Config)
+_NOT_SEARCHED = (
+    FrameType,
+    asyncio.AbstractEventLoop,
+    ModuleType,
+    tiktoken.Encoding,
+    pytest.Session,
+    pytest.Config,
+)
 _EMPTY = (int, float, bool, type(None))
 
 
@@ -26,25 +33,40 @@ def modules_of(package: str = "kaosmem") -> list[ModuleType]:
 def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
     """Return where any of these texts is found, each as the types on the way to it from a root.
 
-    It looks into all that `gc` sees, text and bytes of any encoding that Python stores them in, arrays and buffers,
-    but not into modules other than the roots, nor into frames, event loops and pytest's session, where the tests are,
-    nor into the tokens of an encoding, which are a package's.
+    It looks into all that `gc` sees, text and bytes of any encoding that Python stores them in,
+    arrays and buffers, but not into modules other than the roots, nor into frames, event loops and
+    pytest's session, where the tests are, nor into the tokens of an encoding, which are a
+    package's.
     """
     roots = list(roots)
     sought = [needle.casefold() for needle in needles]
-    encoded = [needle.encode(encoding) for needle in sought for encoding in ("utf-8", "utf-16-le", "utf-32-le")]
+    encoded = [
+        needle.encode(encoding)
+        for needle in sought
+        for encoding in ("utf-8", "utf-16-le", "utf-32-le")
+    ]
     own = {id(root) for root in roots}
-    others = {id(each) for module in list(sys.modules.values()) if id(module) not in own for each in _parts(module)}
+    others = {
+        id(each)
+        for module in list(sys.modules.values())
+        if id(module) not in own
+        for each in _parts(module)
+    }
     parents: dict[int, object] = {id(root): None for root in roots}
-    alive, found, left = list[object](), list[str](), list(roots)
-    passed_over = dict.fromkeys(_EMPTY, True)  # asked once per type, since there are millions of objects
+    alive = list[object]()
+    found = list[str]()
+    left = list(roots)
+    passed_over = dict.fromkeys(
+        _EMPTY, True
+    )  # asked once per type, since there are millions of objects
     while left:
         each = left.pop()
         hidden = [*_hidden(each)]
         if any(_holds(part, sought, encoded) for part in (each, *hidden)):
             found.append(_way_to(each, parents))
         for inner in (*gc.get_referents(each), *hidden):
-            if (is_passed_over := passed_over.get(type(inner))) is None:
+            is_passed_over = passed_over.get(type(inner))
+            if is_passed_over is None:
                 is_passed_over = passed_over[type(inner)] = isinstance(inner, _NOT_SEARCHED)
             if is_passed_over or id(inner) in parents or id(inner) in others:
                 continue

@@ -1,7 +1,8 @@
 """How many examples the properties are tried on, tables, and where a run keeps bytecode.
 
-The default examples are the same in every run; `--hypothesis-profile random` draws others each time, and `soak` many,
-which takes minutes. `mutants` is the default without the search for smaller examples.
+The default examples are the same in every run; `--hypothesis-profile random` draws others each
+time, and `soak` many, which takes minutes. `mutants` is the default without the search for smaller
+examples.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.tables import TABLES
 
 settings.register_profile(
-    "random", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "random",
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("default", settings.get_profile("random"), derandomize=True, max_examples=60)
+settings.register_profile(
+    "default", settings.get_profile("random"), derandomize=True, max_examples=60
+)
 settings.register_profile("soak", settings.get_profile("random"), max_examples=2_000)
-settings.register_profile("mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
+settings.register_profile(
+    "mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile("default")
 
 
@@ -43,9 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def _keep_bytecode(folder: Path) -> None:
     """Keep bytecode in a folder, in this process, its workers and the processes that tests start.
 
-    Where the environment forbids it beside the sources, each of some hundred processes would compile all it imports.
+    Where the environment forbids it beside the sources, each of some hundred processes would
+    compile all it imports.
     """
-    sys.pycache_prefix, sys.dont_write_bytecode = str(folder), False
+    sys.pycache_prefix = str(folder)
+    sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -59,7 +69,9 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 20)  # by default, half a second in each ten goes to collections that find little
+        gc.set_threshold(
+            20_000, 20, 20
+        )  # by default, half a second in each ten goes to collections that find little
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -72,7 +84,9 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[TABLES] += getattr(node, "workeroutput", {}).get("tables", ())
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     for table in config.stash[TABLES]:
         terminalreporter.write_line(f"\n{table}")
 

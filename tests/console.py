@@ -32,7 +32,10 @@ class Console:
         self._runner.close()
 
     def run(self, text: str) -> None:
-        """Feed the lines of a text, as if they were pasted. Raises SyntaxError where a line completes no statement."""
+        """Feed the lines of a text, as if they were pasted.
+
+        Raises SyntaxError where a line completes no statement.
+        """
         waiting: list[str] = []
         for line in [*text.splitlines(), ""]:
             waiting.append(line)
@@ -58,7 +61,9 @@ class Docstrings(doctest.DocTestParser):
         """Return the parts of a docstring, with each example in a form that doctest can run."""
         parts = super().parse(string, name)
         for part in parts:
-            if isinstance(part, doctest.Example) and re.search(r"\bawait\b|\basync (with|for)\b", part.source):
+            if isinstance(part, doctest.Example) and re.search(
+                r"\bawait\b|\basync (with|for)\b", part.source
+            ):
                 part.source = f"_console.statement({part.source!r})\n"
         return parts
 

@@ -9,7 +9,10 @@ DIMENSIONS = 256
 
 
 class Words:
-    """Counts words, each in a dimension of its own, but for collisions. No text is without a direction."""
+    """Counts words, each in a dimension of its own, but for collisions.
+
+    No text is without a direction.
+    """
 
     def __init__(self, dimensions: int = DIMENSIONS) -> None:
         self.dimensions = dimensions
@@ -21,5 +24,7 @@ class Words:
         words = text.lower().split()
         embedding = [0.0 if words else 1.0] + [0.0] * (self.dimensions - 1)
         for word in words:
-            embedding[1 + crc32(word.encode("utf-8", "surrogatepass")) % (self.dimensions - 1)] += 1.0
+            embedding[1 + crc32(word.encode("utf-8", "surrogatepass")) % (self.dimensions - 1)] += (
+                1.0
+            )
         return embedding

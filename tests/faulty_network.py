@@ -16,14 +16,16 @@ class Network:
 
     target: `host:port` of the server, or the path of its Unix socket.
     delay_s: seconds that each chunk of an answer is late.
-    answers_until_cut: answers that still arrive; the next one is lost with its connection. None: all arrive.
+    answers_until_cut: answers that still arrive; the next one is lost with its connection. None:
+        all arrive.
     """
 
     def __init__(self, target: str) -> None:
         self._target = target
         self.delay_s = 0.0
         self.answers_until_cut: int | None = None
-        self.port, self._is_closed = 0, False
+        self.port = 0
+        self._is_closed = False
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._flows = asyncio.Event()
@@ -88,7 +90,9 @@ class Network:
             self._open.discard(back)
             back.transport.abort()
 
-    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool) -> None:
+    async def _pass(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
         while data := await source.read(_CHUNK):
             if is_answer:
                 await asyncio.sleep(self.delay_s)

@@ -18,7 +18,8 @@ from kaosmem.persistence import log as log_module
 SESSION = "shared"
 SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents"))
 
-# Processes of their own, as other workers are, forked from one that has imported all there is to import.
+# Processes of their own, as other workers are, forked from one that has imported all there is to
+# import.
 _workers: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
 _workers.set_forkserver_preload([__name__])
 
@@ -79,7 +80,9 @@ def talk(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None
     log_module.MIN_LOG_BYTES = 8 * 1024
 
     async def turn_by_turn() -> None:
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+        async with SessionMemory.open(
+            place, SESSION, sections=SECTIONS, counter="estimate"
+        ) as memory:
             for turn in range(turns):
                 memory.add("messages", f"turn {turn} of {name}", id=f"{name}-{turn}", role="user")
                 await memory.save()
@@ -92,7 +95,9 @@ def open_first(tell: Callable[[Any], None], place: str, name: str, tasks: int) -
     """Open a session that may not be there yet in many tasks, each of which adds an item."""
 
     async def add(number: int) -> None:
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+        async with SessionMemory.open(
+            place, SESSION, sections=SECTIONS, counter="estimate"
+        ) as memory:
             memory.add("documents", "a first word", id=f"{name}-{number}")
         tell(f"{name}-{number}")
 

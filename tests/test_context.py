@@ -40,7 +40,11 @@ from kaosmem.formats import parse_message
 from kaosmem.sources import HistorySource
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing import PrefixBinding, ScriptedLLM, check_openai_messages
-from kaosmem.testing.contracts.compaction import PROMISES, it_leaves_answers_whole, it_orphans_no_result
+from kaosmem.testing.contracts.compaction import (
+    PROMISES,
+    it_leaves_answers_whole,
+    it_orphans_no_result,
+)
 from kaosmem.testing.contracts.conversations import conversations as tool_conversations
 
 WORDS = "and so on and on " * 10
@@ -74,18 +78,25 @@ def texts(messages: Sequence[ChatMessage]) -> list[str]:
 async def test_what_is_appended_is_seen_in_order() -> None:
     """With ids, those that it had or new ones."""
     context, history = context_of()
-    first = await context.append([ChatMessage("user", "a", id="mine"), ChatMessage("user", "b")], "s")
+    first = await context.append(
+        [ChatMessage("user", "a", id="mine"), ChatMessage("user", "b")], "s"
+    )
     second = await context.append(iter([ChatMessage("assistant", "c")]), "s", "run")
     window = await context.get_prompt_window("s")
     assert window == first + second == await history.get_messages("agent", session_id="s")
     assert texts(window) == ["a", "b", "c"]
-    assert window[0].id == "mine" and len({message.id for message in window}) == 3 and all(m.id for m in window)
+    assert (
+        window[0].id == "mine"
+        and len({message.id for message in window}) == 3
+        and all(m.id for m in window)
+    )
     assert await context.get_prompt_window("elsewhere") == []
 
 
 async def test_agents_and_sessions_are_apart() -> None:
     config = ContextConfig.default()
-    one, other = AgentContext(config, "one"), AgentContext(config, "other")
+    one = AgentContext(config, "one")
+    other = AgentContext(config, "other")
     await one.append(said("a"), "s")
     assert await other.get_prompt_window("s") == []
     await other.append(said("b"), "s")
@@ -112,7 +123,8 @@ async def test_the_agent_of_a_run_leaves_nothing_behind() -> None:
     assert any(message.role == "summary" for message in await context.get_prompt_window("s"))
     await context.end_run("s", "first")
     assert not any(
-        "fact-3 " in text or "Kept" in text for text in texts(await history.get_messages("agent", session_id="s"))
+        "fact-3 " in text or "Kept" in text
+        for text in texts(await history.get_messages("agent", session_id="s"))
     )
     assert texts(await history.get_messages("agent", session_id="s")) == texts(numbered(20, 4))
     await context.end_run("s", "second")
@@ -182,7 +194,9 @@ async def test_originals_come_back_where_a_budget_has_room() -> None:
     for number in range(60):
         await context.append(numbered(1, number), "s")
         window = await context.get_prompt_window("s")
-    asked, sizes, seen = len(llm.requests), MessageSizes(), 0
+    asked = len(llm.requests)
+    sizes = MessageSizes()
+    seen = 0
     for budget in range(sizes.total(window), 3_600, 100):
         larger = await context.get_prompt_window("s", budget=budget)
         assert sizes.total(larger) <= budget
@@ -201,7 +215,9 @@ async def test_a_model_that_fails_loses_nothing() -> None:
     """Without a fallback, a window within the budget is shown whole; else the error is the strategy's."""
     llm = ScriptedLLM([RuntimeError("down")] * 3 + [brief(())])
     summarizer = Summarizer(llm, attempts=2, pause_s=0, fallback=False)
-    context, history = context_of(SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400))
+    context, history = context_of(
+        SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)
+    )
     await context.append(numbered(20), "s")
     with pytest.raises(SummaryError):
         await context.get_prompt_window("s")
@@ -212,19 +228,26 @@ async def test_a_model_that_fails_loses_nothing() -> None:
 
 async def test_a_summary_without_a_model_is_replaced_when_the_model_works_again() -> None:
     """Meanwhile the window is short and stays the same; then the model reads the messages, and one record is left."""
-    now, answers = 0.0, [ConnectionError("down")] * 3
+    now = 0.0
+    answers = [ConnectionError("down")] * 3
     llm = ScriptedLLM(lambda request: answers.pop() if answers else brief(request))
     summarizer = Summarizer(llm, pause_s=30.0, clock=lambda: now)
-    context, history = context_of(SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400))
+    context, history = context_of(
+        SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)
+    )
     await context.append(numbered(40), "s")
     window = await context.get_prompt_window("s")
     (outline,) = (message for message in window if message.role == "summary")
     assert fallback_reason(outline.text) == "ConnectionError"
     assert await context.get_prompt_window("s") == window
-    assert texts(await context.expand("s", outline.id)) == texts(numbered(40)[1 : 1 + len(outline.sources)])
+    assert texts(await context.expand("s", outline.id)) == texts(
+        numbered(40)[1 : 1 + len(outline.sources)]
+    )
     now = 60.0
     await context.append(numbered(20, 40), "s")
-    (made,) = (message for message in await context.get_prompt_window("s") if message.role == "summary")
+    (made,) = (
+        message for message in await context.get_prompt_window("s") if message.role == "summary"
+    )
     assert fallback_reason(made.text) is None
     assert {*outline.sources} < {*made.sources}
     assert numbered(3)[2].text in llm.requests[-1][1].text
@@ -241,7 +264,9 @@ async def test_a_history_is_summed_up_without_any_model() -> None:
         await context.append(numbered(10, begin), "s")
         window = await context.get_prompt_window("s", budget=1_200)
         assert texts(window)[-1] == numbered(10, begin)[-1].text
-    assert [fallback_reason(message.text) for message in window if message.role == "summary"] == ["no model"]
+    assert [fallback_reason(message.text) for message in window if message.role == "summary"] == [
+        "no model"
+    ]
     found = [each for message in window for each in await context.expand("s", message.id)]
     assert texts(found) == texts(numbered(200))
 
@@ -263,12 +288,24 @@ async def test_a_summary_of_part_of_a_unit_stands_for_all_of_it() -> None:
     """Where calls were left out before the rest was summed up, their results do not come back as orphans."""
     context, history = context_of([SelectiveToolCallCompaction(1), summing_up()])
     for number in range(20):
-        call = ChatMessage("assistant", (TextBlock(f"I look {WORDS}"), ToolUseBlock(f"c{number}", "f")))
+        call = ChatMessage(
+            "assistant", (TextBlock(f"I look {WORDS}"), ToolUseBlock(f"c{number}", "f"))
+        )
         result = ChatMessage("tool", (ToolResultBlock(f"c{number}", "found"),))
         await context.append([*numbered(1, number), call, result], "s")
         window = await context.get_prompt_window("s")
-        calls = [block.id for message in window for block in message.blocks if isinstance(block, ToolUseBlock)]
-        results = [b.tool_use_id for message in window for b in message.blocks if isinstance(b, ToolResultBlock)]
+        calls = [
+            block.id
+            for message in window
+            for block in message.blocks
+            if isinstance(block, ToolUseBlock)
+        ]
+        results = [
+            b.tool_use_id
+            for message in window
+            for b in message.blocks
+            if isinstance(b, ToolResultBlock)
+        ]
         assert calls == results
     assert "summary" in [message.role for message in window]
     assert texts(await context.expand("s", window[1].id))[:3] == texts(
@@ -294,7 +331,9 @@ async def test_nobody_else_says_what_stands_for_what() -> None:
         await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
     await context.append([ChatMessage("summary", "of another session")], "s")
     for name in ("", "x"):
-        await history.append("agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s")
+        await history.append(
+            "agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s"
+        )
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
@@ -309,13 +348,18 @@ async def test_contexts_of_one_config_have_the_same_strategies() -> None:
 
 async def test_a_config_says_what_shortens() -> None:
     """A pipeline, whatever was given: by default one sliding window; configs of the same are equal."""
-    history, strategy = InMemoryHistoryProvider(), SlidingWindowCompaction(5)
+    history = InMemoryHistoryProvider()
+    strategy = SlidingWindowCompaction(5)
     config = ContextConfig(history)
     assert isinstance(config.pipeline, CompactionPipeline)
     assert len(await config.pipeline.compact(numbered(150))) == 100
     assert config == ContextConfig(history)
     given = ContextConfig(history, strategy)
-    assert given == ContextConfig(history, iter([strategy])) == ContextConfig(history, CompactionPipeline([strategy]))
+    assert (
+        given
+        == ContextConfig(history, iter([strategy]))
+        == ContextConfig(history, CompactionPipeline([strategy]))
+    )
     assert len({given, config, ContextConfig(history, [strategy])}) == 2
 
 
@@ -323,7 +367,11 @@ async def test_what_makes_no_context_is_refused() -> None:
     """Before anything is written; a pipeline of no strategies is one."""
     bad: Any
     history = InMemoryHistoryProvider()
-    for bad in ({"history": []}, {"history": history, "retention": "run"}, {"history": history, "pipeline": "window"}):
+    for bad in (
+        {"history": []},
+        {"history": history, "retention": "run"},
+        {"history": history, "pipeline": "window"},
+    ):
         with pytest.raises(InvalidArgumentError):
             ContextConfig(**bad)
     context, history = context_of([])
@@ -344,7 +392,9 @@ async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() 
     await memory.attach(HistorySource(history, "agent", "s"))
     assembled = await memory.assemble_context(budget=8_000, format="openai")
     assert [item.text for item in assembled.items] == texts(numbered(30))
-    await history.append_many("agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s")
+    await history.append_many(
+        "agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s"
+    )
     few = await memory.assemble_context(budget=700, format="openai")
     assert "They talked." not in str(few.messages) and few.items[-1].text == numbered(30)[-1].text
 
@@ -353,7 +403,8 @@ class Meddling:
     """A model while which something else happens."""
 
     def __init__(self, happens: Any) -> None:
-        self._happens, self.asked = happens, 0
+        self._happens = happens
+        self.asked = 0
 
     async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
         self.asked += 1
@@ -364,7 +415,9 @@ class Meddling:
 async def test_what_is_appended_while_the_model_thinks_survives() -> None:
     context, history = context_of()
     meddling = Meddling(lambda: context.append(said("late"), "s"))
-    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(meddling, 200, 200)), "agent")
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(meddling, 200, 200)), "agent"
+    )
     await context.append(numbered(20), "s")
     await thinking.get_prompt_window("s")
     assert (await thinking.get_prompt_window("s"))[-1].text.startswith("late")
@@ -379,7 +432,9 @@ async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
         await context.clear("s")
         await context.append(said("new"), "s")
 
-    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear), 200, 200)), "agent")
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(Meddling(clear), 200, 200)), "agent"
+    )
     await context.append(numbered(20), "s")
     assert texts(await thinking.get_prompt_window("s")) == texts(said("new"))
     assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
@@ -392,7 +447,9 @@ async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought()
     async def clear_run() -> None:
         await history.clear_run("agent", session_id="s", run_id="late")
 
-    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent")
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent"
+    )
     await context.append(numbered(20), "s")
     await context.append(said("late"), "s", "late")
     window = await thinking.get_prompt_window("s")
@@ -407,7 +464,9 @@ async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
         await context.clear("s")
         await context.append(numbered(20), "s")
 
-    thinking = AgentContext(ContextConfig(history, SummarizationCompaction(Meddling(begin_again), 200, 200)), "agent")
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(Meddling(begin_again), 200, 200)), "agent"
+    )
     await begin_again()
     with pytest.raises(ConflictError, match="3 compactions"):
         await thinking.get_prompt_window("s")
@@ -426,13 +485,20 @@ async def test_a_strategy_of_ones_own_may_sum_up_too() -> None:
 
     class Foreign:
         async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-            return [ChatMessage("summary", "of what is not here", id="foreign", sources=("unknown",)), *history]
+            return [
+                ChatMessage("summary", "of what is not here", id="foreign", sources=("unknown",)),
+                *history,
+            ]
 
     assert isinstance(Own(), CompactionStrategy)
     context, history = context_of(CompactionPipeline([Own(), Foreign()]))
     await context.append(said(*"abcd"), "s")
     for _ in range(2):
-        assert texts(await context.get_prompt_window("s")) == ["of what is not here", "three", *texts(said("d"))]
+        assert texts(await context.get_prompt_window("s")) == [
+            "of what is not here",
+            "three",
+            *texts(said("d")),
+        ]
     assert texts(await history.get_messages("agent", session_id="s"))[4:] == ["three"]
 
 
@@ -460,7 +526,9 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(
                 assert promise(said, window), promise.__name__
             check_openai_messages(render_messages(window, "openai").messages)
             found = [each for message in window for each in await context.expand("s", message.id)]
-            assert sorted(map(repr, found)) == sorted(map(repr, said)) and {*texts(found)} == {*texts(said)}
+            assert sorted(map(repr, found)) == sorted(map(repr, said)) and {*texts(found)} == {
+                *texts(said)
+            }
             if budget:
                 assert found == said
 
@@ -468,7 +536,9 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(
 
 
 SIGNED = st.lists(
-    st.sampled_from(["turn", "turn", "turn", "loop", "loop", "aside", "elsewhere", "restart", "clear"]),
+    st.sampled_from(
+        ["turn", "turn", "turn", "loop", "loop", "aside", "elsewhere", "restart", "clear"]
+    ),
     min_size=1,
     max_size=14,
 )
@@ -480,7 +550,12 @@ def parsed(reply: object) -> ChatMessage:
 
 
 @settings(max_examples=settings().max_examples // 2)
-@given(SIGNED, st.sampled_from([800, 1_000, 2_000]), st.sampled_from([None, "claude-opus-4-5"]), st.randoms())
+@given(
+    SIGNED,
+    st.sampled_from([800, 1_000, 2_000]),
+    st.sampled_from([None, "claude-opus-4-5"]),
+    st.randoms(),
+)
 async def test_a_window_that_grows_keeps_thinking_valid(steps, budget, model, rng) -> None:
     """Against a provider that binds thinking: no request is refused or over the budget, and each extends the last one
     or leaves its thinking out."""
@@ -494,16 +569,23 @@ async def test_a_window_that_grows_keeps_thinking_valid(steps, budget, model, rn
         assert MessageSizes().total(window) <= budget
         if window[: len(last)] != last:
             answers = [message for message in window if message.role == "assistant"]
-            thinking = [m for m in answers if any(isinstance(block, ThinkingBlock) for block in m.blocks)]
+            thinking = [
+                m for m in answers if any(isinstance(block, ThinkingBlock) for block in m.blocks)
+            ]
             assert model is not None or not thinking
         last = window
         rendered = render_messages(window, "anthropic")
         check_openai_messages(render_messages(window, "openai").messages)
-        uses = [{"type": "tool_use", "id": f"c{rng.random()}", "name": "f", "input": {}} for _ in range(calls)]
+        uses = [
+            {"type": "tool_use", "id": f"c{rng.random()}", "name": "f", "input": {}}
+            for _ in range(calls)
+        ]
         if model is not None:
             content = [{"type": "text", "text": "No thinking is bound here."}, *uses]
         else:
-            content = provider.reply(rendered.messages, rendered.system, content=[*uses, {"type": "text", "text": "."}])
+            content = provider.reply(
+                rendered.messages, rendered.system, content=[*uses, {"type": "text", "text": "."}]
+            )
         answer = parsed(content)
         await context.append([answer], "s", "r")
         return answer
@@ -514,15 +596,21 @@ async def test_a_window_that_grows_keeps_thinking_valid(steps, budget, model, rn
             answer = await reply(2 if step == "loop" else 0)
             calls = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]
             if calls:
-                await context.append([ChatMessage("tool", (ToolResultBlock(call, "x"),)) for call in calls], "s")
+                await context.append(
+                    [ChatMessage("tool", (ToolResultBlock(call, "x"),)) for call in calls], "s"
+                )
                 await reply(0)
         elif step == "aside":
             await history.append_many("agent", said("by the way"), session_id="s")
         elif step == "elsewhere":
             other = AgentContext(ContextConfig(history, summing_up()), "agent")
-            await other.append([*said("elsewhere"), ChatMessage("assistant", (ThinkingBlock("hm", "seal"),))], "s")
+            await other.append(
+                [*said("elsewhere"), ChatMessage("assistant", (ThinkingBlock("hm", "seal"),))], "s"
+            )
         elif step == "restart":
-            context = AgentContext(ContextConfig(history, summing_up()), "agent", rng=random.Random(number + 99))
+            context = AgentContext(
+                ContextConfig(history, summing_up()), "agent", rng=random.Random(number + 99)
+            )
             last = []
         else:
             await history.clear_run("agent", session_id="s", run_id=f"r{number - 1}")

@@ -71,7 +71,9 @@ class SlowHistory(InMemoryHistoryProvider):
         self, agent_id: str, *, session_id: str, limit: int | None = None, offset: int = 0
     ) -> list[ChatMessage]:
         await self.world.pause()
-        read = await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset)
+        read = await super().get_messages(
+            agent_id, session_id=session_id, limit=limit, offset=offset
+        )
         await self.world.pause()
         return read
 
@@ -95,7 +97,9 @@ class SlowModel:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    async def chat(self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, object]] = ()) -> ChatMessage:
+    async def chat(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, object]] = ()
+    ) -> ChatMessage:
         for _ in range(3):
             await self.world.pause()
         return ChatMessage("assistant", self.world.rng.choice(["They talked.", "They went on."]))
@@ -120,7 +124,9 @@ async def look(context: AgentContext, world: World) -> None:
         except ConflictError:
             world.seen["conflict"] += 1
         else:
-            assert not canaries(window) & gone, "a window shows what was cleared before it was asked for"
+            assert not canaries(window) & gone, (
+                "a window shows what was cleared before it was asked for"
+            )
 
 
 async def clear(context: AgentContext, world: World) -> None:
@@ -140,7 +146,11 @@ async def schedule(seed: int) -> Counter[str]:
     strategy = SummarizationCompaction(SlowModel(world), 150, 150, max_summary_tokens=2_000)
     config = ContextConfig(history, strategy, retention=HistoryRetention.RUN)
     one, other = (AgentContext(config, "agent", rng=world.rng) for _ in range(2))
-    actors = [append(one, world, run) for run in RUNS] + [look(one, world), look(other, world), clear(other, world)]
+    actors = [append(one, world, run) for run in RUNS] + [
+        look(one, world),
+        look(other, world),
+        clear(other, world),
+    ]
     world.rng.shuffle(actors)
     await asyncio.gather(*actors)
 

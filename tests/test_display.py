@@ -39,10 +39,12 @@ MARKUP = (
 )
 texts = st.one_of(st.sampled_from(MARKUP), st.sampled_from(HOSTILE), st.text(max_size=300))
 storable = texts.map(lambda text: text.encode("utf-8", "replace").decode())
-item_ids = st.one_of(st.sampled_from([text[:256] for text in MARKUP]), st.text(min_size=1, max_size=256)).map(
-    lambda text: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "~", text)
+item_ids = st.one_of(
+    st.sampled_from([text[:256] for text in MARKUP]), st.text(min_size=1, max_size=256)
+).map(lambda text: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "~", text))
+section_names = st.text("abAB09._-@:+", min_size=1, max_size=128).map(
+    lambda name: f"s{name.replace('..', '-')}"[:128]
 )
-section_names = st.text("abAB09._-@:+", min_size=1, max_size=128).map(lambda name: f"s{name.replace('..', '-')}"[:128])
 
 
 @st.composite
@@ -50,18 +52,29 @@ def memories(draw: st.DrawFn) -> SessionMemory:
     """Draw a session whose names, ids, roles, metadata and texts are hostile."""
     names = draw(st.lists(section_names, min_size=1, max_size=3, unique=True))
     specs = [
-        SectionSpec(name, draw(st.sampled_from([None, 200])), eviction=draw(st.sampled_from(["none", "lru"])))
+        SectionSpec(
+            name,
+            draw(st.sampled_from([None, 200])),
+            eviction=draw(st.sampled_from(["none", "lru"])),
+        )
         for name in names
     ]
     memory = SessionMemory.test_mode(sections=specs, counter="estimate")
     contents = draw(st.lists(storable, min_size=1, max_size=5))
     for item_id, content in zip(
-        draw(st.lists(item_ids, min_size=len(contents), max_size=len(contents), unique=True)), contents, strict=True
+        draw(st.lists(item_ids, min_size=len(contents), max_size=len(contents), unique=True)),
+        contents,
+        strict=True,
     ):
         section = memory[draw(st.sampled_from(names))]
         if section.budget is None or memory.counter(content) <= section.budget:
             memory.add(
-                section.spec.name, content, id=item_id, role=draw(storable), pinned=False, metadata={"source": content}
+                section.spec.name,
+                content,
+                id=item_id,
+                role=draw(storable),
+                pinned=False,
+                metadata={"source": content},
             )
     return memory
 
@@ -112,19 +125,27 @@ def test_no_stored_text_becomes_markup(memory: SessionMemory, query: str) -> Non
     for each in (memory, context, *sections, *(item for section in sections for item in section)):
         page = Page(each._repr_html_())
         assert page.tags <= TAGS
-        assert page.text.replace("\n", "").isprintable() or not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page.text)
+        assert page.text.replace("\n", "").isprintable() or not re.search(
+            r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page.text
+        )
         for style in page.styles:
-            assert not re.search(r"background:(?!currentColor|none)|(?<!-)\bcolor:|url|expression", style)
+            assert not re.search(
+                r"background:(?!currentColor|none)|(?<!-)\bcolor:|url|expression", style
+            )
 
 
 @given(memories(), storable)
-def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(memory: SessionMemory, query: str) -> None:
+def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(
+    memory: SessionMemory, query: str
+) -> None:
     """Every line is at most 80 columns wide on a terminal, without control characters, one line for each item."""
     context = assembled(memory, query)
     lines = context.explain(misses=3).split("\n")
     assert max(map(cell_len, lines)) <= 80
     assert max(map(width, lines)) <= 80
-    assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", line) for line in lines)
+    assert not any(
+        re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", line) for line in lines
+    )
     reasons = [re.sub(r"  (duplicate) of .*", r"  \1", line).rsplit("  ", 1)[-1] for line in lines]
     start = reasons.index("reason") + 1
     included = [context.decision(item.id).reason.value for item in context.items]
@@ -158,16 +179,23 @@ def test_reprs_tell_what_there_is() -> None:
     """Names, counts and budgets are in the reprs; what an item says is not."""
     memory = corpus()
     memory.add("messages", "Who may\nterminate?", id="m1", pinned=True)
-    assert repr(memory) == f"<SessionMemory 'test': {memory.used} tokens; role 1, messages 1, documents 40>"
+    assert (
+        repr(memory)
+        == f"<SessionMemory 'test': {memory.used} tokens; role 1, messages 1, documents 40>"
+    )
     assert repr(memory["messages"]) == (
-        f"<Section messages: 1 items, {memory['messages'].used} tokens of 32,000, 0 archived, eviction fifo>"
+        f"<Section messages: 1 items, {memory['messages'].used} tokens of 32,000, 0 archived, "
+        "eviction fifo>"
     )
     assert "unbounded" in repr(memory["documents"])
     assert repr(memory.get("m1")) == "<Item m1 in messages, user, 5 tokens, pinned>"
     assert repr(SessionMemory.test_mode()) == "<SessionMemory 'test': 0 tokens; empty>"
     context = assembled(memory)
     held = len(context.items) - 2
-    assert repr(context) == f"<Context text: {context.used} of 300 tokens; role 1, messages 1, documents {held}>"
+    assert (
+        repr(context)
+        == f"<Context text: {context.used} of 300 tokens; role 1, messages 1, documents {held}>"
+    )
 
 
 def test_the_repr_of_many_sections_names_the_first() -> None:
@@ -226,7 +254,9 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     sums = [int(number) for number in re.findall(r"^  \S+ +(\d+) tokens", report, re.MULTILINE)]
     assert sum(sums) == context.used == int(report.split()[0])
     assert "query: clause" in report
-    rows = [line for line in report.splitlines() if line.startswith(("section ", "role ", "documents "))]
+    rows = [
+        line for line in report.splitlines() if line.startswith(("section ", "role ", "documents "))
+    ]
     assert len(rows) == 1 + len(context.items) + 2
     for column in ("rank", "score", "tokens"):
         end = rows[0].index(column) + len(column)
@@ -241,9 +271,13 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
 def test_a_long_id_keeps_its_beginning_and_more_of_its_end() -> None:
     """Of a path too long for its column, the middle is left out."""
     memory = SessionMemory.test_mode()
-    memory.add("planning_context", "text", id="contracts/" + "a-long-folder/" * 9 + "clause.md#L10-12")
+    memory.add(
+        "planning_context", "text", id="contracts/" + "a-long-folder/" * 9 + "clause.md#L10-12"
+    )
     line = assembled(memory, "text").explain().splitlines()[-1]
-    assert re.fullmatch(r"planning_context contr\S*…\S*/clause.md#L10-12 text +1 +- +1  newest", line)
+    assert re.fullmatch(
+        r"planning_context contr\S*…\S*/clause.md#L10-12 text +1 +- +1  newest", line
+    )
     assert len(line) <= 80
 
 
@@ -251,7 +285,11 @@ def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text() -> N
     """An id that was made at random is not shown; the decision has it."""
     memory = SessionMemory.test_mode()
     made = memory.add("findings", "Ann owns the deal.")
-    memory.add("findings", "The notice period\nis two months.", metadata={"source": "msa.md", "lines": [3, 9]})
+    memory.add(
+        "findings",
+        "The notice period\nis two months.",
+        metadata={"source": "msa.md", "lines": [3, 9]},
+    )
     memory.add("findings", "The rent is due.", key="rent")
     memory.add("findings", "Bob left.", id="f-1")
     context = assembled(memory, "who?")
@@ -278,7 +316,9 @@ def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:
 
 
 @given(texts | st.sampled_from(["𝌀" * 9, "䷀䷿", "☰"]), st.integers(1, 100), st.data())
-def test_fitted_text_is_no_wider_than_its_room(text: str, columns: int, data: st.DataObject) -> None:
+def test_fitted_text_is_no_wider_than_its_room(
+    text: str, columns: int, data: st.DataObject
+) -> None:
     """It is at most so wide for us and for rich, holds nothing a terminal obeys, and is the text if that fits."""
     tail = data.draw(st.integers(0, columns - 1))
     shown = fitted(text, columns, tail=tail)
@@ -286,7 +326,11 @@ def test_fitted_text_is_no_wider_than_its_room(text: str, columns: int, data: st
     assert len(shown) <= 2 * columns
     assert visible(shown) == shown
     if text.isascii() and text.isprintable():
-        assert shown == (text if len(text) <= columns else text[: columns - tail - 1] + "…" + text[len(text) - tail :])
+        assert shown == (
+            text
+            if len(text) <= columns
+            else text[: columns - tail - 1] + "…" + text[len(text) - tail :]
+        )
     assert width(padded(text, columns, tail=tail)) == columns
 
 
@@ -311,7 +355,9 @@ def test_a_preview_of_megabytes_of_blanks_is_short() -> None:
     assert item_preview(item) == "see search({})"
 
 
-@pytest.mark.parametrize(("char", "columns"), [("a", 1), ("日", 2), ("👍", 2), ("\u0301", 0), ("\u200d", 0), ("é", 1)])
+@pytest.mark.parametrize(
+    ("char", "columns"), [("a", 1), ("日", 2), ("👍", 2), ("\u0301", 0), ("\u200d", 0), ("é", 1)]
+)
 def test_width_is_in_columns(char: str, columns: int) -> None:
     """Ideographs and emoji are two columns wide, marks none."""
     assert width(char) == columns
@@ -325,14 +371,22 @@ def test_marks_that_take_no_column_do_not_pile_up() -> None:
 def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
     """Escapes, bells, bidirectional overrides and lone surrogates are spelt out; joiners and letters stay."""
     assert visible("\x1b[1m\x07\u202e\ud800") == r"\x1b[1m\x07\u202e\ud800"
-    assert visible("a\ufe01\u3164\U000e0100\U000e0041❤️") == r"a\ufe01\u3164\U000e0100\U000e0041" + "❤️"
+    assert (
+        visible("a\ufe01\u3164\U000e0100\U000e0041❤️") == r"a\ufe01\u3164\U000e0100\U000e0041" + "❤️"
+    )
     assert visible("زمان\u200cبندی 日本") == "زمان\u200cبندی 日本"
     assert listed(["a", "b", "c"], 2) == "a, b, 1 more"
 
 
 @pytest.mark.parametrize(
     ("score", "shown"),
-    [(None, "-"), (0.0, "0.000"), (2.34567, "2.346"), (3652232.128, "3,652,232"), (1.5e260, "1.50e+260")],
+    [
+        (None, "-"),
+        (0.0, "0.000"),
+        (2.34567, "2.346"),
+        (3652232.128, "3,652,232"),
+        (1.5e260, "1.50e+260"),
+    ],
 )
 def test_a_score_takes_few_columns(score: float | None, shown: str) -> None:
     """Whatever a ranker's scores are like."""

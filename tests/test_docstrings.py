@@ -18,7 +18,9 @@ MODULES = [
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_in_docstrings_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_in_docstrings_run(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each example prints the text below it; `await` works at the top level, as in `python -m asyncio`."""
     monkeypatch.chdir(tmp_path)
     report = run_docstrings(import_module(module))

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import DEFAULT_SECTIONS, BM25Ranker, InvalidArgumentError, Item, Reason, SectionSpec, SessionMemory
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    BM25Ranker,
+    InvalidArgumentError,
+    Item,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+)
 from kaosmem.filters import MetadataFilter, parse_filter
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal
@@ -105,11 +113,15 @@ plain_filters = st.dictionaries(
     min_size=1,
     max_size=2,
 )
-changes = st.lists(st.tuples(st.sampled_from(["add", "add", "remove", "update"]), st.integers(0, 30), metadata))
+changes = st.lists(
+    st.tuples(st.sampled_from(["add", "add", "remove", "update"]), st.integers(0, 30), metadata)
+)
 
 
 @given(changes, plain_filters, st.integers(0, 5), st.integers(0, 2))
-def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, threshold, recent) -> None:
+def test_a_narrowed_section_shows_just_what_passes(
+    changes, given_filter, threshold, recent
+) -> None:
     """After any changes, before and after a first question, what is shown are the items that pass one by one."""
     spec = SectionSpec("documents", eviction="none", retrieval_threshold=threshold, recent=recent)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -126,7 +138,9 @@ def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, thresh
             asyncio.run(memory.assemble_context("notice", budget=50, filter=given_filter))
     items = list(memory["documents"])
     expected = {item.id for item in items if wanted(item.metadata)}
-    context = asyncio.run(memory.assemble_context("notice term", budget=10_000, filter=given_filter))
+    context = asyncio.run(
+        memory.assemble_context("notice term", budget=10_000, filter=given_filter)
+    )
     assert {item.id for item in context.items} == expected
     for item in items:
         if item.id not in expected:
@@ -137,29 +151,44 @@ def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, thresh
 
 async def test_a_filter_narrows_everything_that_depends_on_the_query() -> None:
     """The system prompt and the conversation stay, notes without the field go; BM25 keeps its scores."""
-    specs = [replace(spec, ranker=BM25Ranker()) if spec.name == "documents" else spec for spec in DEFAULT_SECTIONS]
+    specs = [
+        replace(spec, ranker=BM25Ranker()) if spec.name == "documents" else spec
+        for spec in DEFAULT_SECTIONS
+    ]
     memory = SessionMemory.test_mode(sections=specs)
     memory.add("role", "You are careful.")
     memory.add("working", "Compare the notice periods.")
     memory.add("messages", "What is the notice period?")
     for number in range(45):
-        memory.add("documents", f"notice period of clause {number}", metadata={"source": f"{number % 3}.pdf"})
+        memory.add(
+            "documents",
+            f"notice period of clause {number}",
+            metadata={"source": f"{number % 3}.pdf"},
+        )
     whole = await memory.assemble_context(budget=5_000)
     context = await memory.assemble_context(budget=5_000, filter={"source": "1.pdf"})
     shown = {item.metadata.get("source") for item in context.items if item.section == "documents"}
     assert shown == {"1.pdf"}
     assert context.by_section["documents"].items == 15
     assert {item.section for item in context.items} == {"role", "messages", "documents"}
-    assert context.notices == ("the filter leaves out all of 'working': none has the field 'source'",)
-    lenient = await memory.assemble_context(budget=5_000, filter={"$if_present": {"source": "1.pdf"}})
+    assert context.notices == (
+        "the filter leaves out all of 'working': none has the field 'source'",
+    )
+    lenient = await memory.assemble_context(
+        budget=5_000, filter={"$if_present": {"source": "1.pdf"}}
+    )
     assert {item.section for item in lenient.items} == {"role", "working", "messages", "documents"}
     assert lenient.by_section["documents"].items == 15
     assert lenient.notices == ()
-    few = await memory.assemble_context(budget=60, filter={"source": {"$in": ["1.pdf"]}}, sections=["documents"])
+    few = await memory.assemble_context(
+        budget=60, filter={"source": {"$in": ["1.pdf"]}}, sections=["documents"]
+    )
     assert {decision.reason for decision in few.decisions if decision.included} == {Reason.RELEVANT}
     scores = {decision.item_id: decision.score for decision in whole.decisions}
     assert all(
-        scores[decision.item_id] == decision.score for decision in context.decisions if decision.section == "documents"
+        scores[decision.item_id] == decision.score
+        for decision in context.decisions
+        if decision.section == "documents"
     )
 
 
@@ -169,9 +198,13 @@ async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
     item = memory.add("documents", "notice", metadata={"source": "draft.pdf"})
     wanted = {"source": "final.pdf"}
     memory.add("documents", "term", metadata=wanted)
-    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section["documents"].items == 1
+    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
+        "documents"
+    ].items == 1
     memory["documents"].update(replace(item, metadata=wanted))
-    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section["documents"].items == 2
+    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
+        "documents"
+    ].items == 2
 
 
 async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so() -> None:
@@ -182,14 +215,17 @@ async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so() -> Non
     context = await memory.assemble_context("rent", budget=500, filter={"tennant": "acme"})
     assert context.items == ()
     assert context.notices == (
-        "the filter leaves out all of 'documents': none has the field 'tennant'; the nearest is 'tenant'",
+        "the filter leaves out all of 'documents': none has the field 'tennant'; the nearest is "
+        "'tenant'",
     )
     assert "note: the filter leaves out all of 'documents'" in context.explain()
     assert memory.search("rent", filter={"tennant": "acme"}) == []
     assert memory.search("rent", "documents", filter={"tennant": "acme"}) == []
 
 
-@pytest.mark.parametrize("given_filter", [{"year": "2024"}, {"year": {"$gte": "2020"}}, {"year": {"$in": ["2024"]}}])
+@pytest.mark.parametrize(
+    "given_filter", [{"year": "2024"}, {"year": {"$gte": "2020"}}, {"year": {"$in": ["2024"]}}]
+)
 async def test_types_that_cannot_match_are_named(given_filter: dict[str, Any]) -> None:
     """The decision says that the field is a number and the filter gives a text, and so does the context."""
     memory = SessionMemory.test_mode()
@@ -204,7 +240,10 @@ async def test_types_that_cannot_match_are_named(given_filter: dict[str, Any]) -
 
 
 async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
-    """The filter was answered: nothing is of that year. The decision names the field and no value."""
+    """The filter was answered: nothing is of that year.
+
+    The decision names the field and no value.
+    """
     memory = SessionMemory.test_mode()
     item = memory.add("documents", "The rent is 900 euros.", metadata={"year": 2024})
     context = await memory.assemble_context("rent", budget=500, filter={"year": {"$lt": 2020}})
@@ -237,8 +276,14 @@ async def test_no_correction_of_another_tenant_comes_along() -> None:
     for number in range(300):
         memory.add("documents", f"Room {number} is painted white.", metadata={"tenant": "acme"})
     memory.add("documents", "The notice period is thirty days.", metadata={"tenant": "acme"})
-    memory.add("documents", "Correction: the notice period is now sixty days.", metadata={"tenant": "globex"})
-    context = await memory.assemble_context("How long is the notice period?", budget=200, filter={"tenant": "acme"})
+    memory.add(
+        "documents",
+        "Correction: the notice period is now sixty days.",
+        metadata={"tenant": "globex"},
+    )
+    context = await memory.assemble_context(
+        "How long is the notice period?", budget=200, filter={"tenant": "acme"}
+    )
     assert any("thirty" in item.text for item in context.items)
     assert {item.metadata["tenant"] for item in context.items} == {"acme"}
 
@@ -256,7 +301,10 @@ async def test_no_version_of_another_tenant_comes_along() -> None:
 
 
 async def test_recalled_messages_pass_the_filter() -> None:
-    """The newest messages are the conversation. Earlier ones that the question finds pass, or are not recalled."""
+    """The newest messages are the conversation.
+
+    Earlier ones that the question finds pass, or are not recalled.
+    """
     memory = SessionMemory.test_mode()
     for tenant in ("acme", "globex"):
         memory.add("messages", f"The code of {tenant} is SWORDFISH.", metadata={"tenant": tenant})
@@ -282,13 +330,27 @@ async def test_the_graph_is_narrowed() -> None:
     memory = SessionMemory.test_mode()
     memory.graph.add(
         relationships=[
-            {"source": "Ann", "target": "Acme", "type": "owns", "properties": {"source": "acme.md"}},
-            {"source": "Ann", "target": "Globex", "type": "owns", "properties": {"source": "globex.md"}},
+            {
+                "source": "Ann",
+                "target": "Acme",
+                "type": "owns",
+                "properties": {"source": "acme.md"},
+            },
+            {
+                "source": "Ann",
+                "target": "Globex",
+                "type": "owns",
+                "properties": {"source": "globex.md"},
+            },
         ]
     )
-    context = await memory.assemble_context("What does Ann own?", budget=500, filter={"source": "acme.md"})
+    context = await memory.assemble_context(
+        "What does Ann own?", budget=500, filter={"source": "acme.md"}
+    )
     assert [item.text for item in context.items] == ["Ann -[owns]-> Acme"]
-    context = await memory.assemble_context("What does Ann own?", budget=500, filter={"tenant": "acme"})
+    context = await memory.assemble_context(
+        "What does Ann own?", budget=500, filter={"tenant": "acme"}
+    )
     assert context.items == ()
 
 
@@ -310,10 +372,14 @@ async def test_a_window_is_packed_anew_for_another_filter() -> None:
     memory.add("messages", "What is the rent?")
     for tenant in ("acme", "globex"):
         memory.add("documents", f"The rent of {tenant} is 900 euros.", metadata={"tenant": tenant})
-    reasons, texts = [], []
+    reasons = []
+    texts = []
     for tenant in ("acme", "acme", "globex", "globex"):
         context = await memory.assemble_context(
-            budget=2_000, format="openai", window="main", filter={"tenant": tenant, "$not": {"draft": True}}
+            budget=2_000,
+            format="openai",
+            window="main",
+            filter={"tenant": tenant, "$not": {"draft": True}},
         )
         reasons.append(context.rebased)
         texts.append(str(context.messages))
@@ -345,14 +411,19 @@ async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same() -> No
     class Careless:
         spec = SectionSpec("careless")
 
-        async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+        async def propose(
+            self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        ) -> Proposal:
             return Proposal.of([(item, None) for item in items])
 
         async def get(self, item_id: str) -> Item | None:
             return None
 
     other = SessionMemory.test_mode()
-    items = [other.add("documents", f"rent of {each}", metadata={"tenant": each}) for each in ("acme", "globex")]
+    items = [
+        other.add("documents", f"rent of {each}", metadata={"tenant": each})
+        for each in ("acme", "globex")
+    ]
     memory = SessionMemory.test_mode(sources=[Careless()])
     context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
     assert [item.text for item in context.items] == ["rent of acme"]

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from kaosmem.errors import InvalidNameError
 from kaosmem.names import check_item_id, check_name, name_of, path_of, safe_id, shown
 
-valid_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}\Z").filter(lambda name: ".." not in name)
+valid_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}\Z").filter(
+    lambda name: ".." not in name
+)
 
 
 @given(valid_names)
@@ -36,8 +38,36 @@ def test_names_that_differ_in_case_are_different(name: str) -> None:
 
 
 BAD = [
-    *("", ".", "..", "a..b", "a/b", "../x", "a\\b", "a\x00b", "a\nb", " ", "a ", "-rf", ".hidden", "é", "e\u0301"),
-    *("s[1]", "s?", "~root", "x" * 129, "s3://b/k", "x" * 10_000_000, "\ud800", None, 5, b"x", object()),
+    *(
+        "",
+        ".",
+        "..",
+        "a..b",
+        "a/b",
+        "../x",
+        "a\\b",
+        "a\x00b",
+        "a\nb",
+        " ",
+        "a ",
+        "-rf",
+        ".hidden",
+        "é",
+        "e\u0301",
+    ),
+    *(
+        "s[1]",
+        "s?",
+        "~root",
+        "x" * 129,
+        "s3://b/k",
+        "x" * 10_000_000,
+        "\ud800",
+        None,
+        5,
+        b"x",
+        object(),
+    ),
 ]
 
 

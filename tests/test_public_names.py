@@ -45,8 +45,20 @@ def test_errors_are_few_and_each_is_a_builtin_too() -> None:
     """There are at most 19 errors beside their base, and each is caught as kaosmem's and as the builtin of its kind."""
     from kaosmem import errors
 
-    builtins = (ValueError, LookupError, OSError, OverflowError, RuntimeError, TypeError, ImportError)
-    kinds = [each for each in vars(errors).values() if isinstance(each, type) and each.__module__ == errors.__name__]
+    builtins = (
+        ValueError,
+        LookupError,
+        OSError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ImportError,
+    )
+    kinds = [
+        each
+        for each in vars(errors).values()
+        if isinstance(each, type) and each.__module__ == errors.__name__
+    ]
     assert len(kinds) <= 20
     for kind in kinds:
         assert issubclass(kind, kaosmem.KaosmemError)

@@ -23,9 +23,14 @@ from tests.console import Console
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
+PAGES = {
+    path.relative_to(ROOT): path.read_text()
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
+}
 # An example, and the output in a block below it.
-EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n\n(?:It prints[^\n]*:\n\n)?```(?:text)?\n(.*?)```)?", re.DOTALL)
+EXAMPLE = re.compile(
+    r"```python\n(.*?)```(?:\n\n(?:It prints[^\n]*:\n\n)?```(?:text)?\n(.*?)```)?", re.DOTALL
+)
 # Such an example runs in `tests/backends`, which has the servers.
 WITH_A_SERVER = re.compile(rf"<!-- example with a server: \w+ -->\n{EXAMPLE.pattern}", re.DOTALL)
 EXAMPLES = [
@@ -42,16 +47,24 @@ class Client:
     def __init__(self) -> None:
         self.chat = SimpleNamespace(completions=self)
 
-    async def create(self, *, model: str, messages: list[dict[str, Any]], **options: Any) -> SimpleNamespace:
+    async def create(
+        self, *, model: str, messages: list[dict[str, Any]], **options: Any
+    ) -> SimpleNamespace:
         assert model
         assert messages
-        message = ChatCompletionMessage(role="assistant", content="Yes, on 30 days' written notice.")
+        message = ChatCompletionMessage(
+            role="assistant", content="Yes, on 30 days' written notice."
+        )
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
 
 @pytest.mark.parametrize(("text", "printed"), EXAMPLES)
 def test_examples_run_as_they_stand(
-    text: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str,
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A program runs with `python`, any other example with `python -m asyncio`; each prints the text below it."""
     monkeypatch.chdir(tmp_path)
@@ -64,7 +77,9 @@ def test_examples_run_as_they_stand(
             console.run(text)
     output = RANDOM_ID.sub("-" * 16, capsys.readouterr().out)
     expected = RANDOM_ID.sub("-" * 16, printed)
-    assert not expected or doctest.OutputChecker().check_output(expected, output, doctest.ELLIPSIS), output
+    assert not expected or doctest.OutputChecker().check_output(
+        expected, output, doctest.ELLIPSIS
+    ), output
 
 
 def test_programs_are_typed(tmp_path: Path) -> None:
@@ -102,13 +117,18 @@ def test_links_lead_somewhere() -> None:
             ]
         for named in re.findall(r"`((?:kaosmem|tests|benchmarks|examples|docs)/[\w/.]+?)/?`", page):
             assert (ROOT / named).exists(), (path, named)
-    assert {str(path) for path in PAGES} - {"README.md"} <= set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README))
+    assert {str(path) for path in PAGES} - {"README.md"} <= set(
+        re.findall(r"\]\((docs/[\w-]+\.md)\)", README)
+    )
 
 
 def test_pictures_show_their_tables() -> None:
     """A figure that is measured again is drawn again."""
     bars = TURN.read_text()
-    assert all(f">{name}<" in bars and f">{milliseconds:g} ms<" in bars for name, milliseconds in turns().items())
+    assert all(
+        f">{name}<" in bars and f">{milliseconds:g} ms<" in bars
+        for name, milliseconds in turns().items()
+    )
     budgets, lines = recalls()
     drawn = RECALL.read_text()
     assert len(lines) == 5
@@ -119,7 +139,8 @@ def test_pictures_show_their_tables() -> None:
 def test_the_table_of_sections_is_theirs() -> None:
     """Each default section, with its placement, budget, priority and floor."""
     table = re.findall(
-        r"(?m)^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", PAGES[Path("docs/sessions.md")]
+        r"(?m)^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$",
+        PAGES[Path("docs/sessions.md")],
     )
     assert table == [
         (

@@ -53,8 +53,12 @@ def loop(rounds: int, *, tool: str = "read") -> list[ChatMessage]:
     """Return a user's message and so many rounds of a signed answer with a call and its result."""
     messages = [ChatMessage("user", "Find the fee.")]
     for number in range(rounds):
-        messages.append(ChatMessage("assistant", (thought(number), ToolUseBlock(f"c{number}", tool))))
-        messages.append(ChatMessage("tool", (ToolResultBlock(f"c{number}", f"{number}: {RESULT}"),)))
+        messages.append(
+            ChatMessage("assistant", (thought(number), ToolUseBlock(f"c{number}", tool)))
+        )
+        messages.append(
+            ChatMessage("tool", (ToolResultBlock(f"c{number}", f"{number}: {RESULT}"),))
+        )
     return messages
 
 
@@ -68,7 +72,9 @@ def check_taken(messages: Sequence[ChatMessage], said: Sequence[ChatMessage]) ->
     check_openai_messages(render_messages(messages, "openai").messages)
     rendered = render_messages(messages, "anthropic")
     answers = [message for message in said[-8:] if message.role == "assistant"]
-    check_anthropic_messages(rendered.messages, rendered.system, thinking=True, replies=map(reply, answers))
+    check_anthropic_messages(
+        rendered.messages, rendered.system, thinking=True, replies=map(reply, answers)
+    )
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -82,7 +88,9 @@ def check_taken(messages: Sequence[ChatMessage], said: Sequence[ChatMessage]) ->
     ],
     ids=["window", "truncation", "budget", "calls"],
 )
-def test_a_strategy_keeps_the_newest_rounds(strategy: CompactionStrategy, least: int, rounds: int) -> None:
+def test_a_strategy_keeps_the_newest_rounds(
+    strategy: CompactionStrategy, least: int, rounds: int
+) -> None:
     """The window is full, ends with the newest result, and both providers take it."""
     said = [ChatMessage("system", "Be brief."), *loop(rounds)]
     left = asyncio.run(strategy.compact(said))
@@ -133,12 +141,19 @@ async def test_a_default_session_takes_in_a_loop_of_any_length(rounds: int) -> N
             check_openai_messages(context.messages)
         else:
             answers = [reply(message) for message in said[-8:] if message.role == "assistant"]
-            check_anthropic_messages(context.messages, context.system, thinking=True, replies=answers)
+            check_anthropic_messages(
+                context.messages, context.system, thinking=True, replies=answers
+            )
     assert memory["messages"].used <= 32_000
 
 
-def log_of(rounds: int, *, tool: str = "read", first: str = "", lost: int | None = None) -> EventLog:
-    """Return a log of signed rounds. first: the tool of the first round; lost: a round whose second result is lost."""
+def log_of(
+    rounds: int, *, tool: str = "read", first: str = "", lost: int | None = None
+) -> EventLog:
+    """Return a log of signed rounds.
+
+    first: the tool of the first round; lost: a round whose second result is lost.
+    """
     log = EventLog()
     log.append(ActionEvent("message", "Find the fee.", source="user"))
     for number in range(rounds):
@@ -151,11 +166,15 @@ def append_round(log: EventLog, number: int, tool: str, *, batch: int = 1) -> No
     """Append a signed answer and its results; of a batch of calls all but the first result are lost."""
     for each in range(batch):
         content = (thought(number),) if not each else ()
-        log.append(ActionEvent("tool_call", content, ToolUseBlock(f"c{number}-{each}", tool), f"r{number}"))
+        log.append(
+            ActionEvent("tool_call", content, ToolUseBlock(f"c{number}-{each}", tool), f"r{number}")
+        )
     log.append(ObservationEvent("tool_result", f"{number}: {RESULT}", f"c{number}-0"))
 
 
-@pytest.mark.parametrize(("first", "lost"), [("todo_write", None), ("", 0), ("", None)], ids=["tasks", "lost", "plain"])
+@pytest.mark.parametrize(
+    ("first", "lost"), [("todo_write", None), ("", 0), ("", None)], ids=["tasks", "lost", "plain"]
+)
 async def test_a_log_is_condensed_at_every_step(first: str, lost: int | None) -> None:
     """A list of tasks stays without its loop, and a lost result keeps nothing in the view."""
     condenser = LLMSummarizingCondenser(
@@ -207,7 +226,10 @@ async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_
     calls = (thought(0), ToolUseBlock("a", "read"), ToolUseBlock("b", "read"))
     said = [
         *(ChatMessage("user", "Find the fee."), ChatMessage("assistant", calls)),
-        *(ChatMessage("tool", (ToolResultBlock("b", "42"),)), ChatMessage("user", (TextBlock("And now?"),))),
+        *(
+            ChatMessage("tool", (ToolResultBlock("b", "42"),)),
+            ChatMessage("user", (TextBlock("And now?"),)),
+        ),
     ]
     await context.append(said, "s")
     window = await context.get_prompt_window("s", budget=tokens_of(said))

@@ -30,7 +30,13 @@ from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.formats import count_messages
 from kaosmem.names import safe_id
 from kaosmem.sources import ConversationSource, FactSource, TaskSource, VectorSource
-from kaosmem.stores import Entity, InMemoryGraphStore, InMemoryHistoryProvider, InMemoryVectorStore, VectorDocument
+from kaosmem.stores import (
+    Entity,
+    InMemoryGraphStore,
+    InMemoryHistoryProvider,
+    InMemoryVectorStore,
+    VectorDocument,
+)
 
 HI = ChatMessage("user", "hi")
 AS_DICT = {"role": "user", "content": "hi"}
@@ -62,63 +68,179 @@ def shown(**kwargs: Any) -> Any:
 
 MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     # one where several are asked for
-    (lambda: agent().append(HI, "s"), InvalidArgumentError, "messages is a ChatMessage; give a list"),
+    (
+        lambda: agent().append(HI, "s"),
+        InvalidArgumentError,
+        "messages is a ChatMessage; give a list",
+    ),
     (lambda: agent().append("hi", "s"), InvalidArgumentError, "messages is a str; give a list"),
     (lambda: agent().append(AS_DICT, "s"), InvalidArgumentError, "messages is a dict; give a list"),
-    (lambda: agent().append(None, "s"), InvalidArgumentError, "messages is a NoneType; give a list"),
+    (
+        lambda: agent().append(None, "s"),
+        InvalidArgumentError,
+        "messages is a NoneType; give a list",
+    ),
     (lambda: agent().append([AS_DICT], "s"), InvalidArgumentError, "a dict; give a ChatMessage"),
     (
         lambda: InMemoryHistoryProvider().append_many("reader", HI, session_id="s"),
         InvalidArgumentError,
         "messages is a ChatMessage; give a list",
     ),
-    (lambda: SlidingWindowCompaction(3).compact(HI), InvalidArgumentError, "messages is a ChatMessage; give a list"),
-    (lambda: SlidingWindowCompaction(3).compact([AS_DICT]), InvalidArgumentError, "messages hold a dict; give a list"),
-    (lambda: count_messages(AS_DICT, "openai"), InvalidArgumentError, "messages is a dict; give a list"),
-    (lambda: count_messages([HI], "openai"), InvalidArgumentError, "messages hold a ChatMessage; give a list of dict"),
-    (lambda: count_messages([AS_DICT], "text"), InvalidArgumentError, "messages is a list; give a str"),
-    (lambda: render_messages(HI, "openai"), InvalidArgumentError, "messages is a ChatMessage; give a list"),
-    (lambda: render_messages([AS_DICT], "openai"), InvalidArgumentError, "hold a dict; give a list of ChatMessage"),
-    (lambda: memory().add_many("messages", "hi"), InvalidArgumentError, "contents is a str; give a list"),
-    (lambda: memory().add("findings", "x", tags="legal"), InvalidArgumentError, "tags is a str; give a list"),
-    (lambda: memory().add("findings", "x", sources="hi"), InvalidArgumentError, "sources is a str; give a list"),
+    (
+        lambda: SlidingWindowCompaction(3).compact(HI),
+        InvalidArgumentError,
+        "messages is a ChatMessage; give a list",
+    ),
+    (
+        lambda: SlidingWindowCompaction(3).compact([AS_DICT]),
+        InvalidArgumentError,
+        "messages hold a dict; give a list",
+    ),
+    (
+        lambda: count_messages(AS_DICT, "openai"),
+        InvalidArgumentError,
+        "messages is a dict; give a list",
+    ),
+    (
+        lambda: count_messages([HI], "openai"),
+        InvalidArgumentError,
+        "messages hold a ChatMessage; give a list of dict",
+    ),
+    (
+        lambda: count_messages([AS_DICT], "text"),
+        InvalidArgumentError,
+        "messages is a list; give a str",
+    ),
+    (
+        lambda: render_messages(HI, "openai"),
+        InvalidArgumentError,
+        "messages is a ChatMessage; give a list",
+    ),
+    (
+        lambda: render_messages([AS_DICT], "openai"),
+        InvalidArgumentError,
+        "hold a dict; give a list of ChatMessage",
+    ),
+    (
+        lambda: memory().add_many("messages", "hi"),
+        InvalidArgumentError,
+        "contents is a str; give a list",
+    ),
+    (
+        lambda: memory().add("findings", "x", tags="legal"),
+        InvalidArgumentError,
+        "tags is a str; give a list",
+    ),
+    (
+        lambda: memory().add("findings", "x", sources="hi"),
+        InvalidArgumentError,
+        "sources is a str; give a list",
+    ),
     (lambda: shown(sections="messages"), InvalidArgumentError, "sections is a str; give a list"),
-    (lambda: opened(sections=SectionSpec("x")), InvalidArgumentError, "sections is a SectionSpec; give a list"),
+    (
+        lambda: opened(sections=SectionSpec("x")),
+        InvalidArgumentError,
+        "sections is a SectionSpec; give a list",
+    ),
     (
         lambda: InMemoryVectorStore().add(VectorDocument([TextBlock("x")], "1")),
         InvalidArgumentError,
         "documents is a VectorDocument",
     ),
-    (lambda: InMemoryGraphStore().add_entities(Entity("x")), InvalidArgumentError, "entities is a Entity; give a list"),
+    (
+        lambda: InMemoryGraphStore().add_entities(Entity("x")),
+        InvalidArgumentError,
+        "entities is a Entity; give a list",
+    ),
     # something of another kind
-    (lambda: opened(sections=["messages"]), InvalidArgumentError, "hold a str; give a list of SectionSpec"),
+    (
+        lambda: opened(sections=["messages"]),
+        InvalidArgumentError,
+        "hold a str; give a list of SectionSpec",
+    ),
     (lambda: opened(ranker="bm25"), InvalidArgumentError, "ranker is a str; give a Ranker"),
-    (lambda: opened(ranker=BM25Ranker), InvalidArgumentError, "the class BM25Ranker; give an instance"),
+    (
+        lambda: opened(ranker=BM25Ranker),
+        InvalidArgumentError,
+        "the class BM25Ranker; give an instance",
+    ),
     (lambda: opened(3), InvalidNameError, "<int>; give a folder, a URL"),
-    (lambda: SectionSpec("x", ranker=5), InvalidArgumentError, "give a Ranker: it lacks index() and name"),
-    (lambda: SectionSpec("x", eviction="fif"), InvalidArgumentError, "use one of none, refuse, fifo"),
+    (
+        lambda: SectionSpec("x", ranker=5),
+        InvalidArgumentError,
+        "give a Ranker: it lacks index() and name",
+    ),
+    (
+        lambda: SectionSpec("x", eviction="fif"),
+        InvalidArgumentError,
+        "use one of none, refuse, fifo",
+    ),
     (lambda: SectionSpec("x", floor=2), InvalidArgumentError, "a number from 0 to 1"),
     (lambda: SectionSpec("x", header=3), InvalidArgumentError, "one line of text"),
     (lambda: SectionSpec("x", in_context="no"), InvalidArgumentError, "True or False"),
     (lambda: BM25Ranker(idf="best"), InvalidArgumentError, "use 'lucene' or 'okapi'"),
-    (lambda: LinearRanker(weights="mine"), InvalidArgumentError, "weights is a str; give a Weights"),
-    (lambda: DenseRanker(embedder="mine"), InvalidArgumentError, "embedder is a str; give a Embedder"),
-    (lambda: AgentContext(InMemoryHistoryProvider(), "a"), InvalidArgumentError, "give a ContextConfig"),
-    (lambda: ContextConfig(InMemoryHistoryProvider), InvalidArgumentError, "the class InMemoryHistoryProvider"),
+    (
+        lambda: LinearRanker(weights="mine"),
+        InvalidArgumentError,
+        "weights is a str; give a Weights",
+    ),
+    (
+        lambda: DenseRanker(embedder="mine"),
+        InvalidArgumentError,
+        "embedder is a str; give a Embedder",
+    ),
+    (
+        lambda: AgentContext(InMemoryHistoryProvider(), "a"),
+        InvalidArgumentError,
+        "give a ContextConfig",
+    ),
+    (
+        lambda: ContextConfig(InMemoryHistoryProvider),
+        InvalidArgumentError,
+        "the class InMemoryHistoryProvider",
+    ),
     (lambda: SummarizationCompaction(str, 10, 10), InvalidArgumentError, "the class str"),
-    (lambda: SummarizationCompaction(lambda _: HI, 10, 10), InvalidArgumentError, "a function; give a LLMClient"),
-    (lambda: LLMAttentionCondenser(None), InvalidArgumentError, "llm is a NoneType; give a LLMClient"),
-    (lambda: RecentEventsCondenser("5"), InvalidArgumentError, "max_events is <str>; give a whole number"),
+    (
+        lambda: SummarizationCompaction(lambda _: HI, 10, 10),
+        InvalidArgumentError,
+        "a function; give a LLMClient",
+    ),
+    (
+        lambda: LLMAttentionCondenser(None),
+        InvalidArgumentError,
+        "llm is a NoneType; give a LLMClient",
+    ),
+    (
+        lambda: RecentEventsCondenser("5"),
+        InvalidArgumentError,
+        "max_events is <str>; give a whole number",
+    ),
     (lambda: ConversationSource([]), InvalidArgumentError, "log is a list; give a EventLog"),
-    (lambda: ConversationSource(EventLog(), "x"), InvalidArgumentError, "condenser is a str; give a Condenser"),
+    (
+        lambda: ConversationSource(EventLog(), "x"),
+        InvalidArgumentError,
+        "condenser is a str; give a Condenser",
+    ),
     (lambda: VectorSource("x", None), InvalidArgumentError, "store is a str; give a VectorStore"),
     (lambda: FactSource(InMemoryVectorStore(), "a"), InvalidArgumentError, "give a LongTermMemory"),
     (lambda: TaskSource("board"), InvalidArgumentError, "store is a str; give a TaskStore"),
     (lambda: memory().attach(InMemoryVectorStore()), InvalidArgumentError, "give a Source"),
-    (lambda: memory().attach(VectorSource), InvalidArgumentError, "the class VectorSource; give an instance"),
+    (
+        lambda: memory().attach(VectorSource),
+        InvalidArgumentError,
+        "the class VectorSource; give an instance",
+    ),
     (lambda: memory().ingest(["a.md", "b.md"]), InvalidArgumentError, "give a path, one at a time"),
-    (lambda: memory().add("findings", "x", trust="user"), InvalidArgumentError, "give a Trust, such as Trust.USER"),
-    (lambda: memory().add("findings", "x", pinned="yes"), InvalidArgumentError, "give True or False"),
+    (
+        lambda: memory().add("findings", "x", trust="user"),
+        InvalidArgumentError,
+        "give a Trust, such as Trust.USER",
+    ),
+    (
+        lambda: memory().add("findings", "x", pinned="yes"),
+        InvalidArgumentError,
+        "give True or False",
+    ),
     (lambda: safe_id(3), InvalidNameError, "give a str"),
     # an id that is none
     (lambda: memory().remove(memory()["messages"].get("hi")), InvalidNameError, "give its .id"),
@@ -129,11 +251,17 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: memory().search("hi", limit=-1), InvalidArgumentError, "a whole number from 0 up"),
     # a session that was not opened
     (lambda: SessionMemory.open().add("messages", "hi"), NotOpenedError, "async with"),
-    (lambda: contextlib.ExitStack().enter_context(SessionMemory.open()), NotOpenedError, "async with"),
+    (
+        lambda: contextlib.ExitStack().enter_context(SessionMemory.open()),
+        NotOpenedError,
+        "async with",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("mistake", "error", "remedy"), MISTAKES, ids=[remedy for *_, remedy in MISTAKES])
+@pytest.mark.parametrize(
+    ("mistake", "error", "remedy"), MISTAKES, ids=[remedy for *_, remedy in MISTAKES]
+)
 async def test_a_mistake_is_told_with_its_remedy(
     mistake: Callable[[], Any],
     error: type[KaosmemError],

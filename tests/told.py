@@ -34,7 +34,8 @@ def hour(number: int) -> datetime:
 class Told:
     """An item as a plain model has it. Times are hours.
 
-    contents: each text with the time when it was told. ends: when it was superseded or removed, with the time when
+    contents: each text with the time when it was told. ends: when it was superseded or removed,
+        with the time when
     that was told; it stays so if the successor is forgotten.
     """
 
@@ -63,19 +64,35 @@ class Model:
     def shown(self, as_of: int | None, known_at: int | None) -> list[tuple[str, str, str]]:
         """Return section, id and text of each item that held at one time, as it was known at another."""
         now = TIMES * 10
-        known = [each for each in self.told if each.told_at <= (now if known_at is None else known_at)]
+        known = [
+            each for each in self.told if each.told_at <= (now if known_at is None else known_at)
+        ]
         found = []
         for each in known:
             begin, ends = self.interval(each, known)
-            ends += [end for end, told in each.ends if told <= (now if known_at is None else known_at)]
-            text = [text for told, text in each.contents if told <= (now if known_at is None else known_at)][-1]
-            if (not ends) if as_of is None else (begin <= as_of and all(as_of < end for end in ends)):
+            ends += [
+                end for end, told in each.ends if told <= (now if known_at is None else known_at)
+            ]
+            text = [
+                text
+                for told, text in each.contents
+                if told <= (now if known_at is None else known_at)
+            ][-1]
+            if (
+                (not ends)
+                if as_of is None
+                else (begin <= as_of and all(as_of < end for end in ends))
+            ):
                 found.append((each.section, each.id, text))
         return sorted(found)
 
     def interval(self, item: Told, known: list[Told]) -> tuple[int, list[int]]:
         """Return when an item began to hold, and when its successors did."""
-        fact = [each for each in known if each.key is not None and (each.section, each.key) == (item.section, item.key)]
+        fact = [
+            each
+            for each in known
+            if each.key is not None and (each.section, each.key) == (item.section, item.key)
+        ]
         begins: list[int] = []
         for each in fact:
             begins.append(max([each.told_at, *begins]) if each.stated is None else each.stated)
@@ -104,10 +121,14 @@ class World:
     """A session with a clock that moves an hour at each step, and the model of it."""
 
     def __init__(self) -> None:
-        self.place, self.model, self.now = IsolatedMemoryFileSystem(), Model(), 0
+        self.place = IsolatedMemoryFileSystem()
+        self.model = Model()
+        self.now = 0
 
     def open(self) -> Any:
-        return SessionMemory.open(self.place, "s", sections=(*WHOLE, COMPACTED), clock=lambda: hour(self.now))
+        return SessionMemory.open(
+            self.place, "s", sections=(*WHOLE, COMPACTED), clock=lambda: hour(self.now)
+        )
 
     async def run(self, steps: list[Any]) -> SessionMemory:
         """Make the steps, each in the session and in the model; return the session, still open."""
@@ -119,7 +140,9 @@ class World:
                 await opened.__aexit__(None, None, None)
                 opened = self.open()
                 memory = await opened.__aenter__()
-                self.model.told = [each for each in self.model.told if each.section != "scratch"]  # which nothing keeps
+                self.model.told = [
+                    each for each in self.model.told if each.section != "scratch"
+                ]  # which nothing keeps
             elif op == "save":
                 await memory.save()
                 await memory._saver._checkpoints.finished()
@@ -145,7 +168,11 @@ class World:
         self.model.told.append(told)
         if live is not None:
             older = next(each for each in self.model.told if each.id == live.id)
-            first, second = (told, older) if told.stated is not None and told.began < older.began else (older, told)
+            first, second = (
+                (told, older)
+                if told.stated is not None and told.began < older.began
+                else (older, told)
+            )
             first.ends.append((max(first.began, second.began), second.told_at))
 
     async def change(self, memory: SessionMemory, op: str, target: int) -> None:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from kaosmem import Item, KaosmemError, SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock, Trust
+from kaosmem import (
+    Item,
+    KaosmemError,
+    SectionSpec,
+    SessionMemory,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Trust,
+)
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
@@ -22,7 +31,8 @@ from kaosmem.sections.eviction import POLICIES
 from kaosmem.testing import ScriptedLLM
 
 WORDS = (
-    "indemnity termination convenience notice party contract clause fee term days governing law liability "
+    "indemnity termination convenience notice party contract clause fee term days governing law "
+    "liability "
     "résumé Straße TASK-17 snake_case § 4.2(b) 2024-05-01 the of and"
 ).split()
 HOSTILE = (
@@ -46,10 +56,19 @@ HOSTILE = (
     "日本語のテキスト",
     "👍🏽",
 )
-SOURCES = ("ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT", "x]\n## y", "system", ":", ":1-3", "")
+SOURCES = (
+    "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT",
+    "x]\n## y",
+    "system",
+    ":",
+    ":1-3",
+    "",
+)
 
 # Words come from a seed: to draw each word takes longer than most of the tests.
-_words = st.integers(0, 10_000).map(lambda seed: " ".join(random.Random(seed).choices(WORDS, k=seed % 40)))
+_words = st.integers(0, 10_000).map(
+    lambda seed: " ".join(random.Random(seed).choices(WORDS, k=seed % 40))
+)
 texts = st.one_of(
     _words,
     _words,
@@ -83,7 +102,9 @@ def label_group(item: Item, dates: str = "timestamp") -> tuple[object, ...] | No
 
 def compactions() -> list[CompactionStrategy]:
     """Return pipelines of all kinds, one with a model."""
-    summary = SummarizationCompaction(ScriptedLLM(lambda _: "They spoke of it."), 40, 20, max_summary_tokens=30)
+    summary = SummarizationCompaction(
+        ScriptedLLM(lambda _: "They spoke of it."), 40, 20, max_summary_tokens=30
+    )
     return [
         CompactionPipeline(),
         SlidingWindowCompaction(5),
@@ -166,25 +187,47 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
     """
     names = [spec.name for spec in world.memory.sections]
     names = [*names, *[draw(st.sampled_from(names))] * (2 * len(names))]
-    own, calls = draw(_OWN_TEXTS), 0
+    own = draw(_OWN_TEXTS)
+    calls = 0
     for _ in range(draw(st.sampled_from([0, 3, max_adds // 2, max_adds, max_adds]))):
         rng = random.Random(draw(_SEEDS))
-        section, kind, pinned = rng.choice(names), rng.choice(_KINDS), rng.random() < 0.05
+        section = rng.choice(names)
+        kind = rng.choice(_KINDS)
+        pinned = rng.random() < 0.05
         metadata = _metadata(rng)
         if kind == "call":
             ids = [f"call-{calls + n}" for n in range(rng.randint(1, 2))]
             calls += len(ids)
-            blocks = [TextBlock(text_of(rng, own)), *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids)]
-            world.add(section, blocks[rng.randint(0, 1) :], role="assistant", pinned=pinned, metadata=metadata)
+            blocks = [
+                TextBlock(text_of(rng, own)),
+                *(ToolUseBlock(call, "search", '{"q": "fee"}') for call in ids),
+            ]
+            world.add(
+                section,
+                blocks[rng.randint(0, 1) :],
+                role="assistant",
+                pinned=pinned,
+                metadata=metadata,
+            )
         elif kind == "result":
             answered = f"call-{rng.randint(0, calls)}"
-            world.add(section, [ToolResultBlock(answered, text_of(rng, own))], role="tool", metadata=metadata)
+            world.add(
+                section,
+                [ToolResultBlock(answered, text_of(rng, own))],
+                role="tool",
+                metadata=metadata,
+            )
         else:
-            given = {"role": rng.choice(_ROLES), "trust": rng.choice(_TRUSTS), "priority": rng.randint(0, 2)}
+            given = {
+                "role": rng.choice(_ROLES),
+                "trust": rng.choice(_TRUSTS),
+                "priority": rng.randint(0, 2),
+            }
             world.add(section, text_of(rng, own), pinned=pinned, metadata=metadata, **given)
     live = [item.id for name in dict.fromkeys(names) for item in world.memory[name]]
-    for item_id in draw(st.lists(st.sampled_from(live), max_size=3, unique=True)) if live else ():
-        world.memory.remove(item_id)
+    if live:
+        for item_id in draw(st.lists(st.sampled_from(live), max_size=3, unique=True)):
+            world.memory.remove(item_id)
 
 
 def text_of(rng: random.Random, own: list[str]) -> str:

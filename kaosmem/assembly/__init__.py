@@ -24,7 +24,15 @@ from kaosmem.assembly.allocation import (
     window_too_small,
 )
 from kaosmem.assembly.confidence import confidence_of
-from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport, SourceStatus, item_preview
+from kaosmem.assembly.context import (
+    Context,
+    Decision,
+    Reason,
+    SectionUse,
+    SourceReport,
+    SourceStatus,
+    item_preview,
+)
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, shortened
 from kaosmem.display import listed
@@ -58,7 +66,7 @@ def assemble(
     proposals: Mapping[str, Proposal],
     *,
     budget: int,
-    format: Format,  # noqa: A002
+    format: Format,
     counter: TokenCounter,
     query: str = "",
     reserve: int = 0,
@@ -71,17 +79,20 @@ def assemble(
     """Return the context that packs the proposals into `budget - reserve` tokens, and its packing.
 
     specs: in order of declaration. proposals: by section name; a section without one is not shown.
-    overflow: treatment of required items that do not fit. decide: answers for items that were not proposed.
+    overflow: treatment of required items that do not fit. decide: answers for items that were not
+        proposed.
     min_confidence: below it, retrieved units are left out. limits: as of `Packer`.
     sources: status of attached sources, for the record.
-    Raises WindowTooSmallError, with the sums, if the required items do not fit; InvalidArgumentError and
-    InvalidArgumentError.
+    Raises WindowTooSmallError, with the sums, if the required items do not fit;
+    InvalidArgumentError and InvalidArgumentError.
     """
     window = check_budget(budget, reserve)
     if overflow not in ("raise", "cut"):
         raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
     least = check_share(min_confidence, "min_confidence")
-    shown_specs = scaled_floors([spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates])
+    shown_specs = scaled_floors(
+        [spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates]
+    )
     pack = partial(
         _packed,
         shown_specs,
@@ -137,7 +148,7 @@ def _packed(
     proposals: Mapping[str, Proposal],
     *,
     window: int,
-    format: Format,  # noqa: A002
+    format: Format,
     counter: TokenCounter,
     cuts: bool,
     limits: Limits | None = None,
@@ -155,27 +166,43 @@ def _packed(
 
     while True:
         try:
-            packing = Shortener(specs, proposals, counter=counter).packed(pack) if cuts else pack(Shortened(proposals))
+            packing = (
+                Shortener(specs, proposals, counter=counter).packed(pack)
+                if cuts
+                else pack(Shortened(proposals))
+            )
         except WindowTooSmallError as error:
             if room == window or FRAME not in error.need:
                 raise
             heavier = {**error.need, FRAME: error.need[FRAME] + window - room}
             raise window_too_small(heavier, window) from None
         rendered = format.render(packing.layout)
-        used = packing.used if counter.additive and packing.adds_up else format.count(rendered, counter)
+        used = (
+            packing.used
+            if counter.additive and packing.adds_up
+            else format.count(rendered, counter)
+        )
         if used <= window:
             return _Packed(packing, rendered, used)
-        # Pieces of a counter that is not additive can weigh more together: give the difference up and pack again.
+        # Pieces of a counter that is not additive can weigh more together: give the difference up
+        # and pack again.
         room -= used - window
 
 
 def check_budget(budget: object, reserve: object = 0) -> int:
-    """Return the window that a budget less a reserve leaves, in tokens. Raises InvalidArgumentError."""
+    """Return the window that a budget less a reserve leaves, in tokens.
+
+    Raises InvalidArgumentError.
+    """
     for name, value in (("budget", budget), ("reserve", reserve)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidArgumentError(f"{name} is {shown_number(value)}; give a whole number of tokens from 0 up")
+            raise InvalidArgumentError(
+                f"{name} is {shown_number(value)}; give a whole number of tokens from 0 up"
+            )
     assert isinstance(budget, int)
     assert isinstance(reserve, int)
     if reserve > budget:
-        raise InvalidArgumentError(f"reserve {reserve} is more than the whole budget {budget}; lower it")
+        raise InvalidArgumentError(
+            f"reserve {reserve} is more than the whole budget {budget}; lower it"
+        )
     return budget - reserve

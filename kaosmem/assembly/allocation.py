@@ -12,7 +12,14 @@ from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark, get_format
-from kaosmem.formats.text import NOTES, Group, LabelStyle, header_piece, item_tokens, recalled_header
+from kaosmem.formats.text import (
+    NOTES,
+    Group,
+    LabelStyle,
+    header_piece,
+    item_tokens,
+    recalled_header,
+)
 from kaosmem.names import shown
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
@@ -34,15 +41,17 @@ class TokenNeed:
     want: float
 
 
-def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int) -> dict[str, int]:
+def allocate(
+    specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int
+) -> dict[str, int]:
     """Return each section's grant: its share of a window of `budget` tokens.
 
     needs: by section name; a section without one is empty and gets nothing.
-    First the required items of every section; then static sections by priority, within what the floors and musts of all
-    others leave; then floors; then histories, and then the others, by priority up to want, the spec's budget and the
-    rest. Ties go in the order of `specs`. Grants sum to at most `budget`. They are rounded only at the end, so that a
-    history's grant never falls as the budget grows.
-    Raises WindowTooSmallError, with the sums, where the musts alone don't fit.
+    First the required items of every section; then static sections by priority, within what the
+    floors and musts of all others leave; then floors; then histories, and then the others, by
+    priority up to want, the spec's budget and the rest. Ties go in the order of `specs`. Grants sum
+    to at most `budget`. They are rounded only at the end, so that a history's grant never falls as
+    the budget grows. Raises WindowTooSmallError, with the sums, where the musts alone don't fit.
     """
     wanting = [spec for spec in by_priority(specs) if spec.name in needs]
     musts = {spec.name: needs[spec.name].must for spec in wanting}
@@ -50,7 +59,9 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budge
         raise window_too_small(musts, budget)
     grants: dict[str, float] = {**musts}
     left: float = budget - sum(musts.values())
-    floors = {spec.name: min(spec.floor * budget, _most(spec, needs[spec.name])) for spec in wanting}
+    floors = {
+        spec.name: min(spec.floor * budget, _most(spec, needs[spec.name])) for spec in wanting
+    }
     held = {name: max(0.0, floor - grants[name]) for name, floor in floors.items()}
 
     def give(spec: SectionSpec, room: float) -> None:
@@ -74,7 +85,9 @@ def allocate(specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budge
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
     """Return specs whose floors sum to at most the whole window: sections alone do, with sources they may not."""
     total = math.fsum(spec.floor for spec in specs)
-    return list(specs) if total <= 1 else [replace(spec, floor=spec.floor / total) for spec in specs]
+    return (
+        list(specs) if total <= 1 else [replace(spec, floor=spec.floor / total) for spec in specs]
+    )
 
 
 def by_priority(specs: Iterable[SectionSpec]) -> list[SectionSpec]:
@@ -87,12 +100,15 @@ def cap_of(spec: SectionSpec, window: int) -> int:
     return window if spec.budget is None else min(spec.budget, window)
 
 
-def window_too_small(needs: Mapping[str, int], window: int, *, section: str | None = None) -> WindowTooSmallError:
+def window_too_small(
+    needs: Mapping[str, int], window: int, *, section: str | None = None
+) -> WindowTooSmallError:
     """Return the error for required items that do not fit in a window, or in one section's budget."""
     total = sum(needs.values())
     if section is not None:
         return WindowTooSmallError(
-            f"section {section!r} must show {total} tokens, headers included, and its budget is {window}; "
+            f"section {section!r} must show {total} tokens, headers included, and its budget is "
+            f"{window}; "
             f"raise that by {total - window}, or unpin or shorten items",
             need=needs,
         )
@@ -148,21 +164,30 @@ class TailCutter:
         mark_size: Callable[[int], int],
         header: int,
     ) -> None:
-        self._units, self._taken, self._mark_size = units, taken, mark_size
+        self._units = units
+        self._taken = taken
+        self._mark_size = mark_size
         self._is_bare = is_whole and not evicted
         sizes = [size(unit) for unit in units]
-        before = accumulate((tokens if unit.must else 0 for unit, tokens in zip(units, sizes, strict=True)), initial=0)
+        before = accumulate(
+            (tokens if unit.must else 0 for unit, tokens in zip(units, sizes, strict=True)),
+            initial=0,
+        )
         after = [*accumulate(reversed(sizes), initial=header)][::-1]
         # Tokens of each tail without its mark. They never increase from one start to the next.
         self._unmarked = [kept + rest for kept, rest in zip(before, after, strict=True)]
-        self._musts = [*accumulate((len(unit.items) if unit.must else 0 for unit in units), initial=0)]
+        self._musts = [
+            *accumulate((len(unit.items) if unit.must else 0 for unit in units), initial=0)
+        ]
         self._last = len(units)  # the newest required units are never parted from each other
         for index in range(len(units) - 1, -1, -1):
             if not units[index].must:
                 break
             if units[index].cut:
                 self._last = index
-        starts = (index for index in range(self._last) if units[index].cut or (index == 0 and is_whole))
+        starts = (
+            index for index in range(self._last) if units[index].cut or (index == 0 and is_whole)
+        )
         self._starts = [*starts, self._last]
 
     @property
@@ -188,9 +213,13 @@ class TailCutter:
         if not self._units:
             return HistoryTail((), (), None, 0)
         first = bisect_left(self._starts, -cap, key=lambda start: -self._unmarked[start])
-        start = next((start for start in self._starts[first:] if self._used(start) <= cap), self._last)
+        start = next(
+            (start for start in self._starts[first:] if self._used(start) <= cap), self._last
+        )
         before = tuple(unit for unit in self._units[:start] if unit.must)
-        return HistoryTail(before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start))
+        return HistoryTail(
+            before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start)
+        )
 
     def _left_out(self, start: int) -> int:
         if start == 0 and self._is_bare:
@@ -206,7 +235,8 @@ class Line(NamedTuple):
     """The tokens of one item in the system message or the block.
 
     group: the items of one group stand together under one label; () for an item that stands alone.
-    tokens: of the item below the label of its group, or of an item alone. label: what the first of a group adds.
+    tokens: of the item below the label of its group, or of an item alone. label: what the first of
+        a group adds.
     """
 
     group: Group
@@ -219,10 +249,14 @@ LineOf: TypeAlias = Callable[[Item, str | None], Line]
 
 
 class Costs:
-    """The costs of one format under one counter. An item is measured once for each, and keeps its size."""
+    """The costs of one format under one counter.
 
-    def __init__(self, format: Format, counter: TokenCounter) -> None:  # noqa: A002
-        self._format, self._counter = format, counter
+    An item is measured once for each, and keeps its size.
+    """
+
+    def __init__(self, format: Format, counter: TokenCounter) -> None:
+        self._format = format
+        self._counter = counter
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
 
@@ -245,11 +279,14 @@ class Costs:
         """Return the tokens of a unit in a history, repaired."""
         if len(unit.items) == 1:
             return unit.items[0].memo(self._as_entry, self._measure_entry)
-        # A unit is measured once for its content: a result that arrives or an update makes it another form.
+        # A unit is measured once for its content: a result that arrives or an update makes it
+        # another form.
         contents = hash(tuple(item.content for item in unit.items))
         return unit.items[-1].memo(
             f"{self._as_entry} {contents}",
-            lambda _: sum(self._format.entry_tokens(entry, self._counter) for entry in entries_in(unit)),
+            lambda _: sum(
+                self._format.entry_tokens(entry, self._counter) for entry in entries_in(unit)
+            ),
         )
 
     def header(self, spec: SectionSpec) -> int:
@@ -273,7 +310,9 @@ class Costs:
 
     def frame(self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None) -> int:
         """Return the tokens of no section; `first` is the entry that the histories begin with."""
-        return self._format.frame_tokens(static=static, first=first, block=block, counter=self._counter)
+        return self._format.frame_tokens(
+            static=static, first=first, block=block, counter=self._counter
+        )
 
     def block_place(self, last: ChatMessage | Mark | None) -> BlockPlace:
         """Return where the block stands when this is the last entry of the history."""
@@ -282,7 +321,10 @@ class Costs:
 
     def _measure_entry(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None
-        return sum(self._format.entry_tokens(entry, self._counter, known=known) for entry in repair((item.message,)))
+        return sum(
+            self._format.entry_tokens(entry, self._counter, known=known)
+            for entry in repair((item.message,))
+        )
 
 
 def entries_in(unit: Candidate) -> list[ChatMessage]:
@@ -290,19 +332,24 @@ def entries_in(unit: Candidate) -> list[ChatMessage]:
     return repair([item.message for item in unit.items])
 
 
-def check_required(spec: SectionSpec, required: Sequence[Item], item: Item, counter: TokenCounter) -> None:
+def check_required(
+    spec: SectionSpec, required: Sequence[Item], item: Item, counter: TokenCounter
+) -> None:
     """Raise SectionFullError if an item that must be shown exceeds the budget of its section.
 
     required: the items of a static section that must be shown with it, itself included, in order.
     """
-    costs = Costs(get_format("text"), counter)  # which costs the same as every other outside the histories
+    costs = Costs(
+        get_format("text"), counter
+    )  # which costs the same as every other outside the histories
     line_of = costs.line_of(spec.labels)
     need = costs.header(spec) + sum(line_of(each, None).tokens for each in required)
     if spec.budget is None or need <= spec.budget:
         return
     alone = costs.header(spec) + line_of(item, None).tokens
     raise SectionFullError(
-        f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item {shown(item.id)}, and "
+        f"section {spec.name!r} would have to show {need:,} tokens, {alone:,} of them for item "
+        f"{shown(item.id)}, and "
         f"its budget is {spec.budget:,}; shorten or remove such items, or raise the budget, as by "
         f"DEFAULT_SECTIONS.replace({spec.name}={{'budget': {need}}})",
         section=spec.name,

@@ -7,8 +7,9 @@ at_once   logarithm of the largest such share that one shown item has, a little 
 pairs     share of the query's pairs of neighbouring terms that stand side by side in a shown item
 shown     logarithm of the share of all tokens that is shown
 
-One more match, or one more shown item, never lowers a figure. A higher figure never lowers the confidence.
-`benchmarks/calibrate_confidence.py` learns the weights in `confidence.json` and measures them.
+One more match, or one more shown item, never lowers a figure. A higher figure never lowers the
+confidence. `benchmarks/calibrate_confidence.py` learns the weights in `confidence.json` and
+measures them.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ _LEAST = 0.1  # by hand: at 0 the logarithm has no end
 
 
 def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposal]) -> float | None:
-    """Return how likely the evidence for a query is among the shown items, 0 to 1. It is 0 for no items.
+    """Return how likely the evidence for a query is among the shown items, 0 to 1.
+
+    It is 0 for no items.
 
     proposals: all that could be shown.
     Returns None for a query without terms: an empty one, or stop words alone.
     """
-    if (found := figures(query, items, stock_of(query, proposals))) is None:
+    found = figures(query, items, stock_of(query, proposals))
+    if found is None:
         return None
     if found["shown"] == -math.inf:
         return 0.0
@@ -54,13 +58,17 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
 
     An item with the query's own text is left out: it is the question, not its evidence.
     """
-    question, asked = analyze(excerpt(query)), terms_of(query)
-    rarity, pairs = _rarity(asked, stock), {pair for pair in pairwise(asked) if pair[0] != pair[1]}
+    question = analyze(excerpt(query))
+    asked = terms_of(query)
+    rarity = _rarity(asked, stock)
+    pairs = {pair for pair in pairwise(asked) if pair[0] != pair[1]}
     if not rarity:
         return None
-    terms, covered = {*asked}, set[str]()
+    terms = {*asked}
+    covered = set[str]()
     side_by_side: set[tuple[str, str]] = set()
-    at_once, shown = 0.0, 0
+    at_once = 0.0
+    shown = 0
     for item in items:
         if item.text == query or (said := analyze(item.text)) == question:
             continue
@@ -84,18 +92,26 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
 def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
     """Return all that several sources could propose.
 
-    If an index does not count the items that have a term, or if there is none, the items that are offered are counted.
+    If an index does not count the items that have a term, or if there is none, the items that are
+    offered are counted.
     """
-    terms, items, tokens = {*terms_of(query)}, 0, 0
+    terms = {*terms_of(query)}
+    items = 0
+    tokens = 0
     frequencies: Counter[str] = Counter()
     for proposal in proposals:
-        offered = [item for unit in (*proposal.candidates, *proposal.earlier) for item in unit.items]
+        offered = [
+            item for unit in (*proposal.candidates, *proposal.earlier) for item in unit.items
+        ]
         stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
-        items, tokens = items + stock.items, tokens + stock.tokens
+        items = items + stock.items
+        tokens = tokens + stock.tokens
         if stock.frequencies is not None:
             frequencies.update(stock.frequencies)
         else:
-            frequencies.update(term for item in offered for term in terms.intersection(analyze(item.text)))
+            frequencies.update(
+                term for item in offered for term in terms.intersection(analyze(item.text))
+            )
     return Stock(items, tokens, frequencies)
 
 

@@ -77,11 +77,13 @@ class Decision:
     rank: place in the order of its section, from 1. None if it was not offered.
     score: given by the ranker. None if its section was not ranked.
     tokens: of the content alone.
-    same_as: id of the item that stands for it: the duplicate that is in, or the live item with its key.
+    same_as: id of the item that stands for it: the duplicate that is in, or the live item with its
+        key.
     item: the item itself.
-    fault: what of a filter the item does not meet: names of fields, and types of values that can't be compared.
-    signals: the part of each signal of the default ranker in the logarithm of the score, compared with the average
-        candidate. docs/glossary.md explains each signal.
+    fault: what of a filter the item does not meet: names of fields, and types of values that can't
+        be compared.
+    signals: the part of each signal of the default ranker in the logarithm of the score, compared
+        with the average candidate. docs/glossary.md explains each signal.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -108,7 +110,9 @@ class Decision:
     def label(self) -> str:
         """Return the source of the item, else its key, else the id that its caller gave; "" if it has none of these."""
         named = "" if self.item is None else source_label(self.item) or self.item.key
-        return named or ("" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id)
+        return named or (
+            "" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id
+        )
 
     def summary(self, columns: int = 60) -> str:
         """Return the label of the item and the beginning of its text, at most `columns` wide."""
@@ -126,7 +130,9 @@ class Decision:
         if self.fault:
             return f"{self.reason.value}: {self.fault}"
         if self.same_as is None:
-            strongest = max(self.signals.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
+            strongest = max(
+                self.signals.items(), key=lambda each: (each[1], each[0]), default=("", 0.0)
+            )
             if self.reason in _CHOSEN and strongest[1] > 0:
                 return f"{self.reason.value} by {strongest[0]}"
             return self.reason.value
@@ -163,7 +169,11 @@ class SourceReport:
     error: str = ""
 
     def __str__(self) -> str:
-        proposed = f", {self.proposed:,} proposed" if self.status in (SourceStatus.OK, SourceStatus.DEGRADED) else ""
+        proposed = (
+            f", {self.proposed:,} proposed"
+            if self.status in (SourceStatus.OK, SourceStatus.DEGRADED)
+            else ""
+        )
         return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
 
 
@@ -178,20 +188,25 @@ class ContextDiff(NamedTuple):
 class Context:
     """The content that an agent sees in one turn.
 
-    text: for the format "text". messages: for formats of messages. system: beside the messages, for "anthropic".
-    used: tokens of the output, framing included. budget: the tokens that it was packed into, without the reserve.
+    text: for the format "text". messages: for formats of messages. system: beside the messages, for
+        "anthropic".
+    used: tokens of the output, framing included. budget: the tokens that it was packed into,
+        without the reserve.
     items: in the order in which they are shown.
-    by_section: tokens and items by section, in order of declaration. With `frame`, the tokens of no section, they add
-        up to `used`.
+    by_section: tokens and items by section, in order of declaration. With `frame`, the tokens of no
+        section, they add up to `used`.
     sources: status of each attached source, by name.
-    window, epoch: the name of the window that it continues, and how often that was packed anew; "" and 0 without one.
+    window, epoch: the name of the window that it continues, and how often that was packed anew; ""
+        and 0 without one.
     rebased: why the window was packed anew (see `Rebased`), None if it was continued.
     prefix_tokens: tokens of the previous request, which this one begins with.
     appended: tokens that this turn appended.
     cache_breakpoints: indexes of messages where a provider's cache marker pays, at most four.
-    notices: sentences on what could not be answered: a section or source that a filter can't be compared with.
+    notices: sentences on what could not be answered: a section or source that a filter can't be
+        compared with.
 
-    Of a window, `items` are the visible items that the session holds live, then the items that this turn appended.
+    Of a window, `items` are the visible items that the session holds live, then the items that this
+    turn appended.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -240,7 +255,9 @@ class Context:
     def text(self) -> str:
         """Return the context as one text; formats of messages have none."""
         if self.rendered.text is None:
-            raise AttributeError(f"a context in format {self.format!r} has messages, not text; ask for format='text'")
+            raise AttributeError(
+                f"a context in format {self.format!r} has messages, not text; ask for format='text'"
+            )
         return self.rendered.text
 
     @property
@@ -250,15 +267,25 @@ class Context:
         The type of an element is open, so that each SDK takes the list as its own messages.
         """
         if self.rendered.messages is None:
-            raise AttributeError(f"a context in format {self.format!r} has text, not messages; ask for format='openai'")
+            raise AttributeError(
+                f"a context in format {self.format!r} has text, not messages; ask for "
+                "format='openai'"
+            )
         return self.rendered.messages
 
     @property
     def system(self) -> str:
         """Return the system prompt that goes beside the messages, "" where nothing is static; only for "anthropic"."""
         if self.rendered.system is None:
-            where = "at the beginning of its text" if self.rendered.messages is None else "in its first message"
-            raise AttributeError(f"a context in format {self.format!r} has no system prompt of its own: it is {where}")
+            where = (
+                "at the beginning of its text"
+                if self.rendered.messages is None
+                else "in its first message"
+            )
+            raise AttributeError(
+                f"a context in format {self.format!r} has no system prompt of its own: it is "
+                f"{where}"
+            )
         return self.rendered.system
 
     @property
@@ -279,7 +306,10 @@ class Context:
         return self._judge()
 
     def decision(self, item_id: str) -> Decision:
-        """Return why any item is in or out. Raises NotFoundError for an id that the session does not know."""
+        """Return why any item is in or out.
+
+        Raises NotFoundError for an id that the session does not know.
+        """
         proposed = self._by_id.get(item_id)
         return self._others(item_id) if proposed is None else proposed
 
@@ -293,18 +323,25 @@ class Context:
         return {decision.item_id: decision for decision in self.decisions}
 
     def shared_prefix(self, previous: Context) -> int:
-        """Return the number of leading tokens that equal those of `previous`. A prompt cache can reuse them."""
+        """Return the number of leading tokens that equal those of `previous`.
+
+        A prompt cache can reuse them.
+        """
         check_instance(previous, Context, "previous")
         if self.rendered.text is not None and previous.rendered.text is not None:
             return self._counter(os.path.commonprefix([self.rendered.text, previous.rendered.text]))  # noqa: RUF071
         shared: list[dict[str, JSONValue]] = []
         if self.rendered.system != previous.rendered.system:
             return 0
-        for mine, theirs in zip(self.rendered.messages or (), previous.rendered.messages or (), strict=False):
+        for mine, theirs in zip(
+            self.rendered.messages or (), previous.rendered.messages or (), strict=False
+        ):
             if mine != theirs:
                 break
             shared.append(mine)
-        return count_messages(shared, self._format, system=self.rendered.system or "", counter=self._counter)
+        return count_messages(
+            shared, self._format, system=self.rendered.system or "", counter=self._counter
+        )
 
     def diff(self, previous: Context) -> ContextDiff:
         """Return the items that came and went since another context, by their ids.

@@ -24,7 +24,8 @@ _SHOWN_SECTIONS = 30
 def explanation(context: Context, *, misses: int) -> str:
     """Return a report of lines at most 80 columns wide."""
     lines = [
-        f"{context.used:,} of {context.budget:,} tokens used, {_counted(len(context.items))}, format {context.format}",
+        f"{context.used:,} of {context.budget:,} tokens used, {_counted(len(context.items))}, "
+        f"format {context.format}",
         f"query: {preview(context.query, COLUMNS - 7)}",
         *_window(context),
         *_confidence(context),
@@ -47,10 +48,14 @@ def explanation(context: Context, *, misses: int) -> str:
 
 def html(context: Context, *, misses: int = 10) -> str:
     """Return the sums as bars, and tables of the shown items and of the nearest misses."""
-    shares = [(name, bar(use.used, context.budget), f"{use.items:,}") for name, use in context.by_section.items()]
+    shares = [
+        (name, bar(use.used, context.budget), f"{use.items:,}")
+        for name, use in context.by_section.items()
+    ]
     hidden = len(shares) - _SHOWN_SECTIONS
     sums = table(
-        f"{context.used:,} of {context.budget:,} tokens, {_counted(len(context.items))}, format {context.format}",
+        f"{context.used:,} of {context.budget:,} tokens, {_counted(len(context.items))}, format "
+        f"{context.format}",
         ("section", "tokens", "items"),
         [*shares[:_SHOWN_SECTIONS], (FRAME, bar(context.frame, context.budget), "")],
         numbers=("items",),
@@ -75,9 +80,14 @@ def html(context: Context, *, misses: int = 10) -> str:
     return f"<div>{sums}{included}{_decisions(nearest, context, missed) if missed else ''}</div>"
 
 
-def _decisions(title: str, context: Context, decisions: Iterable[Decision], *, after: Sequence[str] = ()) -> str:
+def _decisions(
+    title: str, context: Context, decisions: Iterable[Decision], *, after: Sequence[str] = ()
+) -> str:
     """Return a table of decisions."""
-    rows = [(each.section, each.summary(_HTML_COLUMNS), *_figures(each), _why(context, each)) for each in decisions]
+    rows = [
+        (each.section, each.summary(_HTML_COLUMNS), *_figures(each), _why(context, each))
+        for each in decisions
+    ]
     return table(title, _HEADER, rows, numbers=("rank", "score", "tokens"), after=after)
 
 
@@ -92,8 +102,15 @@ def _left_out(context: Context) -> int:
 def _window(context: Context) -> list[str]:
     if not context.window:
         return []
-    turn = f"packed anew ({context.rebased})" if context.rebased else f"{context.prefix_tokens:,} tokens as before"
-    return [f"window {preview(context.window, 30)}, epoch {context.epoch}: {turn}, {context.appended:,} written"]
+    turn = (
+        f"packed anew ({context.rebased})"
+        if context.rebased
+        else f"{context.prefix_tokens:,} tokens as before"
+    )
+    return [
+        f"window {preview(context.window, 30)}, epoch {context.epoch}: {turn}, "
+        f"{context.appended:,} written"
+    ]
 
 
 def _confidence(context: Context) -> list[str]:
@@ -110,7 +127,9 @@ def _sums(context: Context) -> Iterable[str]:
 
 
 def _sources(context: Context) -> Iterable[str]:
-    return (f"source {fitted(name, 40, tail=12)}: {report}" for name, report in context.sources.items())
+    return (
+        f"source {fitted(name, 40, tail=12)}: {report}" for name, report in context.sources.items()
+    )
 
 
 def _notices(context: Context) -> Iterable[str]:
@@ -119,7 +138,11 @@ def _notices(context: Context) -> Iterable[str]:
 
 def _figures(decision: Decision) -> tuple[str, str, str]:
     """Return the rank, the score and the tokens."""
-    return "-" if decision.rank is None else str(decision.rank), scored(decision.score), str(decision.tokens)
+    return (
+        "-" if decision.rank is None else str(decision.rank),
+        scored(decision.score),
+        str(decision.tokens),
+    )
 
 
 def _why(context: Context, decision: Decision) -> str:
@@ -134,13 +157,28 @@ def _aligned(context: Context, decisions: Sequence[Decision]) -> Iterable[str]:
     reasons = [_why(context, each) for each in decisions]
     figures = [_HEADER[2:5], *map(_figures, decisions)]
     section_width = min(
-        _MAX_SECTION, max(width(visible(name)) for name in (_HEADER[0], *(d.section for d in decisions)))
+        _MAX_SECTION,
+        max(width(visible(name)) for name in (_HEADER[0], *(d.section for d in decisions))),
     )
     widths = [max(map(len, column)) for column in zip(*figures, strict=True)]
-    room = COLUMNS - section_width - sum(widths) - len(widths) - 3 - max(map(width, (_HEADER[5], *reasons)))
-    item_width = max(_MIN_ITEM, min(room, max((width(each.summary(COLUMNS)) for each in decisions), default=0)))
+    room = (
+        COLUMNS
+        - section_width
+        - sum(widths)
+        - len(widths)
+        - 3
+        - max(map(width, (_HEADER[5], *reasons)))
+    )
+    item_width = max(
+        _MIN_ITEM, min(room, max((width(each.summary(COLUMNS)) for each in decisions), default=0))
+    )
     sections = [_HEADER[0], *(each.section for each in decisions)]
     items = [_HEADER[1], *(each.summary(item_width) for each in decisions)]
-    for section, item, numbers, reason in zip(sections, items, figures, (_HEADER[5], *reasons), strict=True):
+    for section, item, numbers, reason in zip(
+        sections, items, figures, (_HEADER[5], *reasons), strict=True
+    ):
         aligned = (figure.rjust(wide) for figure, wide in zip(numbers, widths, strict=True))
-        yield " ".join((padded(section, section_width, tail=6), padded(item, item_width), *aligned)) + f"  {reason}"
+        yield (
+            " ".join((padded(section, section_width, tail=6), padded(item, item_width), *aligned))
+            + f"  {reason}"
+        )

@@ -16,15 +16,21 @@ Standing: TypeAlias = tuple[int, bool, int]
 """The key that orders units where they are shown."""
 
 _NOTE_TOKENS = 20
-"""More than a note takes. A unit may save that much, if it corrects one that was noted as possibly replaced."""
+"""More than a note takes.
+
+A unit may save that much, if it corrects one that was noted as possibly replaced.
+"""
 
 
 @dataclass(slots=True)
 class Run:
-    """The tokens of the units under one header. A unit's cost depends on the labels of its groups alone.
+    """The tokens of the units under one header.
+
+    A unit's cost depends on the labels of its groups alone.
 
     header: tokens of the header over a number of items. cap: the most tokens that the run may take.
-    used, count: tokens and items so far. labels: by group, the first unit that it shows, and the tokens of its label.
+    used, count: tokens and items so far. labels: by group, the first unit that it shows, and the
+        tokens of its label.
     """
 
     header: Callable[[int], int]
@@ -33,7 +39,9 @@ class Run:
     count: int = 0
     labels: dict[Group, tuple[Standing, int]] = field(default_factory=dict)
 
-    def added(self, unit: Candidate, lines: Iterable[Line]) -> tuple[int, dict[Group, tuple[Standing, int]]]:
+    def added(
+        self, unit: Candidate, lines: Iterable[Line]
+    ) -> tuple[int, dict[Group, tuple[Standing, int]]]:
         """Return the tokens that a unit adds, and the labels that it changes."""
         tokens = self.header(self.count + len(unit.items))
         if self.count:
@@ -54,7 +62,9 @@ class Run:
             changed[line.group] = standing, line.label
         return tokens, changed
 
-    def take(self, unit: Candidate, tokens: int, labels: Mapping[Group, tuple[Standing, int]]) -> None:
+    def take(
+        self, unit: Candidate, tokens: int, labels: Mapping[Group, tuple[Standing, int]]
+    ) -> None:
         """Add a unit, as `added` has measured it."""
         self.used += tokens
         self.count += len(unit.items)
@@ -65,15 +75,19 @@ class Run:
 class Share:
     """One section's share of a window, while it is filled.
 
-    candidates: in order of want. runs: by whether they hold recalled units, in the order in which they are shown.
-    line_of: measures an item. cap: the most tokens that the share may take; grant: its guaranteed tokens.
+    candidates: in order of want. runs: by whether they hold recalled units, in the order in which
+        they are shown.
+    line_of: measures an item. cap: the most tokens that the share may take; grant: its guaranteed
+        tokens.
     barred: positions of units that may not be taken.
     elsewhere: positions of the section's units that are shown in another place.
-    unrelated: positions of units that nothing in the query speaks for. They are taken only if all fit together.
+    unrelated: positions of units that nothing in the query speaks for. They are taken only if all
+        fit together.
     is_offered_whole: whether the candidates are all that the section holds.
     taken: the units in the share, by position.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
-    brought_along: positions of the units that are in since a replaced version is, or an item that they correct.
+    brought_along: positions of the units that are in since a replaced version is, or an item that
+        they correct.
     outdated: positions of units that would have fit, but for the units that correct them.
     """
 
@@ -91,8 +105,12 @@ class Share:
     twins: dict[str, str] = field(default_factory=dict)
     brought_along: set[int] = field(default_factory=set)
     outdated: set[int] = field(default_factory=set)
-    _corrections: set[int] = field(default_factory=set)  # positions of the units that correct one that is taken
-    _repeated: set[int] = field(default_factory=set)  # positions of the units that were left out as duplicates
+    _corrections: set[int] = field(
+        default_factory=set
+    )  # positions of the units that correct one that is taken
+    _repeated: set[int] = field(
+        default_factory=set
+    )  # positions of the units that were left out as duplicates
 
     # what is in
 
@@ -100,7 +118,9 @@ class Share:
     def used(self) -> int:
         """Return the tokens taken."""
         tokens = 0
-        for run in self.runs.values():  # asked for each unit: a sum over a generator takes twice as long
+        for (
+            run
+        ) in self.runs.values():  # asked for each unit: a sum over a generator takes twice as long
             tokens += run.used
         return tokens
 
@@ -114,7 +134,9 @@ class Share:
         run = self.runs.get(recalled)
         if run is None:
             return []
-        return sorted((unit for unit in self.taken.values() if self._run_of(unit) is run), key=standing_of)
+        return sorted(
+            (unit for unit in self.taken.values() if self._run_of(unit) is run), key=standing_of
+        )
 
     @property
     def notes(self) -> dict[str, str]:
@@ -122,7 +144,11 @@ class Share:
         if not self._corrections:
             return {}
         marked = self._notes_of(self.taken)
-        return {item.id: note for position, note in marked.items() for item in self.taken[position].items}
+        return {
+            item.id: note
+            for position, note in marked.items()
+            for item in self.taken[position].items
+        }
 
     def is_duplicate(self, candidate: Candidate) -> bool:
         """Return whether a candidate was left out as a duplicate."""
@@ -130,8 +156,15 @@ class Share:
 
     @property
     def left_out(self) -> list[Candidate]:
-        """Return the candidates that may still be taken, in order of want. Duplicates of shown items may not."""
-        out = [unit for unit in self.candidates if unit.position not in self.taken and unit.position not in self.barred]
+        """Return the candidates that may still be taken, in order of want.
+
+        Duplicates of shown items may not.
+        """
+        out = [
+            unit
+            for unit in self.candidates
+            if unit.position not in self.taken and unit.position not in self.barred
+        ]
         return [unit for unit in out if not self.is_duplicate(unit)] if self._repeated else out
 
     # what it costs
@@ -155,8 +188,9 @@ class Share:
     def _notes_of(self, taken: Mapping[int, Candidate]) -> dict[int, str]:
         """Return the notes of units that are taken together, by position.
 
-        The last of several corrections is newer than what it corrects. The others have an empty note: like it, they
-        stand alone after that. A unit is possibly replaced if no unit that corrects it is shown.
+        The last of several corrections is newer than what it corrects. The others have an empty
+        note: like it, they stand alone after that. A unit is possibly replaced if no unit that
+            corrects it is shown.
         """
         notes: dict[int, str] = {}
         for position, unit in taken.items():
@@ -235,17 +269,23 @@ class Share:
     def take_wanted(self, unit: Candidate, room: float, shown: Shown | None) -> None:
         """Take a candidate with the units that must be shown with it, if they fit in the room.
 
-        shown: the items shown so far, of which no duplicate is taken; without it, duplicates are taken.
+        shown: the items shown so far, of which no duplicate is taken; without it, duplicates are
+            taken.
         """
         if unit.newer:
             self._take_corrected(unit, room, shown)
         elif unit.position in self.taken or self.is_duplicate(unit):
             return
         elif unit.successor is not None:
-            # A version that says the same as another one, as after a change back, held at another time.
+            # A version that says the same as another one, as after a change back, held at another
+            # time.
             self._take_replaced(unit, room)
         elif unit.position in self._corrections:
-            if (shown is None or not self._is_repeated(unit, shown)) and self.take([unit], room) and shown is not None:
+            if (
+                (shown is None or not self._is_repeated(unit, shown))
+                and self.take([unit], room)
+                and shown is not None
+            ):
                 shown.admit(unit.items)
         else:
             self._take_plain(unit, room, shown)
@@ -270,13 +310,18 @@ class Share:
             self.take([unit], room)
             return
         successor = self._by_position.get(unit.successor)
-        if successor is not None and successor.successor is None and self.take([successor, unit], room):
+        if (
+            successor is not None
+            and successor.successor is None
+            and self.take([successor, unit], room)
+        ):
             self.brought_along.add(successor.position)
 
     def _take_corrected(self, unit: Candidate, room: float, shown: Shown | None) -> None:
         """Take a candidate with the units that correct it, if they fit in the room.
 
-        The best match is taken with the newest of them, or alone, if they do not fit or would fill the share.
+        The best match is taken with the newest of them, or alone, if they do not fit or would fill
+        the share.
         """
         missing = self._missing_corrections(unit)
         is_in = unit.position in self.taken
@@ -292,7 +337,9 @@ class Share:
             choices.append([])
         own = [] if is_in else [unit]
         for corrections in choices:
-            units = own + [each for each in corrections if shown is None or not self._is_repeated(each, shown)]
+            units = own + [
+                each for each in corrections if shown is None or not self._is_repeated(each, shown)
+            ]
             if units and self.take(units, room):
                 self.brought_along |= {each.position for each in corrections}
                 if shown is not None:
@@ -323,7 +370,9 @@ class Share:
                 return None
             found[at] = correction
             left += correction.newer
-        missing = sorted((each for at, each in found.items() if at not in self.taken), key=standing_of)
+        missing = sorted(
+            (each for at, each in found.items() if at not in self.taken), key=standing_of
+        )
         said = {statement(each.items[0]): each for each in missing}
         return sorted(said.values(), key=standing_of, reverse=True)
 
@@ -338,7 +387,9 @@ class Share:
     @cached_property
     def best_match(self) -> int | None:
         """Return the position of the unit with the highest score, None where nothing is ranked."""
-        ranked = [unit for unit in self.candidates if unit.score and unit.position not in self.barred]
+        ranked = [
+            unit for unit in self.candidates if unit.score and unit.position not in self.barred
+        ]
         best = max(ranked, key=lambda unit: unit.score or 0.0, default=None)
         return None if best is None else best.position
 
@@ -358,13 +409,17 @@ def standing_of(unit: Candidate) -> Standing:
     return (unit.position, True, 0) if follows is None else (follows, False, unit.place)
 
 
-def fill(shares: Sequence[Share], left: int, *, opening: int = 0, shown: Shown | None = None) -> None:
+def fill(
+    shares: Sequence[Share], left: int, *, opening: int = 0, shown: Shown | None = None
+) -> None:
     """Fill shares, best served first, with at most `left` tokens.
 
-    opening: extra tokens of the first unit taken, if it opens the block that all the shares stand in.
+    opening: extra tokens of the first unit taken, if it opens the block that all the shares stand
+        in.
     shown: the items shown so far, of which no duplicate is taken; without it, duplicates are taken.
-    First each share is filled within its grant. Then each may take what the others left, up to its cap. So no unit is
-    left out that would fit: a unit costs no less beside more units than it did before.
+    First each share is filled within its grant. Then each may take what the others left, up to its
+    cap. So no unit is left out that would fit: a unit costs no less beside more units than it did
+    before.
     """
     orders = [_order(share, is_deduplicated=shown is not None) for share in shares]
     for is_first in (True, False):
@@ -380,8 +435,9 @@ def fill(shares: Sequence[Share], left: int, *, opening: int = 0, shown: Shown |
 class _Order(NamedTuple):
     """The units that a share may take, in the order in which they are tried.
 
-    waiting: positions of units that come after all others. They take more than half of the share with their
-        corrections, which would keep the other answers out of a small window. The best match never waits.
+    waiting: positions of units that come after all others. They take more than half of the share
+        with their corrections, which would keep the other answers out of a small window. The best
+        match never waits.
     unrelated: units that are taken only if all fit.
     """
 
@@ -395,7 +451,11 @@ def _order(share: Share, *, is_deduplicated: bool) -> _Order:
     if is_deduplicated:
         left_out = newest_first(left_out)
     wanted = [unit for unit in left_out if unit.position not in share.unrelated]
-    heavy = [unit.position for unit in wanted[1:] if unit.position != share.best_match and share.would_fill(unit)]
+    heavy = [
+        unit.position
+        for unit in wanted[1:]
+        if unit.position != share.best_match and share.would_fill(unit)
+    ]
     corrected = [unit for unit in share.taken.values() if unit.newer]
     unrelated = [unit for unit in left_out if unit.position in share.unrelated]
     return _Order(corrected + wanted, frozenset(heavy), unrelated)

@@ -14,9 +14,25 @@ from kaosmem.assembly.allocation import Costs, entries_in
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
-from kaosmem.assembly.windows import Rebased, Visible, Window, bound, digest, is_asked, stored_items, text_digest
+from kaosmem.assembly.windows import (
+    Rebased,
+    Visible,
+    Window,
+    bound,
+    digest,
+    is_asked,
+    stored_items,
+    text_digest,
+)
 from kaosmem.formats import Format, HistoryPart, Layout
-from kaosmem.formats.text import NEWER, LabelStyle, grouped, header_piece, item_pieces, recalled_header
+from kaosmem.formats.text import (
+    NEWER,
+    LabelStyle,
+    grouped,
+    header_piece,
+    item_pieces,
+    recalled_header,
+)
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item, JSONValue, json_text
@@ -58,7 +74,9 @@ class Request:
     def settings(self) -> dict[str, JSONValue]:
         """Return the settings whose change ends an epoch, by reason, in the order of the reasons."""
         static: list[JSONValue] = [
-            [spec.name, spec.title, str(spec.labels)] for spec in self.specs if spec.placement == "static"
+            [spec.name, spec.title, str(spec.labels)]
+            for spec in self.specs
+            if spec.placement == "static"
         ]
         histories: list[JSONValue] = [spec.name for spec in self.histories]
         return {
@@ -100,14 +118,19 @@ class Growth:
 
     new: the units that each history gained, as `gained` returns them.
     rendered: the appended messages or text. used: tokens of the whole request.
-    is_asked: whether the turn asks something: the user speaks, or the query differs from the last one. If not, the turn
-        is part of a loop of tools, and its block holds required items alone.
+    is_asked: whether the turn asks something: the user speaks, or the query differs from the last
+        one. If not, the turn is part of a loop of tools, and its block holds required items alone.
     """
 
-    def __init__(self, window: Window, request: Request, new: Mapping[str, Sequence[Candidate]]) -> None:
-        self._window, self._request = window, request
+    def __init__(
+        self, window: Window, request: Request, new: Mapping[str, Sequence[Candidate]]
+    ) -> None:
+        self._window = window
+        self._request = request
         self._costs = Costs(request.format, request.counter)
-        self._new = {name: bound(units, (window.foreign or {}).get(name)) for name, units in new.items()}
+        self._new = {
+            name: bound(units, (window.foreign or {}).get(name)) for name, units in new.items()
+        }
         speaks = any(is_asked(unit) for units in new.values() for unit in units)
         self.is_asked = speaks or text_digest(request.context.query) != window.question
         self._block = list(self._parts())
@@ -137,12 +160,16 @@ class Growth:
 
     @property
     def _appended(self) -> int:
-        rendered, counter, format_ = self.rendered, self._request.counter, self._request.format
+        rendered = self.rendered
+        counter = self._request.counter
+        format_ = self._request.format
         if not (rendered.messages or rendered.text):
             return 0
         if rendered.text is not None and not counter.additive:
             return counter((self._window.text or "") + rendered.text) - self._window.used
-        frame = format_.frame_tokens(static=False, first=ChatMessage("user", ""), block=None, counter=counter)
+        frame = format_.frame_tokens(
+            static=False, first=ChatMessage("user", ""), block=None, counter=counter
+        )
         return format_.count(rendered, counter) - (frame if self._window.used else 0)
 
     def _parts(self) -> Iterator[_Part]:
@@ -180,9 +207,12 @@ class Growth:
             items = [item for item in kept if item.id not in self._window.shown]
             if items:
                 notes = {item.id: NEWER for item in items if self._is_newer(item)}
-                # Verbatim texts have no label. Between others they need one, which no text can forge.
+                # Verbatim texts have no label. Between others they need one, which no text can
+                # forge.
                 style = replace(share.spec.labels, verbatim=False)
-                yield _Part(share.spec, header_piece(f"{share.spec.title}{_IN_FORCE}"), items, notes, style)
+                yield _Part(
+                    share.spec, header_piece(f"{share.spec.title}{_IN_FORCE}"), items, notes, style
+                )
 
     def _is_newer(self, item: Item) -> bool:
         """Return whether a visible item has the same id, or the same key."""
@@ -194,12 +224,18 @@ class Growth:
         return {(each.section, each.key) for each in visible if each.key is not None}
 
     def _corrections(self, name: str) -> list[Item]:
-        return [item for item in self._request.corrections if item.section == name and self.is_asked]
+        return [
+            item for item in self._request.corrections if item.section == name and self.is_asked
+        ]
 
     def _unseen(self, share: Share, *, recalled: bool) -> list[Item]:
         """Return the items of a run whose units are not visible, or correct such a unit."""
         found: set[int] = set()
-        left = [unit for unit in share.taken.values() if (self.is_asked or unit.must) and not self._is_visible(unit)]
+        left = [
+            unit
+            for unit in share.taken.values()
+            if (self.is_asked or unit.must) and not self._is_visible(unit)
+        ]
         while left:
             unit = left.pop()
             if unit.position not in found:
@@ -210,7 +246,8 @@ class Growth:
 
     def _lost_from_tail(self, name: str) -> list[Item]:
         """Return the messages that a call without a window shows in its tail, and that the window does not show."""
-        tail, new = self._request.packing.tails.get(name), {unit.position for unit in self._new.get(name, ())}
+        tail = self._request.packing.tails.get(name)
+        new = {unit.position for unit in self._new.get(name, ())}
         if tail is None or not self.is_asked:
             return []
         units = [unit for unit in tail.shown if unit.position not in new]
@@ -221,9 +258,11 @@ class Growth:
         return all(item.id in self._window.shown for item in unit.items)
 
     def _is_visible(self, unit: Candidate) -> bool:
-        shown, own = self._window.shown, self._request.own
+        shown = self._window.shown
+        own = self._request.own
         return all(
-            item.id in shown and (item.section in own or shown[item.id].digest == digest(item)) for item in unit.items
+            item.id in shown and (item.section in own or shown[item.id].digest == digest(item))
+            for item in unit.items
         )
 
     @property
@@ -250,15 +289,28 @@ class Growth:
         for spec in self._request.histories:
             if units := self._new.get(spec.name):
                 header = self._costs.history_header(spec)
-                add(spec, header + sum(map(self._costs.entries, units)), sum(len(unit.items) for unit in units))
+                add(
+                    spec,
+                    header + sum(map(self._costs.entries, units)),
+                    sum(len(unit.items) for unit in units),
+                )
         for part in self._block:
             add(part.spec, sum(map(self._request.counter, part.pieces)), len(part.items))
         order = [spec.name for spec in self._request.specs]
-        return dict(sorted(uses.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order)))
+        return dict(
+            sorted(
+                uses.items(),
+                key=lambda each: order.index(each[0]) if each[0] in order else len(order),
+            )
+        )
 
     def context(self, grown: Window, visible: Sequence[Item]) -> Context:
-        """Return the context of the turn. grown: the window after it. visible: items that were visible before it."""
-        window, request = self._window, self._request
+        """Return the context of the turn.
+
+        grown: the window after it. visible: items that were visible before it.
+        """
+        window = self._window
+        request = self._request
         uses = self.by_section
         appended = {item.id: item for item in self.items}
         shown = {item.id: item for item in visible} | appended
@@ -282,13 +334,22 @@ class Growth:
 
 
 class _Part:
-    """The items that a turn's block shows of one section under one header. notes: of marked ones, by id."""
+    """The items that a turn's block shows of one section under one header.
+
+    notes: of marked ones, by id.
+    """
 
     def __init__(
-        self, spec: SectionSpec, header: str, items: Sequence[Item], notes: Mapping[str, str], style: LabelStyle
+        self,
+        spec: SectionSpec,
+        header: str,
+        items: Sequence[Item],
+        notes: Mapping[str, str],
+        style: LabelStyle,
     ) -> None:
         placed = grouped(items, style, notes)
-        self.spec, self.items = spec, [each.item for each in placed]
+        self.spec = spec
+        self.items = [each.item for each in placed]
         self.pieces = [header, *item_pieces(placed, style)]
 
 
@@ -296,7 +357,8 @@ def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | Non
     """Return the units that each history gained since the last request; None if what came before them changed."""
     found: dict[str, list[Candidate]] = {}
     for spec in request.histories:
-        if (proposal := request.proposals.get(spec.name)) is None:
+        proposal = request.proposals.get(spec.name)
+        if proposal is None:
             continue  # a source that failed
         mark, last = window.marks.get(spec.name, (0, ""))
         units = sorted(proposal.candidates, key=lambda unit: unit.position)
@@ -355,7 +417,8 @@ def _marks(window: Window, request: Request) -> dict[str, JSONValue]:
     """Return for each history how many messages it has had, and the id of the last that is proposed."""
     marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
     for spec in request.histories:
-        if (proposal := request.proposals.get(spec.name)) is not None:
+        proposal = request.proposals.get(spec.name)
+        if proposal is not None:
             newest = max(proposal.candidates, key=lambda unit: unit.position, default=None)
             marks[spec.name] = [proposal.taken, newest.items[-1].id if newest else ""]
     return marks
@@ -366,7 +429,11 @@ def _decided(decision: Decision, *, window: Window, appended: Mapping[str, Item]
     if decision.item_id in appended:
         shown = decision.item_id in window.shown
         is_chosen = decision.included and not shown
-        return replace(decision, included=True, reason=decision.reason if is_chosen else _reason(decision, shown))
+        return replace(
+            decision,
+            included=True,
+            reason=decision.reason if is_chosen else _reason(decision, shown),
+        )
     if decision.item_id in window.shown:
         return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
     return replace(decision, included=False, reason=Reason.LATER) if decision.included else decision

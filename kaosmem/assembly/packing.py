@@ -74,10 +74,19 @@ class Packer:
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
-        shares = {spec.name: self._share(spec) for spec in self.specs if spec.placement != "history"}
-        cutters = {spec.name: self._cutter(spec) for spec in self.specs if spec.placement == "history"}
-        needs = {name: TokenNeed(share.used, max(share.used, share.want())) for name, share in shares.items()}
-        needs |= {spec.name: self._history_need(spec, cutters[spec.name]) for spec in self._histories}
+        shares = {
+            spec.name: self._share(spec) for spec in self.specs if spec.placement != "history"
+        }
+        cutters = {
+            spec.name: self._cutter(spec) for spec in self.specs if spec.placement == "history"
+        }
+        needs = {
+            name: TokenNeed(share.used, max(share.used, share.want()))
+            for name, share in shares.items()
+        }
+        needs |= {
+            spec.name: self._history_need(spec, cutters[spec.name]) for spec in self._histories
+        }
         self._check_required(needs, cutters)
         grants = self._allocated(needs)
         needs |= self._fill_static(shares, grants)
@@ -123,7 +132,9 @@ class Packer:
 
     def _share(self, spec: SectionSpec) -> Share:
         """Return the share of a section that is no history, with its required units."""
-        proposal, header, cap = self.proposals[spec.name], self.costs.header(spec), cap_of(spec, self.window)
+        proposal = self.proposals[spec.name]
+        header = self.costs.header(spec)
+        cap = cap_of(spec, self.window)
         runs = {False: Run(lambda _: header, cap)}
         if spec.recalls:
             recalled = Run(partial(self.costs.recalled_header, spec, None), cap)
@@ -144,28 +155,40 @@ class Packer:
 
     def _best_recalled(self, spec: SectionSpec, run: Run) -> int:
         """Return the tokens of the evicted unit that matches best: it may take them, however small its share is."""
-        recalled = [unit for unit in self.proposals[spec.name].candidates if unit.recalled and unit.score]
+        recalled = [
+            unit for unit in self.proposals[spec.name].candidates if unit.recalled and unit.score
+        ]
         if not recalled:
             return 0
         best = max(recalled, key=lambda unit: unit.score or 0.0)
         line_of = self.costs.line_of(spec.labels)
         return run.added(best, [line_of(item, None) for item in best.items])[0]
 
-    def _check_required(self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]) -> None:
-        required = {FRAME: self._least_frame(needs, cutters)} | {name: need.must for name, need in needs.items()}
+    def _check_required(
+        self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]
+    ) -> None:
+        required = {FRAME: self._least_frame(needs, cutters)} | {
+            name: need.must for name, need in needs.items()
+        }
         for spec in self.specs:
             if spec.budget is not None and required[spec.name] > spec.budget:
-                raise window_too_small({spec.name: required[spec.name]}, spec.budget, section=spec.name)
+                raise window_too_small(
+                    {spec.name: required[spec.name]}, spec.budget, section=spec.name
+                )
         if sum(required.values()) > self.window:
             raise window_too_small(required, self.window)
 
-    def _least_frame(self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]) -> int:
+    def _least_frame(
+        self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]
+    ) -> int:
         """Return the frame's tokens with required items alone."""
         placements = {spec.placement for spec in self.specs if needs[spec.name].must}
         required = [cutter for cutter in cutters.values() if cutter.must]
         last = required[-1].last_shown if required else None
         place = self.costs.block_place(entries_in(last)[-1] if last else None)
-        first = next((entry for cutter in required for entry in tail_entries(cutter.cut(cutter.must))), None)
+        first = next(
+            (entry for cutter in required for entry in tail_entries(cutter.cut(cutter.must))), None
+        )
         block = place if "query" in placements else None
         return self.costs.frame(static="static" in placements, first=first, block=block)
 
@@ -182,7 +205,9 @@ class Packer:
 
     # static sections, and the tails of histories
 
-    def _fill_static(self, shares: Mapping[str, Share], grants: Mapping[str, int]) -> dict[str, TokenNeed]:
+    def _fill_static(
+        self, shares: Mapping[str, Share], grants: Mapping[str, int]
+    ) -> dict[str, TokenNeed]:
         """Fill the static sections within their grants, and return what they have taken."""
         taken: dict[str, TokenNeed] = {}
         for name, share in shares.items():
@@ -195,14 +220,15 @@ class Packer:
     def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[HistoryTail, int]:
         """Return a history's tail, and the tokens that are reserved for recall.
 
-        If messages are cut off or were evicted, the share for recall is reserved. The tail takes the part of it that
-        the earlier messages do not need. If a summary stands for messages that a compaction has evicted, recall takes
-        the tokens that the tail leaves.
+        If messages are cut off or were evicted, the share for recall is reserved. The tail takes
+        the part of it that the earlier messages do not need. If a summary stands for messages that
+        a compaction has evicted, recall takes the tokens that the tail leaves.
         """
         if self.limits is not None:
             tail = cutter.cut(max(cutter.must, min(cap, self.limits.history)))
             return tail, min(cap - tail.used, int(spec.recall * cap), self.limits.block)
-        tail, recall = cutter.cut(cap), 0
+        tail = cutter.cut(cap)
+        recall = 0
         if tail.left_out or self.proposals[spec.name].evicted:
             recall = min(cap - cutter.must, int(spec.recall * cap))
             is_cut = tail.used < cutter.want
@@ -211,14 +237,18 @@ class Packer:
             recall = min(recall, cap - tail.used)
         return tail, recall
 
-    def _cut_beside(self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int) -> HistoryTail:
+    def _cut_beside(
+        self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int
+    ) -> HistoryTail:
         """Return the longest tail that leaves room for all earlier messages that may be recalled, up to `recall`.
 
         As the cap grows, the tail takes in earlier messages and they need less. So the tail never becomes shorter.
         """
-        reserved, tail = recall, cutter.cut(cap - recall)
+        reserved = recall
+        tail = cutter.cut(cap - recall)
         while (needed := self._recall_want(spec, tail, recall)) < reserved:
-            reserved, tail = needed, cutter.cut(cap - needed)
+            reserved = needed
+            tail = cutter.cut(cap - needed)
         return tail
 
     def _recall_want(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> int:
@@ -243,7 +273,9 @@ class Packer:
         earlier = self.proposals[spec.name].earlier
         return tuple(unit for unit in earlier if not unit.orphan and unit.position not in visible)
 
-    def _recall_share(self, spec: SectionSpec, tail: HistoryTail, earlier: tuple[Candidate, ...], cap: int) -> Share:
+    def _recall_share(
+        self, spec: SectionSpec, tail: HistoryTail, earlier: tuple[Candidate, ...], cap: int
+    ) -> Share:
         """Return the share of the messages of a history that its tail does not show."""
         return Share(
             spec,
@@ -277,15 +309,20 @@ class Packer:
 
     def _grant_block(self, packing: Packing, needs: Mapping[str, TokenNeed]) -> None:
         """Grant room to the shares of the block: of the window, or of the block's own limit."""
-        queried = {name: share for name, share in packing.shares.items() if share.spec.placement == "query"}
+        queried = {
+            name: share for name, share in packing.shares.items() if share.spec.placement == "query"
+        }
         visible = {name: tail.used for name, tail in packing.tails.items()}
         if self.limits is None:
             grants = self._allocated(needs)
         else:
             of_block = {name: needs[name] for name in queried}
-            # Earlier messages are mostly visible in a window: they get no more of its block than their share.
+            # Earlier messages are mostly visible in a window: they get no more of its block than
+            # their share.
             for name, share in packing.recalled.items():
-                of_block[name] = TokenNeed(0, min(share.cap, int(share.spec.recall * self.limits.block)))
+                of_block[name] = TokenNeed(
+                    0, min(share.cap, int(share.spec.recall * self.limits.block))
+                )
             visible = {}
             required = sum(need.must for need in of_block.values())
             grants = allocate(self.specs, of_block, self.limits.block + required)
@@ -309,9 +346,12 @@ class Packing:
         tails: Mapping[str, HistoryTail],
         recalled: Mapping[str, Share],
     ) -> None:
-        self.shares, self.tails, self.recalled = shares, tails, recalled
+        self.shares = shares
+        self.tails = tails
+        self.recalled = recalled
         self._packer = packer
-        self._costs, self._specs = packer.costs, packer.specs
+        self._costs = packer.costs
+        self._specs = packer.specs
 
     @property
     def static_shares(self) -> list[Share]:
@@ -341,10 +381,19 @@ class Packing:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
-        bare = [each.item for share, placed in self._static for each in placed if _is_bare(share, each)]
-        labelled = [each.item for share, placed in self._static for each in placed if not _is_bare(share, each)]
+        bare = [
+            each.item for share, placed in self._static for each in placed if _is_bare(share, each)
+        ]
+        labelled = [
+            each.item
+            for share, placed in self._static
+            for each in placed
+            if not _is_bare(share, each)
+        ]
         tails = [item for tail in self.tails.values() for unit in tail.shown for item in unit.items]
-        block = [each.item for _, runs in self._block for placed in runs.values() for each in placed]
+        block = [
+            each.item for _, runs in self._block for placed in runs.values() for each in placed
+        ]
         return (*bare, *labelled, *tails, *block)
 
     @cached_property
@@ -352,12 +401,18 @@ class Packing:
         """The shown pieces, in order."""
         static: list[str] = []
         for share, placed in self._static:
-            static += item_pieces([each for each in placed if _is_bare(share, each)], share.spec.labels)
+            static += item_pieces(
+                [each for each in placed if _is_bare(share, each)], share.spec.labels
+            )
         for share, placed in self._static:
             if placed and not share.spec.is_verbatim:
                 static.append(header_piece(share.spec.title))
-            static += item_pieces([each for each in placed if not _is_bare(share, each)], share.spec.labels)
-        block = tuple(piece for share, runs in self._block for piece in self._block_pieces(share, runs))
+            static += item_pieces(
+                [each for each in placed if not _is_bare(share, each)], share.spec.labels
+            )
+        block = tuple(
+            piece for share, runs in self._block for piece in self._block_pieces(share, runs)
+        )
         return Layout(tuple(static), self._history, block, self._block_place if block else None)
 
     @cached_property
@@ -367,11 +422,16 @@ class Packing:
     @cached_property
     def _block(self) -> list[tuple[Share, dict[bool, list[GroupedItem]]]]:
         return [
-            (share, {is_recalled: _placed(share, recalled=is_recalled) for is_recalled in share.runs})
+            (
+                share,
+                {is_recalled: _placed(share, recalled=is_recalled) for is_recalled in share.runs},
+            )
             for share in self.block_shares
         ]
 
-    def _block_pieces(self, share: Share, runs: Mapping[bool, Sequence[GroupedItem]]) -> Iterator[str]:
+    def _block_pieces(
+        self, share: Share, runs: Mapping[bool, Sequence[GroupedItem]]
+    ) -> Iterator[str]:
         tail = self.tails.get(share.spec.name)
         for is_recalled, placed in runs.items():
             if placed and is_recalled:
@@ -400,7 +460,9 @@ class Packing:
         """Return the frame's tokens around the shown items. is_open: whether there is a block."""
         static = any(share.taken for share in self.static_shares)
         first = next((entry for part in self._history for entry in part.entries), None)
-        return self._costs.frame(static=static, first=first, block=self._block_place if is_open else None)
+        return self._costs.frame(
+            static=static, first=first, block=self._block_place if is_open else None
+        )
 
     @property
     def taken(self) -> int:
@@ -450,8 +512,9 @@ class Packing:
     def retrieved(self) -> dict[str, frozenset[int]]:
         """The positions of the units that the query brings in or may bring in, by section.
 
-        These are recalled units, and units of a query section beside its required and `recent` ones. A section that
-        offers all that it holds, and has room for it, is shown whatever the query.
+        These are recalled units, and units of a query section beside its required and `recent`
+        ones. A section that offers all that it holds, and has room for it, is shown whatever the
+        query.
         """
         proposals = self._packer.proposals
         found = {}
@@ -465,7 +528,9 @@ class Packing:
         decisions = []
         for spec in self._specs:
             for candidate, reason in self._reasons(spec):
-                decisions += [self._decision(item, spec, candidate, reason) for item in candidate.items]
+                decisions += [
+                    self._decision(item, spec, candidate, reason) for item in candidate.items
+                ]
         return tuple(decisions)
 
     def _reasons(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
@@ -474,7 +539,9 @@ class Packing:
         share = self.shares[spec.name]
         return ((candidate, self._reason(share, candidate)) for candidate in share.candidates)
 
-    def _decision(self, item: Item, spec: SectionSpec, candidate: Candidate, reason: Reason) -> Decision:
+    def _decision(
+        self, item: Item, spec: SectionSpec, candidate: Candidate, reason: Reason
+    ) -> Decision:
         if item.id in self._packer.shortened:
             reason = Reason.SHORTENED
         share = (self.recalled if spec.placement == "history" else self.shares).get(spec.name)
@@ -487,7 +554,9 @@ class Packing:
             candidate.score,
             item.tokens,
             share.twins.get(item.id) if share else None,
-            {} if candidate.score is None else self._packer.proposals[spec.name].signals(candidate.position),
+            {}
+            if candidate.score is None
+            else self._packer.proposals[spec.name].signals(candidate.position),
             item,
         )
 
@@ -502,7 +571,8 @@ class Packing:
             if candidate.recalled:
                 return Reason.RECALLED
             return Reason.RELEVANT if candidate.score else Reason.NEWEST
-        if (reason := _left_out_reason(share, candidate)) is not None:
+        reason = _left_out_reason(share, candidate)
+        if reason is not None:
             return reason
         if position in share.unrelated:
             return Reason.UNRELATED
@@ -513,7 +583,8 @@ class Packing:
         return Reason.NO_ROOM
 
     def _reasons_in_history(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
-        share, proposal = self.recalled.get(spec.name), self._packer.proposals[spec.name]
+        share = self.recalled.get(spec.name)
+        proposal = self._packer.proposals[spec.name]
         in_tail = {unit.position for unit in self.tails[spec.name].shown}
         ranked = {unit.position: unit for unit in proposal.earlier}
         proposed = {unit.position: unit for unit in proposal.candidates}
@@ -527,7 +598,10 @@ class Packing:
             elif position in share.taken:
                 yield ranked[position], Reason.RECALLED
             else:
-                yield ranked[position], _left_out_reason(share, ranked[position]) or Reason.BEFORE_TAIL
+                yield (
+                    ranked[position],
+                    _left_out_reason(share, ranked[position]) or Reason.BEFORE_TAIL,
+                )
 
 
 def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
@@ -555,7 +629,9 @@ def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset
     if not spec.min_score:
         return frozenset()
     least = spec.min_score / 100 * max((unit.score or 0.0 for unit in candidates), default=0.0)
-    newest = sorted((unit.position for unit in candidates if not unit.recalled), reverse=True)[: spec.recent]
+    newest = sorted((unit.position for unit in candidates if not unit.recalled), reverse=True)[
+        : spec.recent
+    ]
     low = set()
     for unit in candidates:
         is_low = unit.score is not None and unit.score < least

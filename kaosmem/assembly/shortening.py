@@ -14,7 +14,8 @@ from kaosmem.types import ContentBlock, DocumentBlock, Item, TextBlock, ToolResu
 
 P = TypeVar("P")
 
-# A limit is looked for until it is known to this share of itself, a text's length in so many counts.
+# A limit is looked for until it is known to this share of itself, a text's length in so many
+# counts.
 _PRECISION = 64
 _COUNTS = 4
 
@@ -30,22 +31,29 @@ class Shortened:
 class Shortener:
     """Shortens the texts that must be shown until they can be packed.
 
-    Of a section that is too large for its own budget its texts alone are cut, else those of all sections: in each case
-    to one length, about the greatest that fits. Static sections stay as they are: half a system prompt may say the
+    Of a section that is too large for its own budget its texts alone are cut, else those of all
+    sections: in each case to one length, about the greatest that fits. Static sections stay as they
+        are: half a system prompt may say the
     opposite of the whole.
     """
 
     def __init__(
-        self, specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], *, counter: TokenCounter
+        self,
+        specs: Iterable[SectionSpec],
+        proposals: Mapping[str, Proposal],
+        *,
+        counter: TokenCounter,
     ) -> None:
-        self._proposals, self._counter = proposals, counter
+        self._proposals = proposals
+        self._counter = counter
         self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
         self._sizes = cache(self._block_sizes)
 
     def packed(self, pack: Callable[[Shortened], P]) -> P:
         """Return the packing of the proposals, shortened as far as necessary.
 
-        pack: raises WindowTooSmallError for more than fits. Raises it too where not even the shortest would do.
+        pack: raises WindowTooSmallError for more than fits. Raises it too where not even the
+            shortest would do.
         """
         limits = {name: self._longest(name) for name in self._cuttable}
         while True:
@@ -62,7 +70,10 @@ class Shortener:
         pack: Callable[[Shortened], object],
         error: WindowTooSmallError,
     ) -> dict[str, int]:
-        """Return a common limit for these sections, about the greatest without this error. Raises it where none is."""
+        """Return a common limit for these sections, about the greatest without this error.
+
+        Raises it where none is.
+        """
 
         def lowered(limit: int) -> dict[str, int]:
             return {name: min(limit, limits[name]) for name in names}
@@ -74,7 +85,8 @@ class Shortener:
                 return other.need.keys() == error.need.keys()
             return False
 
-        fits, too_long = 0, max((limits[name] for name in names), default=0)
+        fits = 0
+        too_long = max((limits[name] for name in names), default=0)
         if not too_long or remains(0):
             raise error
         while too_long - fits > 1 + fits // _PRECISION:
@@ -92,7 +104,10 @@ class Shortener:
     def _cut(self, limits: Mapping[str, int]) -> Shortened:
         """Return proposals in which no text that must be shown is longer than its section's limit."""
         cut = {
-            name: replace(proposal, candidates=tuple(self._unit(unit, limits[name]) for unit in proposal.candidates))
+            name: replace(
+                proposal,
+                candidates=tuple(self._unit(unit, limits[name]) for unit in proposal.candidates),
+            )
             if name in limits
             else proposal
             for name, proposal in self._proposals.items()
@@ -100,7 +115,9 @@ class Shortener:
         ids = (
             item.id
             for name in limits
-            for before, after in zip(self._proposals[name].candidates, cut[name].candidates, strict=True)
+            for before, after in zip(
+                self._proposals[name].candidates, cut[name].candidates, strict=True
+            )
             for was, item in zip(before.items, after.items, strict=True)
             if was is not item
         )
@@ -118,7 +135,11 @@ class Shortener:
             return item
         if isinstance(item.content, str):
             text = self._text(item.content, item.tokens, limit, item.id)
-            return item if text is item.content else replace(item, content=text, tokens=self._counter(text))
+            return (
+                item
+                if text is item.content
+                else replace(item, content=text, tokens=self._counter(text))
+            )
         sizes = self._sizes(item.content)
         room = max(0, limit - (item.tokens - sum(sizes)))
         blocks = tuple(
@@ -149,8 +170,10 @@ class Shortener:
         least = self._counter(note)
         if least >= tokens:
             return text
-        shortest, chars = note, len(text)
-        kept, length = 0, tokens + least
+        shortest = note
+        chars = len(text)
+        kept = 0
+        length = tokens + least
         for _ in range(_COUNTS):
             chars = int(chars * max(0, limit - least) / max(1, length - least))
             if not kept < chars < len(text):
@@ -158,7 +181,8 @@ class Shortener:
             cut = f"{text[: chars - chars // 3].rstrip()}\n{note}\n{text[len(text) - chars // 3 :].lstrip()}"
             length = self._counter(cut)
             if length <= limit:
-                shortest, kept = cut, chars
+                shortest = cut
+                kept = chars
         return shortest
 
 
@@ -172,7 +196,8 @@ def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
 
 def levelled(sizes: Sequence[int], room: int) -> list[int]:
     """Return sizes cut to one level, so that they add up to at most `room`."""
-    levels, left = [0] * len(sizes), room
+    levels = [0] * len(sizes)
+    left = room
     for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
         levels[index] = min(sizes[index], left // (len(sizes) - rank))
         left -= levels[index]

@@ -27,7 +27,10 @@ _THRASHING_SHARE = 8
 
 
 class Rebased(StrEnum):
-    """The reason why a window was packed anew. The first eleven are in the order in which they are looked for."""
+    """The reason why a window was packed anew.
+
+    The first eleven are in the order in which they are looked for.
+    """
 
     ASKED = "asked"
     """The caller asked for it."""
@@ -68,14 +71,21 @@ class Visible:
 class Window:
     """A context that grows over many turns, after its last request.
 
-    epoch: how often it was packed anew. ended: the reason why the next call packs it anew, "" if it does not.
-    settings: what ends the epoch if it changes. messages: JSON texts; a text format has `text` in their place.
-    base: number of messages that the epoch began with. sent: number of messages before the last turn.
+    epoch: how often it was packed anew. ended: the reason why the next call packs it anew, "" if it
+        does not.
+    settings: what ends the epoch if it changes. messages: JSON texts; a text format has `text` in
+        their place.
+    base: number of messages that the epoch began with. sent: number of messages before the last
+        turn.
     used: tokens of the request. uses: of these, tokens and items of each section.
-    shown: the visible items by id. marks: for each history, number of messages that it had, and the id of the last.
-    foreign: these numbers when another window was continued since; a reply after that may belong to the other one.
-    question: a digest of the last question. loop: tokens that were appended since that was answered.
-    is_stored: whether the log may hold its texts: it shows no item of a section that is not kept on disk.
+    shown: the visible items by id. marks: for each history, number of messages that it had, and the
+        id of the last.
+    foreign: these numbers when another window was continued since; a reply after that may belong to
+        the other one.
+    question: a digest of the last question. loop: tokens that were appended since that was
+        answered.
+    is_stored: whether the log may hold its texts: it shows no item of a section that is not kept on
+        disk.
     """
 
     name: str
@@ -97,7 +107,10 @@ class Window:
     is_stored: bool = True
 
     def after(self, turn: Mapping[str, Any]) -> Window:
-        """Return the window after the turn of a record. Raises KeyError, TypeError, ValueError for no record."""
+        """Return the window after the turn of a record.
+
+        Raises KeyError, TypeError, ValueError for no record.
+        """
         if "ended" in turn:
             return Window(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
         first = Window(self.name) if "settings" in turn else self
@@ -115,8 +128,14 @@ class Window:
             sent=len(first.messages),
             used=int(turn["used"]),
             uses={name: (used, items) for name, (used, items) in turn["uses"].items()},
-            shown={**first.shown, **{item_id: Visible(*stored) for item_id, stored in turn["items"].items()}},
-            marks={**first.marks, **{name: (taken, last) for name, (taken, last) in turn["marks"].items()}},
+            shown={
+                **first.shown,
+                **{item_id: Visible(*stored) for item_id, stored in turn["items"].items()},
+            },
+            marks={
+                **first.marks,
+                **{name: (taken, last) for name, (taken, last) in turn["marks"].items()},
+            },
             question=_checked_text(turn["question"]),
             loop=int(turn["loop"]),
             is_stored=first.is_stored and bool(turn.get("is_stored", True)),
@@ -163,7 +182,9 @@ class Window:
 
 def default_block(budget: int) -> int:
     """Return the tokens of a window's block if its caller names none: a sixteenth of the budget, at most 4,096."""
-    return min(_MOST_BLOCK, max(budget // _BLOCK_SHARE, min(_LEAST_BLOCK, budget // _THRASHING_SHARE)))
+    return min(
+        _MOST_BLOCK, max(budget // _BLOCK_SHARE, min(_LEAST_BLOCK, budget // _THRASHING_SHARE))
+    )
 
 
 def history_limit(budget: int) -> int:
@@ -177,8 +198,13 @@ def thrashes(block: int, budget: int) -> bool:
 
 
 def digest(item: Item) -> str:
-    """Return a digest of an item's role and content, made once in its life. A task's role is its status."""
-    return item.memo("digest", lambda item: text_digest(json_text([item.role, content_json(item.content)])))
+    """Return a digest of an item's role and content, made once in its life.
+
+    A task's role is its status.
+    """
+    return item.memo(
+        "digest", lambda item: text_digest(json_text([item.role, content_json(item.content)]))
+    )
 
 
 def stored_items(shown: Mapping[str, Visible]) -> dict[str, JSONValue]:
@@ -202,18 +228,22 @@ def without_thinking(
 ) -> dict[str, Proposal]:
     """Return the proposals without the thinking of their histories.
 
-    keeps_open_loop: keep that of the newest unit if its calls were just answered, as models without preserved
-        thinking require.
+    keeps_open_loop: keep that of the newest unit if its calls were just answered, as models without
+        preserved thinking require.
     """
     left = dict(proposals)
     for spec in specs:
         if spec.placement == "history" and spec.name in left:
             proposal = left[spec.name]
-            newest = max((unit.position for unit in proposal.candidates if not unit.orphan), default=-1)
+            newest = max(
+                (unit.position for unit in proposal.candidates if not unit.orphan), default=-1
+            )
             left[spec.name] = replace(
                 proposal,
                 candidates=tuple(
-                    unit if keeps_open_loop and unit.position == newest and _calls(unit) else _thoughtless(unit)
+                    unit
+                    if keeps_open_loop and unit.position == newest and _calls(unit)
+                    else _thoughtless(unit)
                     for unit in proposal.candidates
                 ),
             )
@@ -244,19 +274,29 @@ def is_asked(unit: Candidate) -> bool:
 
 
 def _calls(unit: Candidate) -> bool:
-    return any(isinstance(block, ToolUseBlock) for item in unit.items for block in item.message.blocks)
+    return any(
+        isinstance(block, ToolUseBlock) for item in unit.items for block in item.message.blocks
+    )
 
 
 def _thoughtless(unit: Candidate) -> Candidate:
     if not any(map(_thinks, unit.items)):
         return unit
-    items = (item.memo("without thinking", _without_thinking) if _thinks(item) else item for item in unit.items)
+    items = (
+        item.memo("without thinking", _without_thinking) if _thinks(item) else item
+        for item in unit.items
+    )
     return unit._replace(items=tuple(items))
 
 
 def _thinks(item: Item) -> bool:
-    return not isinstance(item.content, str) and any(isinstance(block, ThinkingBlock) for block in item.content)
+    return not isinstance(item.content, str) and any(
+        isinstance(block, ThinkingBlock) for block in item.content
+    )
 
 
 def _without_thinking(item: Item) -> Item:
-    return replace(item, content=tuple(each for each in item.message.blocks if not isinstance(each, ThinkingBlock)))
+    return replace(
+        item,
+        content=tuple(each for each in item.message.blocks if not isinstance(each, ThinkingBlock)),
+    )

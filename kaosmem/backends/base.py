@@ -31,8 +31,8 @@ class Workers(Protocol):
 class Service(ABC, Generic[W]):
     """A database that stores share. Its calls run in threads, so that any event loop may make them.
 
-    `async with` opens it, and closes it at the end. Without it the first call opens it. A forked process opens
-    connections of its own. A call that is cancelled changes everything or nothing.
+    `async with` opens it, and closes it at the end. Without it the first call opens it. A forked
+    process opens connections of its own. A call that is cancelled changes everything or nothing.
     """
 
     _owner: Self | None = None
@@ -41,7 +41,8 @@ class Service(ABC, Generic[W]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._workers: W | None = None
-        self._pid, self._is_closed = os.getpid(), False
+        self._pid = os.getpid()
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         try:
@@ -52,7 +53,10 @@ class Service(ABC, Generic[W]):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -67,14 +71,19 @@ class Service(ABC, Generic[W]):
         if self._owner is not None:
             return
         with self._lock:
-            self._is_closed, workers, self._workers = True, self._workers, None
+            self._is_closed = True
+            workers = self._workers
+            self._workers = None
         if workers is not None and self._pid == os.getpid():
             await asyncio.to_thread(workers.close)
 
-    async def _submit(self, submit: Callable[[W], Future[T]], *, timeout_s: float | None = None) -> T:
+    async def _submit(
+        self, submit: Callable[[W], Future[T]], *, timeout_s: float | None = None
+    ) -> T:
         """Return the result of what `submit` gives to the workers.
 
-        timeout_s: seconds that the call may wait for a worker, None without end. Work that has begun goes on.
+        timeout_s: seconds that the call may wait for a worker, None without end. Work that has
+            begun goes on.
         Raises NotOpenedError, and DurabilityError if all workers are busy for so long.
         """
         if self._owner is not None:
@@ -82,7 +91,9 @@ class Service(ABC, Generic[W]):
         with self._lock:
             if self._is_closed:
                 raise NotOpenedError(f"{self!r} is closed; make a new one")
-            if self._workers is None or self._pid != os.getpid():  # a fork has none of its parent's threads
+            if (
+                self._workers is None or self._pid != os.getpid()
+            ):  # a fork has none of its parent's threads
                 self._workers, self._pid = self._start(), os.getpid()
             asked = submit(self._workers)
         answer = asyncio.wrap_future(asked)
@@ -97,7 +108,8 @@ class Service(ABC, Generic[W]):
             if not any(late) or (task is not None and task.cancelling()):
                 raise
             raise DurabilityError(
-                f"{self!r} had no connection free within {timeout_s:g} s; nothing has changed, try again with fewer "
+                f"{self!r} had no connection free within {timeout_s:g} s; nothing has changed, try "
+                "again with fewer "
                 "calls at once, or raise max_connections or timeout_s"
             ) from None
         finally:
@@ -139,4 +151,6 @@ def value_of(text: str) -> Any:
 
 
 def _damaged(error: Exception) -> CorruptionError:
-    return CorruptionError(f"a stored value is damaged ({type(error).__name__}); restore the store from a copy")
+    return CorruptionError(
+        f"a stored value is damaged ({type(error).__name__}); restore the store from a copy"
+    )

@@ -46,13 +46,24 @@ class Stores:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
     async def delete_all(self) -> None:
         """Delete everything in all seven stores."""
-        for store in (self.history, self.state, self.facts, self.vectors, self.graph, self.tasks, self.files):
+        for store in (
+            self.history,
+            self.state,
+            self.facts,
+            self.vectors,
+            self.graph,
+            self.tasks,
+            self.files,
+        ):
             await store.delete_all()
 
     async def close(self) -> None:
@@ -70,9 +81,11 @@ def open_stores(
     """Return a store of each kind over one local folder, which several processes may share.
 
     embedding_client: makes missing embeddings of documents.
-    files: another place for blobs, such as `s3://bucket/agent`. The default is a folder inside `folder`.
+    files: another place for blobs, such as `s3://bucket/agent`. The default is a folder inside
+        `folder`.
     clock: returns times with a zone.
-    Raises InvalidNameError for a URL; at the first use, DurabilityError, CorruptionError, UnsupportedVersionError.
+    Raises InvalidNameError for a URL; at the first use, DurabilityError, CorruptionError,
+    UnsupportedVersionError.
 
     >>> from kaosmem.backends import open_stores
     >>> async with open_stores("./agent") as stores:

@@ -14,8 +14,22 @@ from kaosmem.arguments import Clock, check_clock, check_ttl
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
 from kaosmem.persistence.steps import Delete, List, Read, Write
-from kaosmem.persistence.storage.places import Location, Storage, as_durability_error, filesystem_of, folder_storage
-from kaosmem.stores.blob import BlobInfo, Bytes, changed_blob, check_bytes, checked, checksum, unknown_blob
+from kaosmem.persistence.storage.places import (
+    Location,
+    Storage,
+    as_durability_error,
+    filesystem_of,
+    folder_storage,
+)
+from kaosmem.stores.blob import (
+    BlobInfo,
+    Bytes,
+    changed_blob,
+    check_bytes,
+    checked,
+    checksum,
+    unknown_blob,
+)
 from kaosmem.stores.expiry import expiry_of, utc_now
 from kaosmem.types import check_text
 
@@ -35,9 +49,10 @@ class FolderFileStore:
 
     location: a path, a URL that fsspec understands, or a filesystem. Use a folder for blobs alone.
     clock: returns times with a zone.
-    Each upload is a file of its own, whole before it counts and durable before the call returns. Its name holds the
-    checksum, the size, the expiry and the media type. It lies in a folder that is named by a hash of the key. A small
-    file beside it holds the key. Bytes that have changed since raise CorruptionError.
+    Each upload is a file of its own, whole before it counts and durable before the call returns.
+    Its name holds the checksum, the size, the expiry and the media type. It lies in a folder that
+    is named by a hash of the key. A small file beside it holds the key. Bytes that have changed
+    since raise CorruptionError.
 
     >>> from kaosmem.backends import FolderFileStore
     >>> blobs = FolderFileStore("blobs")
@@ -56,11 +71,15 @@ class FolderFileStore:
     async def disconnect(self) -> None:
         pass
 
-    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
-        blob, media_type = check_bytes(data), quote(check_text(content_type, "content_type"), safe="")
+    async def upload(
+        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
+    ) -> None:
+        blob = check_bytes(data)
+        media_type = quote(check_text(content_type, "content_type"), safe="")
         if len(media_type) > _MAX_TYPE_CHARS:
             raise InvalidArgumentError(
-                f"content_type has {len(media_type):,} characters, at most {_MAX_TYPE_CHARS} can be stored; "
+                f"content_type has {len(media_type):,} characters, at most {_MAX_TYPE_CHARS} can "
+                "be stored; "
                 "give a media type such as text/csv"
             )
         expiry = expiry_of(self._clock, ttl)
@@ -116,12 +135,16 @@ class FolderFileStore:
         await self._perform(key, delete)
 
     async def list_keys(self) -> list[str]:
-        """Return the keys whose bytes are not expired, sorted. Each key costs the reading of a small file."""
+        """Return the keys whose bytes are not expired, sorted.
+
+        Each key costs the reading of a small file.
+        """
 
         def keys(filesystem: AbstractFileSystem, paths: list[str]) -> list[str]:
             found = dict[str, _File]()
             for path in paths:
-                if (file := _file(path)) is not None:
+                file = _file(path)
+                if file is not None:
                     folder = path.rpartition(f"/{_DATA}/")[0]
                     found[folder] = max(file, found.get(folder, file))
             now = self._clock().timestamp()
@@ -141,7 +164,9 @@ class FolderFileStore:
         await self._over_all(sweep, "deleting the blobs")
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
-        """Return a URL of the bytes, signed where the filesystem can sign. A `file://` URL does not expire.
+        """Return a URL of the bytes, signed where the filesystem can sign.
+
+        A `file://` URL does not expire.
 
         Raises MissingFileError, and InvalidArgumentError for the seconds.
         """
@@ -153,7 +178,9 @@ class FolderFileStore:
         return await self._perform(key, presign)
 
     async def delete_expired(self) -> int:
-        """Delete the files whose time to live is over, and return their number. Call it now and then.
+        """Delete the files whose time to live is over, and return their number.
+
+        Call it now and then.
 
         Expired bytes can't be downloaded in any case.
         """
@@ -161,7 +188,11 @@ class FolderFileStore:
         def sweep(filesystem: AbstractFileSystem, paths: list[str]) -> int:
             now = self._clock().timestamp()
             expired = {path for path in paths if (file := _file(path)) and file.expiry <= now}
-            left = {path.rpartition(f"/{_DATA}/")[0] for path in paths if _file(path) and path not in expired}
+            left = {
+                path.rpartition(f"/{_DATA}/")[0]
+                for path in paths
+                if _file(path) and path not in expired
+            }
             # An upload under way stores the key once more.
             keys = {path for path in paths if path.endswith(f"/{_KEY_PATH}")}
             keys = {path for path in keys if path.removesuffix(f"/{_KEY_PATH}") not in left}
@@ -172,13 +203,19 @@ class FolderFileStore:
         return await self._over_all(sweep, "deleting expired blobs")
 
     async def _perform(self, key: str, work: Callable[[Storage], T]) -> T:
-        """Return what `work` returns, done in a thread. Raises InvalidNameError, DurabilityError."""
+        """Return what `work` returns, done in a thread.
+
+        Raises InvalidNameError, DurabilityError.
+        """
         storage = folder_storage(self._location, *_folders(check_id(key, "blob key")))
         with as_durability_error("the blob store"):
             return await asyncio.to_thread(work, storage)
 
     async def _over_all(self, work: Callable[[AbstractFileSystem, list[str]], T], doing: str) -> T:
-        """Return what `work` returns, done in a thread with the paths of all files. Raises DurabilityError."""
+        """Return what `work` returns, done in a thread with the paths of all files.
+
+        Raises DurabilityError.
+        """
 
         def over_all() -> T:
             filesystem = filesystem_of(self._location)
@@ -205,7 +242,8 @@ class FolderFileStore:
 
         filesystem = filesystem_of(self._location)
         while isinstance(filesystem, DirFileSystem):
-            path, filesystem = f"{filesystem.path}/{path}", filesystem.fs
+            path = f"{filesystem.path}/{path}"
+            filesystem = filesystem.fs
         if isinstance(filesystem, LocalFileSystem):
             return Path(path).as_uri()
         try:
@@ -225,7 +263,9 @@ class _File(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"{_DATA}/{self.seq:012d}-{self.checksum}-{self.size}-{self.expiry!r}-{self.media_type}"
+        return (
+            f"{_DATA}/{self.seq:012d}-{self.checksum}-{self.size}-{self.expiry!r}-{self.media_type}"
+        )
 
 
 def _file(path: str) -> _File | None:

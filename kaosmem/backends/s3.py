@@ -15,9 +15,22 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
-from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError, MissingExtraError
+from kaosmem.errors import (
+    DurabilityError,
+    InvalidArgumentError,
+    InvalidNameError,
+    MissingExtraError,
+)
 from kaosmem.names import check_id, shown, shown_location
-from kaosmem.stores.blob import BlobInfo, Bytes, changed_blob, check_bytes, checked, checksum, unknown_blob
+from kaosmem.stores.blob import (
+    BlobInfo,
+    Bytes,
+    changed_blob,
+    check_bytes,
+    checked,
+    checksum,
+    unknown_blob,
+)
 from kaosmem.stores.expiry import expiry_of, utc_now
 from kaosmem.types import check_text
 
@@ -32,7 +45,10 @@ _CREATION = "kaosmem-creation"
 _KEY = "kaosmem-key"
 """The metadata field of an object that holds its key, in UTF-8 and base64, if its name is not the key."""
 _CHECKSUM = "kaosmem-sha256"
-"""The metadata field of an object that holds the checksum of its bytes. Objects of others have none."""
+"""The metadata field of an object that holds the checksum of its bytes.
+
+Objects of others have none.
+"""
 _RESERVED = ".kaosmem/"
 """The prefix of names that are no keys."""
 _ENCODED = f"{_RESERVED}keys/"
@@ -51,19 +67,22 @@ _SPOOLED_BYTES = 8 * 1024 * 1024
 class S3FileStore:
     """A BlobStore in a bucket: each key is one object, replaced at once or not at all.
 
-    The name of the object is the key, below the prefix of the URL. So other programs find it, and their objects can be
-    listed and downloaded, too. A key that S3 cannot hold as a name, such as one with an empty segment, has an object
-    below `.kaosmem/keys/`. Bytes that were uploaded here carry a checksum, which each download verifies.
+    The name of the object is the key, below the prefix of the URL. So other programs find it, and
+    their objects can be listed and downloaded, too. A key that S3 cannot hold as a name, such as
+    one with an empty segment, has an object below `.kaosmem/keys/`. Bytes that were uploaded here
+    carry a checksum, which each download verifies.
 
-    url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of its own.
+    url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of
+        its own.
     clock: returns times with a zone. The times to live are measured by it.
-    max_connections: requests of one event loop under way at once. More calls than that wait for their turn; streams
-        do not.
+    max_connections: requests of one event loop under way at once. More calls than that wait for
+        their turn; streams do not.
     timeout_s: seconds that one request, or the wait for its turn, may take.
-    options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and `secret_access_key`.
-        Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so on).
-    Raises MissingExtraError without the extra `s3`, InvalidNameError for the URL; every call raises DurabilityError
-    if the server fails or does not answer in time.
+    options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and
+        `secret_access_key`. Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so
+        on).
+    Raises MissingExtraError without the extra `s3`, InvalidNameError for the URL; every call raises
+    DurabilityError if the server fails or does not answer in time.
 
     Example, not run here because it needs a bucket::
 
@@ -84,14 +103,20 @@ class S3FileStore:
         try:
             from obstore.store import S3Store
         except ImportError as error:
-            raise MissingExtraError("S3FileStore needs the extra 's3': pip install 'kaosmem[s3]'") from error
+            raise MissingExtraError(
+                "S3FileStore needs the extra 's3': pip install 'kaosmem[s3]'"
+            ) from error
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
         self._max_connections = check_count(max_connections, "max_connections", least=1)
-        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            WeakKeyDictionary()
+        )
         limits: Any = {"timeout": f"{timeout_s}s", "allow_http": True}
         again: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=timeout_s)}
         try:
-            self._store: S3Store = S3Store.from_url(url, client_options=limits, retry_config=again, **options)
+            self._store: S3Store = S3Store.from_url(
+                url, client_options=limits, retry_config=again, **options
+            )
         except Exception as error:  # whose message may show a key
             raise InvalidNameError(
                 f"no blobs can be kept in {shown_location(url)} ({type(error).__name__}); "
@@ -105,9 +130,15 @@ class S3FileStore:
     async def disconnect(self) -> None:
         pass
 
-    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
-        """Store bytes, in place of earlier bytes under this key. More than 5 MiB are sent in parts, side by side."""
-        path, blob = _path(key), check_bytes(data)
+    async def upload(
+        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
+    ) -> None:
+        """Store bytes, in place of earlier bytes under this key.
+
+        More than 5 MiB are sent in parts, side by side.
+        """
+        path = _path(key)
+        blob = check_bytes(data)
         attributes = self._attributes(key, content_type, ttl) | {_CHECKSUM: checksum(blob)}
         async with self._turn():
             await self._store.put_async(path, blob, attributes=attributes)
@@ -115,11 +146,15 @@ class S3FileStore:
     async def upload_stream(
         self, key: str, chunks: AsyncIterable[bytes], *, content_type: str, ttl: float | None = None
     ) -> None:
-        """Store bytes as they come. They wait in a temporary file on the disk until their checksum is known.
+        """Store bytes as they come.
 
-        The object is there once all of it is stored. If `chunks` raises, the earlier bytes of the key stay.
+        They wait in a temporary file on the disk until their checksum is known.
+
+        The object is there once all of it is stored. If `chunks` raises, the earlier bytes of the
+        key stay.
         """
-        path, attributes = _path(key), self._attributes(key, content_type, ttl)
+        path = _path(key)
+        attributes = self._attributes(key, content_type, ttl)
         digest = sha256()
         with SpooledTemporaryFile(_SPOOLED_BYTES) as spooled:
             async for chunk in chunks:
@@ -130,34 +165,54 @@ class S3FileStore:
                 whole = {**attributes, _CHECKSUM: digest.hexdigest()}
                 await self._store.put_async(path, spooled, attributes=whole)
 
-    async def create(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> bool:
-        """Store bytes unless the key has some, and return whether they were stored. Of several callers one succeeds.
+    async def create(
+        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
+    ) -> bool:
+        """Store bytes unless the key has some, and return whether they were stored.
 
-        If a caller dies while it takes the place of expired bytes, the key stays taken until `delete_expired`.
+        Of several callers one succeeds.
+
+        If a caller dies while it takes the place of expired bytes, the key stays taken until
+        `delete_expired`.
         """
-        path, blob, creation = _path(key), check_bytes(data), secrets.token_hex(16)
+        path = _path(key)
+        blob = check_bytes(data)
+        creation = secrets.token_hex(16)
         attributes = self._attributes(key, content_type, ttl)
         attributes |= {_CREATION: creation, _CHECKSUM: checksum(blob)}
         async with self._turn():
             is_stored, there = await self._put(path, blob, attributes, "create")
             if is_stored or there is None or not self._is_expired(there):
                 return is_stored
-            # Equal bytes have equal e_tags, so that these can't tell whether another caller has been here. A claim can.
+            # Equal bytes have equal e_tags, so that these can't tell whether another caller has
+            # been here. A claim can.
             number = there.attributes.get(_CREATION) or f"{there.meta['last_modified']}"
             claim = _CLAIMS + sha256(f"{path} {number}".encode()).hexdigest()
             is_claimed, _ = await self._put(claim, b"", {_CREATION: creation}, "create")
-            return is_claimed and (await self._put(path, blob, attributes, {"e_tag": there.meta["e_tag"]}))[0]
+            return (
+                is_claimed
+                and (await self._put(path, blob, attributes, {"e_tag": there.meta["e_tag"]}))[0]
+            )
 
-    async def _put(self, path: str, blob: Bytes, attributes: Attributes, mode: Any) -> tuple[bool, GetResult | None]:
-        """Store an object on a condition. Return whether it is stored, else the object that is there, if any."""
+    async def _put(
+        self, path: str, blob: Bytes, attributes: Attributes, mode: Any
+    ) -> tuple[bool, GetResult | None]:
+        """Store an object on a condition.
+
+        Return whether it is stored, else the object that is there, if any.
+        """
         from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 
         try:
-            await self._store.put_async(path, blob, attributes=attributes, mode=mode, use_multipart=False)
+            await self._store.put_async(
+                path, blob, attributes=attributes, mode=mode, use_multipart=False
+            )
         except (AlreadyExistsError, PreconditionError, NotFoundError):
             there = await self._head(path)
             # If the first answer was lost, the driver has sent the request again.
-            return there is not None and there.attributes.get(_CREATION) == attributes[_CREATION], there
+            return there is not None and there.attributes.get(_CREATION) == attributes[
+                _CREATION
+            ], there
         return True, None
 
     async def download(self, key: str) -> bytes:
@@ -167,7 +222,9 @@ class S3FileStore:
         wanted = found.attributes.get(_CHECKSUM)
         return data if wanted is None else checked(key, data, wanted)
 
-    async def download_stream(self, key: str, *, chunk_bytes: int = 1024 * 1024) -> AsyncIterator[bytes]:
+    async def download_stream(
+        self, key: str, *, chunk_bytes: int = 1024 * 1024
+    ) -> AsyncIterator[bytes]:
         """Yield the bytes in chunks of at least this size, but for the last.
 
         Raises MissingFileError, and CorruptionError after the last chunk if the bytes have changed.
@@ -196,10 +253,15 @@ class S3FileStore:
 
         Each object costs a request.
         """
-        return sorted(_key(path, each) for path, each in await self._all() if not self._is_expired(each))
+        return sorted(
+            _key(path, each) for path, each in await self._all() if not self._is_expired(each)
+        )
 
     async def delete_all(self) -> None:
-        """Delete the objects that were uploaded here. Objects of others stay. Each object costs a request."""
+        """Delete the objects that were uploaded here.
+
+        Objects of others stay. Each object costs a request.
+        """
         own = [path for path, each in await self._all() if _CHECKSUM in each.attributes]
         with _as_durability_error():
             async for batch in self._store.list(_CLAIMS.rstrip("/")):
@@ -216,7 +278,9 @@ class S3FileStore:
             return await sign_async(self._store, "GET", _path(key), timedelta(seconds=expires_s))
 
     async def delete_expired(self) -> int:
-        """Delete the objects whose time to live is over, and return their number. Each object costs a request.
+        """Delete the objects whose time to live is over, and return their number.
+
+        Each object costs a request.
 
         Expired bytes can't be downloaded in any case.
         """
@@ -237,7 +301,8 @@ class S3FileStore:
 
         async def look(path: str) -> None:
             async with self._turn():
-                if (head := await self._head(path)) is not None:
+                head = await self._head(path)
+                if head is not None:
                     found.append((path, head))
 
         with _as_durability_error():
@@ -249,14 +314,18 @@ class S3FileStore:
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         """Wait until fewer than `max_connections` requests of this event loop are under way, and take part."""
-        turns = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._max_connections))
+        turns = self._turns.setdefault(
+            asyncio.get_running_loop(), asyncio.Semaphore(self._max_connections)
+        )
         try:
             async with asyncio.timeout(self._timeout_s):
                 await turns.acquire()
         except TimeoutError:
             raise DurabilityError(
-                f"none of {self._max_connections} requests to the blob store ended within {self._timeout_s:g} s; "
-                "nothing has changed, try again with fewer calls at once, or raise max_connections or timeout_s"
+                f"none of {self._max_connections} requests to the blob store ended within "
+                f"{self._timeout_s:g} s; "
+                "nothing has changed, try again with fewer calls at once, or raise max_connections "
+                "or timeout_s"
             ) from None
         try:
             with _as_durability_error():
@@ -280,7 +349,9 @@ class S3FileStore:
     def _attributes(self, key: str, content_type: str, ttl: float | None) -> Attributes:
         expiry = expiry_of(self._clock, ttl)
         if not (check_text(content_type, "content_type").isascii() and content_type.isprintable()):
-            raise InvalidArgumentError(f"content_type is {shown(content_type)}; give a media type such as text/csv")
+            raise InvalidArgumentError(
+                f"content_type is {shown(content_type)}; give a media type such as text/csv"
+            )
         given = {"Content-Type": content_type}
         if _path(key) != key:
             given[_KEY] = b64encode(key.encode()).decode()
@@ -292,18 +363,30 @@ class S3FileStore:
 
 
 def _path(key: str) -> str:
-    """Return the name of a key's object. Different keys have different names. Raises InvalidNameError."""
+    """Return the name of a key's object.
+
+    Different keys have different names. Raises InvalidNameError.
+    """
     segments = check_id(key, "blob key").split("/")
     is_short = len(key.encode()) <= _MAX_KEY_BYTES
     if is_short and not key.startswith(_RESERVED) and all(map(_is_name, segments)):
         return key
     name = quote(key, safe="")
-    return _ENCODED + (f"k-{name}" if len(name) <= _MAX_NAME_CHARS else f"h-{sha256(key.encode()).hexdigest()}")
+    return _ENCODED + (
+        f"k-{name}" if len(name) <= _MAX_NAME_CHARS else f"h-{sha256(key.encode()).hexdigest()}"
+    )
 
 
 def _is_name(segment: str) -> bool:
-    """Return whether a server keeps a segment of a name as it is. Some take a backslash for a slash."""
-    return segment not in ("", ".", "..") and "\\" not in segment and len(quote(segment, safe="")) <= _MAX_NAME_CHARS
+    """Return whether a server keeps a segment of a name as it is.
+
+    Some take a backslash for a slash.
+    """
+    return (
+        segment not in ("", ".", "..")
+        and "\\" not in segment
+        and len(quote(segment, safe="")) <= _MAX_NAME_CHARS
+    )
 
 
 def _is_blob(path: str) -> bool:
@@ -326,6 +409,7 @@ def _as_durability_error() -> Iterator[None]:
         yield
     except BaseError as error:
         raise DurabilityError(
-            f"the blob store failed: {type(error).__name__}; check the bucket, its keys and its server, read what is "
+            f"the blob store failed: {type(error).__name__}; check the bucket, its keys and its "
+            "server, read what is "
             "stored, then try again"
         ) from error

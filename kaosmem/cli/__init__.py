@@ -15,10 +15,11 @@ from kaosmem.errors import KaosmemError, MissingExtraError
 def main() -> None:
     """Run the command with the process's arguments. An error is one line on stderr.
 
-    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that cannot be written. A
-    reader that has seen enough, such as `head`, is no error.
+    Exit codes: 2 for a KaosmemError or a wrong argument, 130 for Ctrl-C, 1 for output that cannot
+    be written. A reader that has seen enough, such as `head`, is no error.
     """
-    # asyncio puts its own handler in place of Python's alone, and that one waits until the next await.
+    # asyncio puts its own handler in place of Python's alone, and that one waits until the next
+    # await.
     signal.signal(signal.SIGINT, _interrupt)
     # Libraries that read documents say of damaged ones more than a user can do about.
     logging.getLogger("pypdf").addHandler(logging.NullHandler())
@@ -51,7 +52,9 @@ def run(args: list[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
-        raise MissingExtraError("the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'") from None
+        raise MissingExtraError(
+            "the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'"
+        ) from None
     app(args)
 
 

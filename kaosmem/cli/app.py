@@ -71,8 +71,13 @@ _LINEAR = RankerName("linear")
 
 Namespace = Annotated[str, typer.Option(help="The namespace of the session.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
-Counter = Annotated[str, typer.Option(help="The token counter: o200k_base, cl100k_base, an OpenAI model, or estimate.")]
-SessionUrl = Annotated[str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)]
+Counter = Annotated[
+    str,
+    typer.Option(help="The token counter: o200k_base, cl100k_base, an OpenAI model, or estimate."),
+]
+SessionUrl = Annotated[
+    str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)
+]
 
 app.add_typer(devstack)
 
@@ -95,7 +100,10 @@ def main(
 @app.command(short_help="Print the context for a question, with reasons.")
 def assemble(
     query: Annotated[
-        str, typer.Option("--query", "-q", help="The question that ranks the passages.", show_default=False)
+        str,
+        typer.Option(
+            "--query", "-q", help="The question that ranks the passages.", show_default=False
+        ),
     ],
     path: Annotated[
         str | None,
@@ -106,7 +114,10 @@ def assemble(
         ),
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", "-b", metavar="TOKENS", help="The maximum number of tokens in the context.")
+        str,
+        typer.Option(
+            "--budget", "-b", metavar="TOKENS", help="The maximum number of tokens in the context."
+        ),
     ] = "4000",
     session: Annotated[
         str | None,
@@ -117,13 +128,17 @@ def assemble(
         ),
     ] = None,
     namespace: Namespace = "default",
-    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,  # noqa: A002
+    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,
     counter: Counter = "o200k_base",
     ranker: Annotated[
-        RankerName, typer.Option(help="The ranker; dense also compares meaning and needs the extra dense.")
+        RankerName,
+        typer.Option(help="The ranker; dense also compares meaning and needs the extra dense."),
     ] = _LINEAR,
     min_confidence: Annotated[
-        float, typer.Option(metavar="SHARE", help="Show no passage if the confidence is lower than this, 0 to 1.")
+        float,
+        typer.Option(
+            metavar="SHARE", help="Show no passage if the confidence is lower than this, 0 to 1."
+        ),
     ] = 0.0,
     include: Annotated[
         list[str] | None,
@@ -135,24 +150,35 @@ def assemble(
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Leave out files and folders like this. Repeatable.", show_default=False),
+        typer.Option(
+            metavar="PATTERN",
+            help="Leave out files and folders like this. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     gitignore: Annotated[bool, typer.Option(help="Leave out what .gitignore files name.")] = True,
-    full: Annotated[bool, typer.Option("--full", help="Print whole passages on a terminal.")] = False,
-    all_skipped: Annotated[bool, typer.Option("--skipped", help="List every skipped file with its reason.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print whole passages on a terminal.")
+    ] = False,
+    all_skipped: Annotated[
+        bool, typer.Option("--skipped", help="List every skipped file with its reason.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read files and print the context for a question within a budget.
 
-    A terminal gets a summary with the reason for each passage, then the passages by rank, shortened. A pipe gets the
-    exact context, and the sums go to stderr.
+    A terminal gets a summary with the reason for each passage, then the passages by rank,
+    shortened. A pipe gets the exact context, and the sums go to stderr.
 
-    Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, also compressed. PDF,
-    Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason. With --session, the
-    next question reads only changed files. Without PATH, it asks the stored session and changes nothing.
+    Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, also compressed.
+    PDF, Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason.
+    With --session, the next question reads only changed files. Without PATH, it asks the stored
+    session and changes nothing.
     """
     if path is None and session is None:
-        raise typer.BadParameter("give a file or folder, or a stored session with --session", param_hint="PATH")
+        raise typer.BadParameter(
+            "give a file or folder, or a stored session with --session", param_hint="PATH"
+        )
     tokens = check_budget(_whole_number(budget))
     check_text(query, "query")
     check_share(min_confidence, "min_confidence")
@@ -202,10 +228,17 @@ def assemble(
 
 @app.command("list", short_help="List the sessions of a place.")
 def list_(
-    root: Annotated[str, typer.Argument(metavar="ROOT", help="The folder or URL that holds the sessions.")],
-    limit: Annotated[int, typer.Option(min=0, help="Number of sessions to list, the last saved first.")] = 50,
+    root: Annotated[
+        str, typer.Argument(metavar="ROOT", help="The folder or URL that holds the sessions.")
+    ],
+    limit: Annotated[
+        int, typer.Option(min=0, help="Number of sessions to list, the last saved first.")
+    ] = 50,
     namespace: Annotated[
-        str | None, typer.Option(help="List only the sessions of this namespace.", show_default="all namespaces")
+        str | None,
+        typer.Option(
+            help="List only the sessions of this namespace.", show_default="all namespaces"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -226,11 +259,19 @@ def list_(
 @app.command(short_help="Print a session's sections, or one item.")
 def show(
     url: SessionUrl,
-    section: Annotated[str | None, typer.Option(help="Print only this section.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Number of newest items to print of each section.")] = 5,
+    section: Annotated[
+        str | None, typer.Option(help="Print only this section.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Number of newest items to print of each section.")
+    ] = 5,
     item: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Print only this item, in full. It may be archived.", show_default=False),
+        typer.Option(
+            metavar="ID",
+            help="Print only this item, in full. It may be archived.",
+            show_default=False,
+        ),
     ] = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
@@ -243,7 +284,11 @@ def show(
         else:
             print_item(memory, found)
         return
-    held = [spec.name for spec in memory.sections if len(memory[spec.name])] if section is None else [section]
+    held = (
+        [spec.name for spec in memory.sections if len(memory[spec.name])]
+        if section is None
+        else [section]
+    )
     sections = [memory[name] for name in held]
     if as_json:
         write_json(session_json(memory, sections, limit=limit))
@@ -265,12 +310,17 @@ def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = F
 def repair(
     url: SessionUrl,
     into: Annotated[
-        str | None, typer.Option(metavar="ID", help="The new session's id.", show_default="<session id>-repaired")
+        str | None,
+        typer.Option(
+            metavar="ID", help="The new session's id.", show_default="<session id>-repaired"
+        ),
     ] = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
-    """Copy the intact items of a damaged session into a new session beside it. The damaged session stays as it is.
+    """Copy the intact items of a damaged session into a new session beside it.
+
+    The damaged session stays as it is.
 
     Prints the rescued items and the missing parts. For a sound session, nothing is written.
     """
@@ -292,9 +342,14 @@ def repair(
 @app.command(short_help="Erase items of a session for good.")
 def forget(
     url: SessionUrl,
-    items: Annotated[list[str], typer.Argument(metavar="ID...", help="The items to erase.", show_default=False)],
+    items: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="The items to erase.", show_default=False)
+    ],
     receipt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the receipt as JSON, for verify.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the receipt as JSON, for verify.", show_default=False
+        ),
     ] = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
@@ -305,7 +360,9 @@ def forget(
     """
     found = _run(erased(url, namespace, items))
     if receipt is not None:
-        receipt.write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        receipt.write_text(
+            json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+        )
     if as_json:
         write_json(found.to_dict())
     else:
@@ -315,10 +372,15 @@ def forget(
 @app.command(short_help="Verify that erased items are gone.")
 def verify(
     url: SessionUrl,
-    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The file of a receipt.", show_default=False)],
+    receipt: Annotated[
+        Path, typer.Argument(metavar="RECEIPT", help="The file of a receipt.", show_default=False)
+    ],
     namespace: Namespace = "default",
 ) -> None:
-    """Verify that the items of a receipt are in no file of the session. If one is, exit with code 1."""
+    """Verify that the items of a receipt are in no file of the session.
+
+    If one is, exit with code 1.
+    """
     reasons = _run(verified(url, namespace, receipt))
     for reason in reasons:
         write(f"not erased: {reason}\n")
@@ -333,7 +395,8 @@ def bench(
         str,
         typer.Argument(
             metavar="ITEMS",
-            help="A file of items, a folder of *.items.jsonl, or a folder of such folders, each a data set.",
+            help="A file of items, a folder of *.items.jsonl, or a folder of such folders, each a "
+            "data set.",
             show_default=False,
         ),
     ],
@@ -341,7 +404,8 @@ def bench(
         str | None,
         typer.Argument(
             metavar="QUESTIONS",
-            help="A file of questions. The default is <name>.questions.jsonl beside each <name>.items.jsonl.",
+            help="A file of questions. The default is <name>.questions.jsonl beside each "
+            "<name>.items.jsonl.",
             show_default=False,
         ),
     ] = None,
@@ -349,21 +413,32 @@ def bench(
         str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="The budgets to measure.")
     ] = "512,2048,8192",
     datasets: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Measure only these data sets of the folder.", show_default=False)
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Measure only these data sets of the folder.",
+            show_default=False,
+        ),
     ] = "",
     assembler: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-dense, or yours as module:attribute. "
+            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-dense, or yours as "
+            "module:attribute. "
             "Repeatable.",
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,
-    by_category: Annotated[bool, typer.Option("--by-category", help="Also print recall by category.")] = False,
+    by_category: Annotated[
+        bool, typer.Option("--by-category", help="Also print recall by category.")
+    ] = False,
     keys: Annotated[
         bool,
-        typer.Option("--keys", help="Ask only questions with superseded items, which get a key as versions of a fact."),
+        typer.Option(
+            "--keys",
+            help="Ask only questions with superseded items, which get a key as versions of a fact.",
+        ),
     ] = False,
     unscored: Annotated[
         list[str] | None,
@@ -375,9 +450,13 @@ def bench(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw recall, fill and time to a .png, .svg or .pdf.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Draw recall, fill and time to a .png, .svg or .pdf.",
+            show_default=False,
+        ),
     ] = None,
-    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,  # noqa: A002
+    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
 ) -> None:
@@ -395,13 +474,17 @@ def bench(
 
     sizes = check_budgets(map(_whole_number, budgets.split(",")))
     if plot is not None and not check_plot(plot).absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot")
+        raise typer.BadParameter(
+            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
+        )
     report = _run(
         measured(
             items,
             questions,
             datasets=[name for name in datasets.split(",") if name],
-            assemblers=named_assemblers(assembler or ASSEMBLERS, counter=counter, format=format.value),
+            assemblers=named_assemblers(
+                assembler or ASSEMBLERS, counter=counter, format=format.value
+            ),
             budgets=sizes,
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             counter=counter,
@@ -417,7 +500,9 @@ def bench(
         typer.echo(f"plot: {plot}", err=True)
 
 
-async def _stored(url: str, namespace: str, item_id: str | None = None) -> tuple[SessionMemory, Item | None]:
+async def _stored(
+    url: str, namespace: str, item_id: str | None = None
+) -> tuple[SessionMemory, Item | None]:
     """Return a stored session, read and closed again, and one item of it where that is asked for."""
     with Phases() as phases:
         phases.begin("opening the session")
@@ -432,7 +517,9 @@ def _whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidArgumentError(f"budget is {shown(text)}; give a whole number of tokens from 0 up") from None
+        raise InvalidArgumentError(
+            f"budget is {shown(text)}; give a whole number of tokens from 0 up"
+        ) from None
 
 
 def _run(answer: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from kaosmem.cli.terminal import Column, Phases, write, write_table
-from kaosmem.evaluation import Assembler, Report, evaluate, get_assembler, read_corpora, save_plot, with_keys
+from kaosmem.evaluation import (
+    Assembler,
+    Report,
+    evaluate,
+    get_assembler,
+    read_corpora,
+    save_plot,
+    with_keys,
+)
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     STALE_HEADER,
@@ -23,8 +31,13 @@ _TEXTS = {"assembler", "data set", "category"}
 _SHOWN_VIOLATIONS = 5
 
 
-def named_assemblers(names: Iterable[str], *, counter: str = "o200k_base", format: str = "text") -> list[Assembler]:  # noqa: A002
-    """Return assemblers by name, one's own from modules in the current folder too. Raises InvalidArgumentError."""
+def named_assemblers(
+    names: Iterable[str], *, counter: str = "o200k_base", format: str = "text"
+) -> list[Assembler]:
+    """Return assemblers by name, one's own from modules in the current folder too.
+
+    Raises InvalidArgumentError.
+    """
     if "" not in sys.path:
         sys.path.append("")
     return [get_assembler(name, counter=counter, format=format) for name in dict.fromkeys(names)]
@@ -70,7 +83,10 @@ def print_report(report: Report, *, by_category: bool) -> None:
     corpora = f"{len(report.corpora):,} corpora" if len(report.corpora) > 1 else "1 corpus"
     several = len(report.datasets) > 1
     over = f" in {len(report.datasets):,} data sets" if several else ""
-    write(f"{report.questions:,} questions on {sum(report.corpora.values()):,} items of {corpora}{over}\n")
+    write(
+        f"{report.questions:,} questions on {sum(report.corpora.values()):,} items of "
+        f"{corpora}{over}\n"
+    )
     mean = " (recall: mean of the data sets)" if several else ""
     write_table(f"what each budget buys{mean}", _columns(FIGURES_HEADER), figures_rows(report))
     loads = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in report.load_seconds.items())
@@ -82,7 +98,11 @@ def print_report(report: Report, *, by_category: bool) -> None:
     if by_category:
         write_table("recall by category", _columns(recall_header(report)), category_rows(report))
     if stale := list(stale_rows(report)):
-        write_table("superseded items: shown, shown alone, with the evidence last", _columns(STALE_HEADER), stale)
+        write_table(
+            "superseded items: shown, shown alone, with the evidence last",
+            _columns(STALE_HEADER),
+            stale,
+        )
     for outcome in report.violations[:_SHOWN_VIOLATIONS]:
         where = f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of {outcome.corpus}"
         write(f"violation: {where}: {'; '.join(outcome.violations)}\n")

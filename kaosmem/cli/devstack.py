@@ -21,7 +21,12 @@ from kaosmem.devstack.servers import PASSWORD_VARIABLE, SERVERS, Server
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown
 
-_COLUMNS = Column("server"), Column("program"), Column("keeps", narrow="fold"), Column("URL", narrow="fold")
+_COLUMNS = (
+    Column("server"),
+    Column("program"),
+    Column("keeps", narrow="fold"),
+    Column("URL", narrow="fold"),
+)
 _WATCHED_EVERY_S = 0.2
 
 devstack = typer.Typer(
@@ -34,7 +39,9 @@ devstack = typer.Typer(
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SERVER]...", help=f"The servers: {', '.join(SERVERS)}. The default is all.", show_default=False
+        metavar="[SERVER]...",
+        help=f"The servers: {', '.join(SERVERS)}. The default is all.",
+        show_default=False,
     ),
 ]
 Ports = Annotated[
@@ -55,10 +62,14 @@ def up(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep the data and the password in this folder.", show_default="a temporary folder"
+            metavar="DIR",
+            help="Keep the data and the password in this folder.",
+            show_default="a temporary folder",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the servers as JSON for a program.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the servers as JSON for a program.")
+    ] = False,
 ) -> None:
     """Start servers from the wheels of the extra devstack, and print their URLs and the variables that lead to them.
 
@@ -92,30 +103,39 @@ def _servers(names: list[str] | None, ports: list[str] | None, password: str) ->
         if name not in SERVERS:
             raise InvalidArgumentError(f"no server {shown(name)}; there are {', '.join(SERVERS)}")
     return [
-        kind(password=password, port=given.get(name, 0)) for name, kind in SERVERS.items() if name in (names or SERVERS)
+        kind(password=password, port=given.get(name, 0))
+        for name, kind in SERVERS.items()
+        if name in (names or SERVERS)
     ]
 
 
 def _port(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
     if not number.isdecimal() or not 0 < int(number) < 2**16:
-        raise InvalidArgumentError(f"--port is {shown(text)}; give a server and a port, such as postgres=5433")
+        raise InvalidArgumentError(
+            f"--port is {shown(text)}; give a server and a port, such as postgres=5433"
+        )
     return name, int(number)
 
 
 def _password(data: Path | None) -> str:
-    """Return the password: of the environment, of the folder, or a new one. It is kept in the folder."""
+    """Return the password: of the environment, of the folder, or a new one.
+
+    It is kept in the folder.
+    """
     given = os.environ.get(PASSWORD_VARIABLE)
     kept = data and data / "password"
     if given is not None and not re.fullmatch("[A-Za-z0-9]{8,128}", given):
         raise InvalidArgumentError(
-            f"{PASSWORD_VARIABLE} is not a password that fits into a URL; use 8 to 128 letters and digits"
+            f"{PASSWORD_VARIABLE} is not a password that fits into a URL; use 8 to 128 letters and "
+            "digits"
         )
     if kept and kept.exists():
         password = kept.read_text().strip()
         if given not in (None, password):
             raise InvalidArgumentError(
-                f"{PASSWORD_VARIABLE} is not the password in {str(kept)!r}; unset it, or use another folder"
+                f"{PASSWORD_VARIABLE} is not the password in {str(kept)!r}; unset it, or use "
+                "another folder"
             )
         return password
     password = given or secrets.token_hex(16)
@@ -153,15 +173,22 @@ def _print(servers: list[Server], data: Path | None, *, as_json: bool) -> None:
         variables |= server.environment
     if as_json:
         listed = [
-            {"server": each.name, "url": each.url, "port": each.port, "keeps": [*each.stores]} for each in servers
+            {"server": each.name, "url": each.url, "port": each.port, "keeps": [*each.stores]}
+            for each in servers
         ]
         write_json(
-            {"servers": listed, "environment": variables, "data": None if data is None else str(data.absolute())}
+            {
+                "servers": listed,
+                "environment": variables,
+                "data": None if data is None else str(data.absolute()),
+            }
         )
     else:
         place = "a temporary folder, deleted at the end" if data is None else str(data.absolute())
         write_table(
-            f"data: {place}", _COLUMNS, [(each.name, each.title, ", ".join(each.stores), each.url) for each in servers]
+            f"data: {place}",
+            _COLUMNS,
+            [(each.name, each.title, ", ".join(each.stores), each.url) for each in servers],
         )
         write("\n" + "".join(f"export {name}={value}\n" for name, value in variables.items()))
         write("\nCtrl+C stops the servers.\n")

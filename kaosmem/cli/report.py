@@ -56,8 +56,9 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
 def print_context(context: Context, *, full: bool = False) -> None:
     """Print a context: exactly in a pipe, and for a person on a terminal.
 
-    A person sees the sums, the reason for each item, the nearest misses, and then the content. The passages of a text
-    come by rank. The sums of a pipe go to stderr, so that stdout holds the context alone.
+    A person sees the sums, the reason for each item, the nearest misses, and then the content. The
+    passages of a text come by rank. The sums of a pipe go to stderr, so that stdout holds the
+    context alone.
 
     Args:
         full: Print whole passages on a terminal, in place of their first lines.
@@ -135,23 +136,29 @@ def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: 
         count = len(compacted_in(section))
         compacted = f", {count:,} compacted" if count else ""
         title = (
-            f"{section.spec.name}: {len(section):,} items{compacted}, {section.used:,}{budget} tokens, "
+            f"{section.spec.name}: {len(section):,} items{compacted}, {section.used:,}{budget} "
+            "tokens, "
             f"{len(section.archive):,} archived"
         )
         newest = islice(reversed(section), limit)
-        rows = [(item.id, item.role or "-", f"{item.tokens:,}", item_preview(item)) for item in newest]
+        rows = [
+            (item.id, item.role or "-", f"{item.tokens:,}", item_preview(item)) for item in newest
+        ]
         write_table(title, _ITEM_COLUMNS, rows)
         if len(section) > limit:
             write(f"… and {len(section) - limit:,} older\n")
     _print_notices(memory)
 
 
-def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> dict[str, Any]:
+def session_json(
+    memory: SessionMemory, sections: Sequence[Section], *, limit: int
+) -> dict[str, Any]:
     """Return sections and the newest items of each as JSON values."""
     return {
         "session": memory.session_id,
         "sections": {
-            section.spec.name: [_item_json(item) for item in islice(reversed(section), limit)] for section in sections
+            section.spec.name: [_item_json(item) for item in islice(reversed(section), limit)]
+            for section in sections
         },
         "notices": list(memory.notices),
         "damage": damage_json(memory.damage),
@@ -164,8 +171,12 @@ def print_item(memory: SessionMemory, item: Item) -> None:
     content = fields.pop("content")
     fields["trust"] = item.trust.name.lower()
     for name, value in fields.items():
-        write(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n")
-    write(f"\n{content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)}\n")
+        write(
+            f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n"
+        )
+    write(
+        f"\n{content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)}\n"
+    )
 
 
 def item_json(memory: SessionMemory, item: Item) -> dict[str, Any]:
@@ -224,7 +235,10 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
 
 def damage_json(damage: Iterable[CorruptionError]) -> list[dict[str, Any]]:
     """Return the damage as JSON values."""
-    return [{"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)} for error in damage]
+    return [
+        {"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)}
+        for error in damage
+    ]
 
 
 def number_or_dash(number: int | None) -> str:

@@ -68,7 +68,8 @@ async def listed_sessions(
         found += [(name, session) for session in await stored_sessions(root, name)]
     if not found and not await asyncio.to_thread(filesystem_of(root).exists, ""):
         raise NotFoundError(
-            f"no sessions in {shown_location(root)}: there is no such place; check the path, or make a session with "
+            f"no sessions in {shown_location(root)}: there is no such place; check the path, or "
+            "make a session with "
             "`kaosmem assemble --session`"
         )
     earliest = datetime.min.replace(tzinfo=UTC)
@@ -146,8 +147,8 @@ async def opened_corpus(
     url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored; None is a memory that is gone afterwards."""
-    # The question chooses among a few passages too. The newest of an agent's documents may matter most, but the newest
-    # of a folder's do not.
+    # The question chooses among a few passages too. The newest of an agent's documents may matter
+    # most, but the newest of a folder's do not.
     sections = DEFAULT_SECTIONS.replace(documents={"retrieval_threshold": 0})
     if url is None:
         yield SessionMemory.test_mode(sections=sections, counter=counter, ranker=ranker)
@@ -170,7 +171,10 @@ async def opened_corpus(
 async def opened(
     url: str, namespace: str, counter: str | None = None, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
-    """Open a stored session for reading, with its own sections. Raises NotFoundError where there is none."""
+    """Open a stored session for reading, with its own sections.
+
+    Raises NotFoundError where there is none.
+    """
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(
@@ -186,14 +190,18 @@ async def opened(
 
 
 async def check_stored(root: str, session_id: str, namespace: str) -> None:
-    """Raise NotFoundError where there is no session. It names the namespaces with that id, else the nearest id."""
+    """Raise NotFoundError where there is no session.
+
+    It names the namespaces with that id, else the nearest id.
+    """
     check_name(session_id, "session id")
     if session_id in await list_sessions(root, namespace):
         return
     for other in await list_namespaces(root):
         if session_id in await list_sessions(root, other):
             raise NotFoundError(
-                f"no session {shown(session_id)} in {shown_location(root)}, namespace {namespace!r}; "
+                f"no session {shown(session_id)} in {shown_location(root)}, namespace "
+                f"{namespace!r}; "
                 f"namespace {other!r} has one: give --namespace {other}"
             )
     raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
@@ -220,12 +228,17 @@ async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceip
 
 
 async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
-    """Return why the erasure of a receipt's file does not hold, () if it holds. Raises InvalidArgumentError."""
+    """Return why the erasure of a receipt's file does not hold, () if it holds.
+
+    Raises InvalidArgumentError.
+    """
     try:
         stored = json.loads(await asyncio.to_thread(receipt.read_bytes))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise InvalidArgumentError(f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt") from None
+        raise InvalidArgumentError(
+            f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt"
+        ) from None
     async with opened(url, namespace) as memory:
         return await memory.verify(ErasureReceipt.from_dict(stored))
 
@@ -233,7 +246,8 @@ async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
 _OLD_VERSIONS = {
     "none": "",
     "kept": "old versions: kept; delete the old versions in the bucket, which hold the items\n",
-    "unknown": "old versions: unknown; the storage does not tell whether it keeps old versions of deleted files\n",
+    "unknown": "old versions: unknown; the storage does not tell whether it keeps old versions of "
+    "deleted files\n",
 }
 
 
@@ -258,7 +272,10 @@ def print_repair(report: RepairReport) -> None:
         for error in damage:
             write(f"note: {error}\n")
         return
-    write(f"session {report.session_id} is damaged, and left as it is; session {report.into} has all that is intact\n")
+    write(
+        f"session {report.session_id} is damaged, and left as it is; session {report.into} has all "
+        "that is intact\n"
+    )
     title = f"rescued: {sum(report.items.values()):,} items, {sum(report.archived.values()):,} archived versions"
     rows = [
         (name, f"{report.items.get(name, 0):,}", f"{report.archived.get(name, 0):,}")
@@ -272,7 +289,10 @@ def print_repair(report: RepairReport) -> None:
         write(f"… and {len(report.damage) - len(damage):,} more; --json has all\n")
     if report.outdated:
         ids = ", ".join(report.outdated[:_SHOWN_DAMAGE])
-        write(f"older text: the newest text of {len(report.outdated):,} items is lost, such as {ids}\n")
+        write(
+            f"older text: the newest text of {len(report.outdated):,} items is lost, such as "
+            f"{ids}\n"
+        )
 
 
 def repair_json(report: RepairReport) -> dict[str, Any]:

@@ -51,7 +51,10 @@ def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[s
 
 
 def _put(text: str) -> None:
-    """Write to stdout. If its reader has seen enough, such as `head`, end the command without an error."""
+    """Write to stdout.
+
+    If its reader has seen enough, such as `head`, end the command without an error.
+    """
     try:
         sys.stdout.write(text)
     except BrokenPipeError:
@@ -84,7 +87,11 @@ def _write_framed(title: str, columns: Sequence[Column], rows: Sequence[Sequence
 
 
 def _framed(column: Column, cell: str) -> Text:
-    return Text(_visible(cell), overflow=column.narrow or "fold", no_wrap=column.narrow == "ellipsis" or None)
+    return Text(
+        _visible(cell),
+        overflow=column.narrow or "fold",
+        no_wrap=column.narrow == "ellipsis" or None,
+    )
 
 
 def _visible(text: str) -> str:
@@ -99,7 +106,12 @@ class Phases:
 
     def __init__(self, *, per_second: int = 10) -> None:
         console = Console(stderr=True)
-        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn()
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(20),
+            TimeElapsedColumn(),
+        )
         detail = TextColumn("{task.fields[detail]}", markup=False)
         self._progress = Progress(
             *columns,
@@ -116,7 +128,10 @@ class Phases:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._progress.stop()
 

@@ -17,7 +17,10 @@ _DECLINED = ("blocklist", "content_filter", "prohibited_content", "recitation", 
 
 _MIN_TERMS = 12
 _MIN_SHARED = 0.15
-"""A text of so many terms shares this part of them with its source, or a fact. A policy does not."""
+"""A text of so many terms shares this part of them with its source, or a fact.
+
+A policy does not.
+"""
 _SAYS_TERMS, _SAYS_SHARED = 6, 0.3
 """So many terms, and this part of them, are of the source where a text says something of it."""
 _MIN_FOREIGN = 3
@@ -28,25 +31,31 @@ _MAX_CALL_CHARS = 4_000
 # could begin alike: "I cannot reach the host" is no refusal.
 _WILL_NOT = r"(?:can['’]t|cannot|can not|won['’]t|will not)"
 _REFUSALS = (
-    r"(?:(?:i['’]m |i am )?(?:(?:very|so|really|truly) )?(?:sorry|afraid)|i apologi[sz]e|my apologies|unfortunately)\b"
-    rf".{{0,80}}\bi(?: {_WILL_NOT}|(?:['’]m| am) (?:unable|not able)| must decline| have to decline)\b",
+    r"(?:(?:i['’]m |i am )?(?:(?:very|so|really|truly) )?(?:sorry|afraid)|i apologi[sz]e|my "
+    r"apologies|unfortunately)\b"
+    rf".{{0,80}}\bi(?: {_WILL_NOT}|(?:['’]m| am) (?:unable|not able)| must decline| have to "
+    r"decline)\b",
     r"i(?:['’]m| am) (?:unable|not able|not comfortable)\b",
-    rf"i {_WILL_NOT} (?:help(?! but)|assist|do (?:that|this)|provide|summ|comply|fulfil|create|answer|engage|discuss)",
-    r"i (?:must|have to|need to) (?:respectfully )?decline\b|i (?:refuse to|(?:don['’]t|do not) feel comfortable)\b",
+    rf"i {_WILL_NOT} (?:help(?! but)|assist|do "
+    r"(?:that|this)|provide|summ|comply|fulfil|create|answer|engage|discuss)",
+    r"i (?:must|have to|need to) (?:respectfully )?decline\b|i (?:refuse to|(?:don['’]t|do not) "
+    r"feel comfortable)\b",
     r"as an ai\b",
     r"(?:this|your|the) (?:request|content|prompt|response|conversation)\b.{0,60}"
     r"\b(?:violat|block|flag|filter|reject).{0,60}\b(?:our|usage|content|community|safety)\b.{0,20}"
     r"(?:polic|guideline|system)",
     r"(?:es tut mir (?:sehr )?leid|tut mir leid|leider|entschuldigung)\b.{0,60}"
     r"\b(?:(?:kann|darf) ich|ich (?:kann|darf))\b.{0,80}\b(?:nicht|keine?)\b",
-    r"ich (?:kann|darf) (?:dabei|damit|diese\w*|das|dir|ihnen)\b.{0,60}\bnicht\b.{0,20}(?:helf|zusammenfass|beantwort)",
+    r"ich (?:kann|darf) "
+    r"(?:dabei|damit|diese\w*|das|dir|ihnen)\b.{0,60}\bnicht\b.{0,20}(?:helf|zusammenfass|beantwort)",
     r"(?:(?:je suis |je )?désolée?|malheureusement)\b.{0,60}\bje (?:ne peux|ne suis|refuse)\b",
     r"je ne (?:peux|suis) pas .{0,40}(?:aider|résumer|répondre|traiter)",
     r"(?:lo siento|lamentablemente|disculpa)\b.{0,60}\bno (?:puedo|me es posible)\b",
     r"no puedo (?:ayudar|resumir|responder|procesar)",
     r"(?:desculpe|lamento|infelizmente|sinto muito)\b.{0,60}\bnão posso\b",
     r"(?:mi dispiace|spiacente|purtroppo)\b.{0,60}\bnon posso\b",
-    r"(?:извините|простите|к сожалению)\b.{0,60}\bя не (?:могу|имею)\b|я не могу (?:помочь|выполнить|ответить)",
+    r"(?:извините|простите|к сожалению)\b.{0,60}\bя не (?:могу|имею)\b|я не могу "
+    r"(?:помочь|выполнить|ответить)",
     r"(?:很?抱歉|对不起|不好意思|很?遗憾).{0,20}(?:无法|不能)|我(?:无法|不能)(?:提供|协助|帮助|总结|回答|处理)",
     r"(?:申し訳|恐れ入り|すみません).{0,40}(?:できません|できかねます|いたしかねます)",
     r"(?:죄송|미안).{0,60}(?:없습니다|어렵습니다)",
@@ -54,7 +63,8 @@ _REFUSALS = (
 _ANNOUNCEMENTS = (
     r"(?:(?:ok(?:ay)?|sure|certainly|great|now|next|first)\b[,.!]? )?"
     r"(?:i(?:['’]ll| will) (?:now|next|first|start)\b|i(?:['’]m| am) (?:now )?going to\b"
-    r"|let me (?:now |first |start|check|look|run|read|see)|let['’]s (?:now|start|run)\b)(?!.{0,40}(?:summar|recap))",
+    r"|let me (?:now |first |start|check|look|run|read|see)|let['’]s "
+    r"(?:now|start|run)\b)(?!.{0,40}(?:summar|recap))",
     r"(?:ich werde (?:jetzt|nun|als nächstes|zuerst)|lass mich)\b(?!.{0,40}zusammenfass)",
     r"(?:je vais (?:maintenant|d['’]abord)|laissez-moi)\b(?!.{0,40}résum)",
     r"(?:ahora )?(?:voy a|déjame)\b(?!.{0,40}resum)",
@@ -63,12 +73,14 @@ _ANNOUNCEMENTS = (
     r"(?:これから|今から|次に)[^。\n]{0,40}ます",
 )
 _ERRORS = (
-    r"(?:(?:http|error|status)[\w/.: ]{0,12}?)?(?:[45]\d\d[ :-]{1,3})?(?:bad request|unauthorized|forbidden"
+    r"(?:(?:http|error|status)[\w/.: ]{0,12}?)?(?:[45]\d\d[ :-]{1,3})?(?:bad "
+    r"request|unauthorized|forbidden"
     r"|internal server error|too many requests|service unavailable|bad gateway|gateway time-?out"
     r"|rate limit (?:exceeded|reached))[.!]?\s*(?:\Z|please (?:try|retry|wait))",
     r"error code:? [45]\d\d\b|(?:http|error|status):? [45]\d\d[.!]?\s*\Z",
     r"rate limit reached for \S+ in organization|upstream (?:connect|request) ",
-    r"traceback \(most recent call last\)|(?:fatal: )?an? (?:internal|unexpected) error (?:has )?occurred[.!,]",
+    r"traceback \(most recent call last\)|(?:fatal: )?an? (?:internal|unexpected) error (?:has "
+    r")?occurred[.!,]",
     r"<!doctype html|<html|<\?xml",
 )
 _CALLS = (
@@ -115,7 +127,9 @@ def check_answer(text: str, source: str, *, stop_reason: str = "", free: bool = 
     if not text:
         raise InvalidArgumentError("it was empty")
     if _CALL.match(text) or _is_json_of(text, _CALL_KEYS):
-        raise InvalidArgumentError("it was the text of a call; answer with the summary as plain text")
+        raise InvalidArgumentError(
+            "it was the text of a call; answer with the summary as plain text"
+        )
     if _ERROR.match(text) or _is_json_error(text):
         raise InvalidArgumentError("it was the text of an error")
     if _REFUSAL.match(text) and not (_names_of(text, source) or _goes_on(text, source)):
@@ -140,7 +154,9 @@ def whole_part(text: str, source: str, *, stop_reason: str = "") -> str:
     if _AFTER_END.fullmatch(text, last):
         return text
     rest = text[last:]
-    is_cut = stop_reason.lower() in _CUT or _OPEN_END.search(rest) or rest.count("(") > rest.count(")")
+    is_cut = (
+        stop_reason.lower() in _CUT or _OPEN_END.search(rest) or rest.count("(") > rest.count(")")
+    )
     if is_cut or (last and not _LISTED.match(rest) and _breaks_a_word(rest, source)):
         return text[:last].rstrip()
     return text
@@ -163,13 +179,20 @@ def _check_source(text: str, source: str) -> None:
         shared = len(terms.intersection(analyze(source)))
         if shared < _MIN_SHARED * len(terms) and not _names_of(text, source):
             raise InvalidArgumentError(
-                f"{shared} of its {len(terms)} words are of the conversation; keep to what was said, in its language"
+                f"{shared} of its {len(terms)} words are of the conversation; keep to what was "
+                "said, in its language"
             )
     folded = source.casefold()
     named = {fact.text.casefold() for fact in facts_in(text) if fact.rank <= 1}
-    foreign = [name for name in named if not any(part in folded for part in (name, *re.findall(r"\w{3,}", name)))]
+    foreign = [
+        name
+        for name in named
+        if not any(part in folded for part in (name, *re.findall(r"\w{3,}", name)))
+    ]
     if len(foreign) >= _MIN_FOREIGN and 2 * len(foreign) > len(named):
-        raise InvalidArgumentError(f"{len(foreign)} names, paths or addresses in it are not in the conversation")
+        raise InvalidArgumentError(
+            f"{len(foreign)} names, paths or addresses in it are not in the conversation"
+        )
 
 
 def _names_of(text: str, source: str) -> bool:

@@ -26,10 +26,12 @@ MAX_FACT_CHARS = 200
 """A longer text is data."""
 
 _URL_BEGINS = "://", "www."
-_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+-]{1,20}://|(?<![\w@.-])www\.)[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+")
+_URL = re.compile(
+    r"(?:[A-Za-z][A-Za-z0-9+-]{1,20}://|(?<![\w@.-])www\.)[\w\[][^\s<>\"'`\\\u3000-\u303f\uff00-\uff65]+"
+)
 _LIST_MARKER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
-# Runs without white space, quotes, brackets and signs; commas and blanks that group digits belong to a number. Each is
-# classified as a whole, so that a long run costs no more than its length.
+# Runs without white space, quotes, brackets and signs; commas and blanks that group digits belong
+# to a number. Each is classified as a whole, so that a long run costs no more than its length.
 _NOT_IN_RUN = (
     r"\s\"'`<>|(){}\[\];=*!?^&\\\u2010-\u205f\u00ab\u00bb\u3000-\u3004\u3008-\u303f\uff00-\uff0f\uff1a-\uff65"
     + UNSPACED
@@ -44,12 +46,14 @@ _RUN = re.compile(
     rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]+|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
 )
 
-# Any fact has one of these signs: a digit, a slash, a hump, a mark before a word, a drive. Most words have none, and
-# are never looked at one by one.
+# Any fact has one of these signs: a digit, a slash, a hump, a mark before a word, a drive. Most
+# words have none, and are never looked at one by one.
 _SIGN = re.compile(
     r"[\d/.:@#_A-Z\\-](?:(?<=[\d/])|(?<=[a-z][A-Z])|(?:(?<=[.:@#_])|(?<=--)|(?<=\\\\))(?=\w)|(?<=:)(?=\\))"
 )
-_ASCII_SIGN = re.compile(_SIGN.pattern.replace(r"\d", "0-9"))  # the same in such texts, in half of the time
+_ASCII_SIGN = re.compile(
+    _SIGN.pattern.replace(r"\d", "0-9")
+)  # the same in such texts, in half of the time
 
 _PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
 _MONTH = (
@@ -68,12 +72,15 @@ _IDENTIFIER = re.compile(
     r"|.*[^\W_]@[^\W_].*|[@#.][^\W_].+|--[^\W_].+",
     re.DOTALL,
 )
-_WORDS_BEFORE = re.compile(r"(?<![\w.'’\\-])(?:[^\W\d][\w.'’-]{0,30}(?:[ *]{0,3}[:=|][ *]{0,3}|[ ]\**)){1,2}\Z")
+_WORDS_BEFORE = re.compile(
+    r"(?<![\w.'’\\-])(?:[^\W\d][\w.'’-]{0,30}(?:[ *]{0,3}[:=|][ *]{0,3}|[ ]\**)){1,2}\Z"
+)
 _WORDS_AFTER = re.compile(r"([ *_`)|:–—-]{1,6})((?:[^\W\d_][\w'’-]{0,30}[ ]?){1,3})(?![\w.'’-])")
 _WORD_AFTER = re.compile(r"[ ]([^\W\d_]{1,15})(?=[\s.,;:!?)]|\Z)")
 _MAX_WORDS_CHARS = 48
 _DATE = re.compile(
-    rf"\b(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?"
+    rf"\b(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|\d{{1,2}}(?:st|nd|rd|th)? (?:of "
+    rf")?{_MONTH}(?:,? \d{{4}})?"
     rf"|{_MONTH} \d{{4}})\b(?!-)"
 )
 _MONTH_NAME = re.compile(_MONTH)
@@ -82,23 +89,34 @@ _PLACE_BEFORE = re.compile(
     r"(?<!\w)(?:chapter|chart|column|diagram|fig(?:ure)?|footnote|image|iteration|line|message|page"
     r"|paragraph|picture|question|round|row|screen(?:shot)?|slide|step|tab|table|turn"
     r"|abbildung|bild|frage|nachricht|runde|schritt|seite|spalte|tabelle|zeile"
-    r"|étape|diapositive|ligne|message|tableau|página|paso|fila|línea|gráfico|tabla)s?\.?[ #]{1,2}\Z",
+    r"|étape|diapositive|ligne|message|tableau|página|paso|fila|línea|gráfico|tabla)s?\.?[ "
+    r"#]{1,2}\Z",
     re.IGNORECASE,
 )
 _MAX_PLACE_CHARS = 24
 _MAX_PLACE_DIGITS = 4
-_EMPHASIS = re.compile(r"100 ?% (?:agree|behind|sure|certain|with|right|true|support|on board|in)\b")
+_EMPHASIS = re.compile(
+    r"100 ?% (?:agree|behind|sure|certain|with|right|true|support|on board|in)\b"
+)
 # One hump and no other sign: mostly the name of a product.
 _NAME = re.compile(r"[A-Za-z][a-z]*[A-Z][a-z]*")
 _ADDRESS = re.compile(r".*(?:[/\\]|[^\W_]@[^\W_]).*|[A-Z][A-Z\d]+-\d+", re.DOTALL)
 
-_FENCE = re.compile(r"^[ \t]*+(```++|~~~++)[ \t]*+([\w+#-]*+)[^\n]*+\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
-_NOT_CODE = re.compile(
-    r"(?:conf|console|csv|diff|dotenv|env|http|ini|json|log|output|properties|text|toml|txt|ya?ml)?", re.IGNORECASE
+_FENCE = re.compile(
+    r"^[ \t]*+(```++|~~~++)[ \t]*+([\w+#-]*+)[^\n]*+\n(.*?)(?:^[ \t]*\1|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
-"""Languages of blocks that are read as any text. Of code, only addresses and the names that it defines are facts."""
+_NOT_CODE = re.compile(
+    r"(?:conf|console|csv|diff|dotenv|env|http|ini|json|log|output|properties|text|toml|txt|ya?ml)?",
+    re.IGNORECASE,
+)
+"""Languages of blocks that are read as any text.
+
+Of code, only addresses and the names that it defines are facts.
+"""
 _DEFINED = re.compile(
-    r"\b(?:def|class|function|func|fn|interface|struct|trait|enum|table|TABLE) +(?:IF NOT EXISTS +)?([^\W\d]\w*)"
+    r"\b(?:def|class|function|func|fn|interface|struct|trait|enum|table|TABLE) +(?:IF NOT EXISTS "
+    r"+)?([^\W\d]\w*)"
 )
 _PLACEHOLDER = re.compile(r"path[/_]to|(?:^|[^a-z])your[_-]", re.IGNORECASE)
 
@@ -106,8 +124,8 @@ _PLACEHOLDER = re.compile(r"path[/_]to|(?:^|[^a-z])your[_-]", re.IGNORECASE)
 class Fact(NamedTuple):
     """Something to be said to the letter.
 
-    rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for digits and names of
-        products, 4 for a date or number without words about it.
+    rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for digits
+        and names of products, 4 for a date or number without words about it.
     quoted: whether it needs quotes to be told from the text after it.
     place: of a date or number, the text that it is in and where it begins there.
     """
@@ -135,12 +153,13 @@ def facts_in(text: str) -> Iterator[Fact]:
         return
     text = _LIST_MARKER.sub("", without_credentials(text))
     begin = 0
-    for url in _URL.finditer(text) if any(each in text for each in _URL_BEGINS) else ():
-        yield from _facts_about_dates(text, begin, url.start())
-        begin = url.end()
-        address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
-        if len(address) <= MAX_FACT_CHARS:
-            yield Fact(address)
+    if any(each in text for each in _URL_BEGINS):
+        for url in _URL.finditer(text):
+            yield from _facts_about_dates(text, begin, url.start())
+            begin = url.end()
+            address = url[0].rstrip(".,:;!?*" if "(" in url[0] else ".,:;!?*)]}")
+            if len(address) <= MAX_FACT_CHARS:
+                yield Fact(address)
     yield from _facts_about_dates(text, begin, len(text))
 
 
@@ -155,7 +174,9 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
         case ImageBlock():
             texts = () if block.url.startswith("data:") else (block.url,)
         case ToolResultBlock() if not isinstance(block.content, str):
-            texts = (block_text(part) for part in block.content if not isinstance(part, OpaqueBlock))
+            texts = (
+                block_text(part) for part in block.content if not isinstance(part, OpaqueBlock)
+            )
         case OpaqueBlock():
             texts = ()
         case _:
@@ -167,16 +188,17 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
 def _facts_of_prose(text: str) -> Iterator[Fact]:
     """Yield the facts of a text with blocks of code in it."""
     begin = 0
-    for fence in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
-        if _NOT_CODE.fullmatch(fence[2]):
-            continue
-        yield from facts_in(text[begin : fence.start()])
-        begin = fence.end()
-        code = fence[3]
-        defined = set(_DEFINED.findall(code))
-        for fact in facts_in(code):
-            if fact.text in defined or (fact.rank == 0 and not _PLACEHOLDER.search(fact.text)):
-                yield fact
+    if "```" in text or "~~~" in text:
+        for fence in _FENCE.finditer(text):
+            if _NOT_CODE.fullmatch(fence[2]):
+                continue
+            yield from facts_in(text[begin : fence.start()])
+            begin = fence.end()
+            code = fence[3]
+            defined = set(_DEFINED.findall(code))
+            for fact in facts_in(code):
+                if fact.text in defined or (fact.rank == 0 and not _PLACEHOLDER.search(fact.text)):
+                    yield fact
     yield from facts_in(text[begin:])
 
 
@@ -195,7 +217,9 @@ def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
     for run in _runs_with_signs(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
         start = run.start()
-        if not 0 < len(fact) <= MAX_FACT_CHARS or (fact[0] == "/" and text[start - 1 : start] == "<"):
+        if not 0 < len(fact) <= MAX_FACT_CHARS or (
+            fact[0] == "/" and text[start - 1 : start] == "<"
+        ):
             continue
         is_number = _NUMBER.fullmatch(fact) is not None
         if not is_number and (_is_path(fact) or _IDENTIFIER.fullmatch(fact)):
@@ -246,7 +270,11 @@ def _is_path(run: str) -> bool:
     separators = run.count("/") + run.count("\\")
     if not separators or not any(map(str.isalnum, run)):
         return False
-    return separators > 1 or bool(_PATH_BEGIN.match(run)) or any(char in "._-" or char.isdigit() for char in run)
+    return (
+        separators > 1
+        or bool(_PATH_BEGIN.match(run))
+        or any(char in "._-" or char.isdigit() for char in run)
+    )
 
 
 def _with_words(text: str, start: int, number: str) -> str:
@@ -279,7 +307,9 @@ def _plain(text: str) -> str:
         return text
     try:
         # Objects as pairs, since one may say a name twice.
-        said = json.loads(text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple)
+        said = json.loads(
+            text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=tuple
+        )
         lines = check_text("\n".join(_lines(said)), "it")
     except (ValueError, RecursionError):
         return text

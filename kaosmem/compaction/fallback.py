@@ -42,7 +42,10 @@ _KINDS = (
     _Kind(frozenset({"assistant"}), 0.75, 0.1),
     _Kind(frozenset(), 1.0, 0.05),
 )
-"""The kinds of lines in the order in which they get room. The last kind is all other roles, such as tools."""
+"""The kinds of lines in the order in which they get room.
+
+The last kind is all other roles, such as tools.
+"""
 
 
 def fallback_reason(text: str) -> str | None:
@@ -69,7 +72,9 @@ def without_fallback_heading(text: str) -> str:
     return _HEADING.sub("", text, count=1) if _HEADING.match(text) else text
 
 
-def fallback_text(messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]) -> str:
+def fallback_text(
+    messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]
+) -> str:
     """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
 
     Each line is one message, cut at a sentence, without credentials. Earlier summaries come first, then users' words,
@@ -95,13 +100,16 @@ def _chosen(lines: Sequence[_Line], room: int, count: Callable[[str], int]) -> d
     chosen: dict[int, str] = {}
     named = frozenset().union(*(kind.roles for kind in _KINDS))
     for kind in _KINDS:
-        left, longest = int(room * kind.share), int(room * kind.line_share)
+        left = int(room * kind.share)
+        longest = int(room * kind.line_share)
         for place in range(len(lines) - 1, -1, -1):
             role, text = lines[place]
             if (role in kind.roles) if kind.roles else (role not in named):
                 if left < _LEAST_TOKENS:
                     break
-                line = cut_at_sentence(f"{role}: {text}", min(left, max(longest, _LINE_TOKENS)), count)
+                line = cut_at_sentence(
+                    f"{role}: {text}", min(left, max(longest, _LINE_TOKENS)), count
+                )
                 if len(line) > len(role) + 2:
                     chosen[place] = line
                     left -= (tokens := count(f"{line}\n"))
@@ -113,7 +121,8 @@ def _lines_of(message: ChatMessage) -> Iterator[_Line]:
     """Yield a message as one line, or the lines of a summary that was made here; nothing for a message without text."""
     if message.role == SUMMARY_ROLE:
         prose = prose_of(message.text)
-        if (heading := _HEADING.match(prose)) is not None:
+        heading = _HEADING.match(prose)
+        if heading is not None:
             lines = map(_LINE.fullmatch, prose[heading.end() :].split("\n"))
             yield from (_Line(line[1], line[2]) for line in lines if line)
             return

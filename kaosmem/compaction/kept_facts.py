@@ -26,7 +26,17 @@ _SHARE = 4
 """If there is no room for all, one token in four is for new facts, one for facts of tools, and three for rules."""
 
 
-_ORDER = ((True, 0), (False, 0), (True, 1), (True, 2), (False, 1), (False, 2), (True, 3), (False, 3), (True, 4))
+_ORDER = (
+    (True, 0),
+    (False, 0),
+    (True, 1),
+    (True, 2),
+    (False, 1),
+    (False, 2),
+    (True, 3),
+    (False, 3),
+    (True, 4),
+)
 """Whether a user said a fact, and its rank: the order in which new facts get room."""
 
 
@@ -80,13 +90,16 @@ class _Facts(NamedTuple):
 
     def of(self, *, addresses: bool) -> _Facts:
         """Return the addresses and paths, or all others."""
-        return _Facts(*([fact for fact in facts if (fact.rank == 0) == addresses] for facts in self))
+        return _Facts(
+            *([fact for fact in facts if (fact.rank == 0) == addresses] for facts in self)
+        )
 
 
 class KeptFacts:
     """The facts and the standing rules of messages that a summary replaces.
 
-    Facts of calls and their results have a list of their own, so that they do not crowd out the facts of conversation.
+    Facts of calls and their results have a list of their own, so that they do not crowd out the
+    facts of conversation.
     """
 
     def __init__(
@@ -101,7 +114,9 @@ class KeptFacts:
         self._tasks = [Fact(task) for task in dict.fromkeys(open_tasks)]
         parts = [_parts(message.text) for message in messages if message.role == SUMMARY_ROLE]
         new_rules = (rule for message in messages for rule in rules_of(message, rule_cues))
-        self._rules = _newest_of_each((*chain.from_iterable(part.rules for part in parts), *new_rules))
+        self._rules = _newest_of_each(
+            (*chain.from_iterable(part.rules for part in parts), *new_rules)
+        )
         self._said = _Facts(
             _newest_first(messages, of_tools=False),
             [fact for part in parts for fact in facts_in(f"{part.prose}\n{part.said}")],
@@ -114,9 +129,10 @@ class KeptFacts:
     def listed(self, text: str, room: int) -> str:
         """Return the lists that a text needs, in at most `room` tokens, or "" for none.
 
-        All rules are listed, oldest first. Of facts, those that the text does not have: first the ids of open tasks,
-        then addresses and paths, then others. In each kind, facts of conversation come before those of tools, and new
-        facts before those of earlier summaries. If a list is full, its oldest entries are left out.
+        All rules are listed, oldest first. Of facts, those that the text does not have: first the
+        ids of open tasks, then addresses and paths, then others. In each kind, facts of
+        conversation come before those of tools, and new facts before those of earlier summaries. If
+        a list is full, its oldest entries are left out.
         """
         if room <= 0:
             return ""
@@ -126,7 +142,10 @@ class KeptFacts:
         return "\n".join(part for part in (rules, facts) if part)
 
     def _ruled(self, room: int) -> str:
-        """Return the list of rules. If there is no room for all, it holds the newest, in a part of the room."""
+        """Return the list of rules.
+
+        If there is no room for all, it holds the newest, in a part of the room.
+        """
         lines = [f"{_BULLET}{rule}" for rule in self._rules]
         tokens = [self._counter(f"{line}\n") for line in lines]
         left = room - self._counter(RULES_HEADING)
@@ -140,16 +159,22 @@ class KeptFacts:
         return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
 
     def _facts(self, text: str, room: int) -> str:
-        headings = ((SAID_HEADING, [*self._tasks, *self._said.all]), (TOOLS_HEADING, self._of_tools.all))
+        headings = (
+            (SAID_HEADING, [*self._tasks, *self._said.all]),
+            (TOOLS_HEADING, self._of_tools.all),
+        )
         room -= sum(self._counter(heading) for heading, facts in headings if facts)
         if room < 0:
             return ""
         choice = _Choice(text, room, self._counter)
-        said = choice.take([fact for fact in self._tasks if not _names(text, fact.text)], choice.left)
+        said = choice.take(
+            [fact for fact in self._tasks if not _names(text, fact.text)], choice.left
+        )
         tools: list[str] = []
         others = [*self._said.of(addresses=False).all, *self._of_tools.of(addresses=False).all]
         for addresses, after in ((True, others), (False, ())):
-            of_said, of_tools = self._said.of(addresses=addresses), self._of_tools.of(addresses=addresses)
+            of_said = self._said.of(addresses=addresses)
+            of_tools = self._of_tools.of(addresses=addresses)
             kept = choice.cost(after, choice.left // _SHARE)
             for_tools = choice.cost(of_tools.all, (choice.left - kept) // _SHARE)
             said += choice.take_both(of_said, choice.left - kept - for_tools)
@@ -170,7 +195,8 @@ class _Choice:
     """Chooses facts that a text does not have, while there is room."""
 
     def __init__(self, text: str, room: int, counter: TokenCounter) -> None:
-        self.left, self._counter = room, counter
+        self.left = room
+        self._counter = counter
         self._known = {fact.text for fact in facts_in(text)}
         self._tokens: dict[str, int] = {}
 
@@ -219,16 +245,20 @@ class _Choice:
 def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
     """Return the facts of messages but summaries, those of tools or all others.
 
-    Addresses and paths come first, of both users' first, then users' other facts, then all others, of equals the newest
-    first. A date or number without words about it is left out unless a user said it.
+    Addresses and paths come first, of both users' first, then users' other facts, then all others,
+    of equals the newest first. A date or number without words about it is left out unless a user
+    said it.
     """
     found: dict[tuple[bool, int], list[Fact]] = {order: [] for order in _ORDER}
     for message in reversed(messages):
         if message.role != SUMMARY_ROLE:
             for block in message.blocks:
-                if of_tools == (message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)):
+                if of_tools == (
+                    message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)
+                ):
                     for fact in facts_of(block):
-                        if (order := (message.role == "user", fact.rank)) in found:
+                        order = (message.role == "user", fact.rank)
+                        if order in found:
                             found[order].append(fact)
     return list(chain.from_iterable(found.values()))
 

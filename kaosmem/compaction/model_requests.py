@@ -27,9 +27,9 @@ class ModelRequests:
 
     attempts: number of times that one request is made, at least 1.
     timeout_s: seconds to wait for each answer.
-    pause_s: seconds without a request after the model failed by an error, or gave no answer that can be taken. Each
-        further failure doubles the pause, up to ten minutes. The first request after a pause is made once. 0 is no
-        pause.
+    pause_s: seconds without a request after the model failed by an error, or gave no answer that
+        can be taken. Each further failure doubles the pause, up to ten minutes. The first request
+        after a pause is made once. 0 is no pause.
     clock: gives seconds; only differences count.
     Raises InvalidArgumentError.
     """
@@ -61,14 +61,17 @@ class ModelRequests:
     ) -> T:
         """Return an answer of the model as `read` returns it.
 
-        request: makes the messages. Its argument is the fault of the answer before, "" for the first request.
-        read: raises InvalidArgumentError, which states the fault, for an answer that cannot be taken.
+        request: makes the messages. Its argument is the fault of the answer before, "" for the
+            first request.
+        read: raises InvalidArgumentError, which states the fault, for an answer that cannot be
+            taken.
         Raises SummaryError after the last attempt, and at once during a pause.
         """
         left_s = self._resumes_at - self._clock()
         if self._failures and left_s > 0:
             raise SummaryError(
-                f"the model failed by {self._error_name}, and is not asked for {left_s:.0f} s more; wait, or ask "
+                f"the model failed by {self._error_name}, and is not asked for {left_s:.0f} s "
+                "more; wait, or ask "
                 "another model",
                 reason=self._error_name,
             )
@@ -80,7 +83,8 @@ class ModelRequests:
             try:
                 taken = read(await self._answer(request(fault), tools))
             except InvalidArgumentError as unusable:
-                fault, error = str(unusable)[:_MAX_FAULT_CHARS], unusable
+                fault = str(unusable)[:_MAX_FAULT_CHARS]
+                error = unusable
             except Exception as raised:  # any error of a provider
                 error = raised
                 if isinstance(raised, TimeoutError):
@@ -89,33 +93,45 @@ class ModelRequests:
                 self._failures = 0
                 return taken
         if isinstance(error, InvalidArgumentError):
-            why, reason = fault, f"no usable answer: {fault.partition(';')[0]}"
+            why = fault
+            reason = f"no usable answer: {fault.partition(';')[0]}"
         else:
             reason = type(error).__name__
             why = f"the model failed by {reason}"
         self._pause(reason)
         raise SummaryError(
-            f"no answer was taken in {made} attempts: {why}; allow more attempts, tokens or time, or ask another model",
+            f"no answer was taken in {made} attempts: {why}; allow more attempts, tokens or time, "
+            "or ask another model",
             reason=reason,
         ) from error
 
-    async def _answer(self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]) -> ChatMessage:
+    async def _answer(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]
+    ) -> ChatMessage:
         async with asyncio.timeout(self._timeout_s):
-            return await (self._llm.chat(messages, tools=tools) if tools else self._llm.chat(messages))
+            return await (
+                self._llm.chat(messages, tools=tools) if tools else self._llm.chat(messages)
+            )
 
     def _pause(self, error_name: str) -> None:
         self._error_name = error_name
-        self._resumes_at = self._clock() + min(MAX_PAUSE_S, self._pause_s * 2 ** min(self._failures, 16))
+        self._resumes_at = self._clock() + min(
+            MAX_PAUSE_S, self._pause_s * 2 ** min(self._failures, 16)
+        )
         self._failures += 1
 
 
 FIELDS: Mapping[str, str] = {
-    "USER_CONTEXT": "What the user asked for: requirements, goals, constraints and clarifications, as stated.",
-    "TASK_TRACKING": "Every task that is not finished, with its id and status unchanged; empty where none is tracked.",
+    "USER_CONTEXT": "What the user asked for: requirements, goals, constraints and clarifications, "
+    "as stated.",
+    "TASK_TRACKING": "Every task that is not finished, with its id and status unchanged; empty "
+    "where none is tracked.",
     "COMPLETED": "What has been done so far, with the results that matter.",
     "PENDING": "What is still to be done.",
-    "CURRENT_STATE": "Where the work stands now: variables, data, environment, and what was being tried.",
-    "CODE_STATE": "Files read or changed by their paths, with the functions and structures that matter.",
+    "CURRENT_STATE": "Where the work stands now: variables, data, environment, and what was being "
+    "tried.",
+    "CODE_STATE": "Files read or changed by their paths, with the functions and structures that "
+    "matter.",
     "TESTS": "Tests written and run: which fail, and with which message.",
     "CHANGES": "Edits that were made, and why.",
     "DEPS": "Dependencies and configuration that were added or changed.",
@@ -128,10 +144,13 @@ REQUIRED = ("USER_CONTEXT", "COMPLETED", "PENDING", "CURRENT_STATE")
 
 STATE_TOOL: Mapping[str, JSONValue] = {
     "name": "create_state_summary",
-    "description": "State what is to be known to go on with the work when the messages before are not shown any more.",
+    "description": "State what is to be known to go on with the work when the messages before are "
+    "not shown any more.",
     "parameters": {
         "type": "object",
-        "properties": {name: {"type": "string", "description": text} for name, text in FIELDS.items()},
+        "properties": {
+            name: {"type": "string", "description": text} for name, text in FIELDS.items()
+        },
         "required": list(REQUIRED),
         "additionalProperties": False,
     },
@@ -170,7 +189,10 @@ class StateClient:
 
 
 def state_text(answer: ChatMessage) -> str:
-    """Return the state that a model's call gives as text. Raises InvalidArgumentError for one that gives none."""
+    """Return the state that a model's call gives as text.
+
+    Raises InvalidArgumentError for one that gives none.
+    """
     name = STATE_TOOL["name"]
     call = next((b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == name), None)
     if call is None:
@@ -178,10 +200,18 @@ def state_text(answer: ChatMessage) -> str:
     try:
         given = json.loads(call.arguments)
     except ValueError:
-        raise InvalidArgumentError(f"the arguments of {name} are no JSON; give one object") from None
-    if not isinstance(given, dict) or not all(isinstance(given.get(field, ""), str) for field in FIELDS):
-        raise InvalidArgumentError(f"the arguments of {name} are not an object of texts; give each field as one text")
+        raise InvalidArgumentError(
+            f"the arguments of {name} are no JSON; give one object"
+        ) from None
+    if not isinstance(given, dict) or not all(
+        isinstance(given.get(field, ""), str) for field in FIELDS
+    ):
+        raise InvalidArgumentError(
+            f"the arguments of {name} are not an object of texts; give each field as one text"
+        )
     state = {field: given.get(field, "").strip() for field in FIELDS}
     if missing := [field for field in REQUIRED if not state[field]]:
-        raise InvalidArgumentError(f"{name} was called without {', '.join(missing)}; write 'none' where there is none")
+        raise InvalidArgumentError(
+            f"{name} was called without {', '.join(missing)}; write 'none' where there is none"
+        )
     return "\n\n".join(f"{field}:\n{text}" for field, text in state.items() if text)

@@ -14,7 +14,9 @@ from kaosmem.units import Link, Units, repair, repaired
 
 
 class MessageSizes:
-    """The tokens that each message takes in a format, as `count_messages` counts it. Each message is counted once.
+    """The tokens that each message takes in a format, as `count_messages` counts it.
+
+    Each message is counted once.
 
     counter: None is the default one. format: a name, or a Format. Raises InvalidArgumentError.
     """
@@ -22,10 +24,13 @@ class MessageSizes:
     def __init__(
         self,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
     ) -> None:
-        self._counter, self._format = get_counter(counter), get_format(format)
-        self._known: dict[int, tuple[ChatMessage, int]] = {}  # by identity, and kept, so that no other takes its id
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
+        self._known: dict[
+            int, tuple[ChatMessage, int]
+        ] = {}  # by identity, and kept, so that no other takes its id
 
     def __call__(self, message: ChatMessage) -> int:
         known = self._known.get(id(message))
@@ -43,7 +48,9 @@ class MessageSizes:
     def frame(self) -> int:
         """The most tokens that all messages together take beside their own: with an assistant's message first."""
         first = ChatMessage("assistant", "")
-        frame = self._format.frame_tokens(static=False, first=first, block=None, counter=self._counter)
+        frame = self._format.frame_tokens(
+            static=False, first=first, block=None, counter=self._counter
+        )
         return frame + self._format.history_header_tokens("messages", self._counter)
 
 
@@ -54,7 +61,11 @@ class Outline:
     """
 
     def __init__(
-        self, history: Iterable[ChatMessage], *, links: Iterable[Link] = (), sizes: MessageSizes | None = None
+        self,
+        history: Iterable[ChatMessage],
+        *,
+        links: Iterable[Link] = (),
+        sizes: MessageSizes | None = None,
     ) -> None:
         self.messages = tuple(history)
         self.links = tuple(links) or tuple(map(Link.of, self.messages))
@@ -71,10 +82,15 @@ class Outline:
     def protected(self) -> Mapping[int, str]:
         """The positions that no strategy may leave out, in whole units, each with the reason.
 
-        They are system and pinned messages, the first and the newest user message, and the newest unit. Calls without
-        a result are protected until another message than a result follows; after that they are abandoned.
+        They are system and pinned messages, the first and the newest user message, and the newest
+        unit. Calls without a result are protected until another message than a result follows;
+        after that they are abandoned.
         """
-        reasons = {place: "system messages" for place, message in enumerate(self.messages) if message.role == "system"}
+        reasons = {
+            place: "system messages"
+            for place, message in enumerate(self.messages)
+            if message.role == "system"
+        }
         for place, message in enumerate(self.messages):
             if message.pinned:
                 reasons.setdefault(place, "pinned messages")
@@ -96,7 +112,10 @@ class Outline:
 
     @cached_property
     def newest(self) -> int | None:
-        """The position of the newest message. Orphans, and system messages after another message, are passed over."""
+        """The position of the newest message.
+
+        Orphans, and system messages after another message, are passed over.
+        """
         places = [place for place in range(len(self.messages)) if place not in self.orphans]
         said = (place for place in reversed(places) if self.links[place].role != "system")
         return next(said, places[-1] if places else None)
@@ -113,7 +132,9 @@ class Outline:
     @cached_property
     def orphans(self) -> frozenset[int]:
         """The positions of results whose calls are missing or already answered."""
-        return frozenset(place for unit in self.units if self._held.is_orphan(unit[0]) for place in unit)
+        return frozenset(
+            place for unit in self.units if self._held.is_orphan(unit[0]) for place in unit
+        )
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
@@ -122,7 +143,8 @@ class Outline:
 
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
         """Return the positions, 0 to n, where no unit is cut in two, except units that are shown in any case."""
-        cuts, reach = [], -1
+        cuts = []
+        reach = -1
         for place in range(len(self.messages)):
             if reach < place:
                 cuts.append(place)
@@ -151,13 +173,17 @@ class Outline:
     ) -> list[int]:
         """Return the positions of the longest tail with the kept messages before it.
 
-        weights: of each position, 0 or more; the positions returned weigh at most `most` less `frame`.
-        limit: the name of `most`, for the error. frame: the part of it that messages take beside their weights.
-        kept: positions with reasons; None is `protected`. The tail begins at a cut beside them. Orphans are left out
+        weights: of each position, 0 or more; the positions returned weigh at most `most` less
+            `frame`.
+        limit: the name of `most`, for the error. frame: the part of it that messages take beside
+            their weights.
+        kept: positions with reasons; None is `protected`. The tail begins at a cut beside them.
+            Orphans are left out
         once anything is, since their calls may be.
         Raises WindowTooSmallError with the sums if the kept messages alone are too much.
         """
-        kept, room = self.protected if kept is None else kept, max(0, most - frame)
+        kept = self.protected if kept is None else kept
+        room = max(0, most - frame)
         weight = sum(weights)
         if weight <= room:
             return list(range(len(self.messages)))

@@ -31,15 +31,19 @@ from kaosmem.types import (
 
 @runtime_checkable
 class CompactionStrategy(Protocol):
-    """Makes a history shorter. `kaosmem.testing.CompactionContract` tests the promises of each strategy.
+    """Makes a history shorter.
 
-    The result never takes more tokens than the history. Only whole units are left out: an assistant's answer with its
-    thinking, its calls and their results. The messages of `Outline.protected` stay: system and pinned messages, the
-    first and the newest user message, the newest unit, and calls whose results are awaited. The same history gives the
-    same list. A strategy leaves its own result as it is, unless it says otherwise.
+    `kaosmem.testing.CompactionContract` tests the promises of each strategy.
 
-    A strategy that adds text may have a method `within(tokens)`, as `SummarizationCompaction` has. It returns the
-    strategy for histories that are shown in so many tokens. A section asks it with what its budget leaves for messages.
+    The result never takes more tokens than the history. Only whole units are left out: an
+    assistant's answer with its thinking, its calls and their results. The messages of
+    `Outline.protected` stay: system and pinned messages, the first and the newest user message, the
+    newest unit, and calls whose results are awaited. The same history gives the same list. A
+    strategy leaves its own result as it is, unless it says otherwise.
+
+    A strategy that adds text may have a method `within(tokens)`, as `SummarizationCompaction` has.
+    It returns the strategy for histories that are shown in so many tokens. A section asks it with
+    what its budget leaves for messages.
     """
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -61,10 +65,10 @@ _GIVING_WAY = ("system messages", "the newest user message", "the first user mes
 class SlidingWindowCompaction:
     """Keeps the newest messages, at most `max_messages` with the protected ones.
 
-    The newest unit and pinned messages always stay. Where the other protected messages have no room, they give way: the
-    first user message, then the newest one, then system messages, of which the first stay longest.
-    Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with the sums, if the newest unit and the pinned
-    messages alone are more than `max_messages`.
+    The newest unit and pinned messages always stay. Where the other protected messages have no
+    room, they give way: the first user message, then the newest one, then system messages, of which
+    the first stay longest. Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with
+    the sums, if the newest unit and the pinned messages alone are more than `max_messages`.
 
     >>> from kaosmem import ChatMessage
     >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
@@ -84,12 +88,19 @@ class SlidingWindowCompaction:
             return history
         outline = Outline(history)
         reasons = outline.protected
-        units = sorted((unit for unit in outline.units if unit[0] in reasons), key=lambda unit: _place(outline, unit))
+        units = sorted(
+            (unit for unit in outline.units if unit[0] in reasons),
+            key=lambda unit: _place(outline, unit),
+        )
         kept: dict[int, str] = {}
         for unit in units:
             if not _place(outline, unit) or len(kept) + len(unit) <= self.max_messages:
                 kept |= {place: reasons[place] for place in unit}
-        return outline.at(outline.tail_within([1] * len(history), self.max_messages, limit="max_messages", kept=kept))
+        return outline.at(
+            outline.tail_within(
+                [1] * len(history), self.max_messages, limit="max_messages", kept=kept
+            )
+        )
 
 
 def _place(outline: Outline, unit: Sequence[int]) -> int:
@@ -120,7 +131,9 @@ class TruncationCompaction:
     def __post_init__(self) -> None:
         limits = {name: most for name, most in vars(self).items() if most is not None}
         if not limits:
-            raise InvalidArgumentError("nothing limits a truncation; give max_messages, max_chars or both")
+            raise InvalidArgumentError(
+                "nothing limits a truncation; give max_messages, max_chars or both"
+            )
         for name, most in limits.items():
             check_count(most, name)
 
@@ -129,7 +142,9 @@ class TruncationCompaction:
         outline = Outline(check_listed(history, ChatMessage, "messages"))
         tails = []
         if self.max_messages is not None:
-            tails.append(outline.tail_within([1] * len(history), self.max_messages, limit="max_messages"))
+            tails.append(
+                outline.tail_within([1] * len(history), self.max_messages, limit="max_messages")
+            )
         if self.max_chars is not None:
             chars = [len(message.text) for message in outline.messages]
             tails.append(outline.tail_within(chars, self.max_chars, limit="max_chars"))
@@ -151,15 +166,22 @@ class SelectiveToolCallCompaction:
         check_count(self.keep_recent_groups, "keep_recent_groups")
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the history without old groups of calls. The other texts of a group take its place."""
+        """Return the history without old groups of calls.
+
+        The other texts of a group take its place.
+        """
         outline = Outline(check_listed(history, ChatMessage, "messages"))
-        groups = [unit for unit in outline.units if any(outline.links[place].calls for place in unit)]
+        groups = [
+            unit for unit in outline.units if any(outline.links[place].calls for place in unit)
+        ]
         groups.sort(key=lambda unit: unit[-1])
         old = groups[: max(0, len(groups) - self.keep_recent_groups)]
         left_out = {place for unit in old if unit[0] not in outline.protected for place in unit}
         if not left_out:
             return list(history)
-        second_results = outline.orphans - outline.protected.keys()  # maybe of calls that are left out
+        second_results = (
+            outline.orphans - outline.protected.keys()
+        )  # maybe of calls that are left out
         kept: list[ChatMessage] = []
         for place, message in enumerate(outline.messages):
             if place in left_out:
@@ -174,7 +196,9 @@ def _said(message: ChatMessage) -> list[ChatMessage]:
     if isinstance(message.content, str):
         return [] if message.role == "tool" else [message]
     said = tuple(
-        block for block in message.content if not isinstance(block, ToolUseBlock | ToolResultBlock | ThinkingBlock)
+        block
+        for block in message.content
+        if not isinstance(block, ToolUseBlock | ToolResultBlock | ThinkingBlock)
     )
     if said == message.content:
         return [message]
@@ -204,14 +228,17 @@ class ToolResultCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
-        messages, sizes = check_listed(history, ChatMessage, "messages"), MessageSizes()
+        messages = check_listed(history, ChatMessage, "messages")
+        sizes = MessageSizes()
         return [message if message.pinned else self._cut(message, sizes) for message in messages]
 
     def _cut(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
         if isinstance(message.content, str):
             return self._cut_text(message, sizes) if message.role == "tool" else message
         blocks = tuple(
-            self._cut_result(block, sizes) if isinstance(block, ToolResultBlock) and not block.is_error else block
+            self._cut_result(block, sizes)
+            if isinstance(block, ToolResultBlock) and not block.is_error
+            else block
             for block in message.content
         )
         return message if blocks == message.content else replace(message, content=blocks)
@@ -250,13 +277,18 @@ def _marker(truncated: int) -> str:
 def _text_of(content: ResultContent) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(block_text(block) for block in content if isinstance(block, TextBlock | DocumentBlock))
+    return "\n".join(
+        block_text(block) for block in content if isinstance(block, TextBlock | DocumentBlock)
+    )
 
 
 def _with_text(content: ResultContent, text: str) -> ResultContent:
     if isinstance(content, str):
         return text
-    return (TextBlock(text), *(block for block in content if not isinstance(block, TextBlock | DocumentBlock)))
+    return (
+        TextBlock(text),
+        *(block for block in content if not isinstance(block, TextBlock | DocumentBlock)),
+    )
 
 
 class CompactionPipeline:
@@ -276,10 +308,16 @@ class CompactionPipeline:
             self.strategies = tuple(strategies)
         for each in self.strategies:
             if isinstance(each, type) or not isinstance(each, CompactionStrategy):
-                raise InvalidArgumentError(f"a strategy is a {type(each).__name__}; give a CompactionStrategy")
+                raise InvalidArgumentError(
+                    f"a strategy is a {type(each).__name__}; give a CompactionStrategy"
+                )
 
     def __eq__(self, other: object) -> bool:
-        return self.strategies == other.strategies if isinstance(other, CompactionPipeline) else NotImplemented
+        return (
+            self.strategies == other.strategies
+            if isinstance(other, CompactionPipeline)
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash(self.strategies)
@@ -300,14 +338,17 @@ class CompactionPipeline:
 
 
 class TokenBudgetCompaction:
-    """Runs strategies in turn until the history is within a budget. If none brings it there, it is cut to a tail.
+    """Runs strategies in turn until the history is within a budget.
 
-    A strategy that raises is passed over, and the next one gets the history as it was. The tail is the
-    longest that is within the budget with the protected messages before it.
-    strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is the default one.
+    If none brings it there, it is cut to a tail.
+
+    A strategy that raises is passed over, and the next one gets the history as it was. The tail is
+    the longest that is within the budget with the protected messages before it.
+    strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is
+        the default one.
     format: of the request; the history is measured as `count_messages` counts it in this format.
-    Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the protected messages alone
-    are beyond the budget.
+    Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the
+    protected messages alone are beyond the budget.
     """
 
     def __init__(
@@ -316,11 +357,12 @@ class TokenBudgetCompaction:
         token_budget: int,
         *,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
     ) -> None:
         self.strategies = CompactionPipeline(strategies).strategies
         self.token_budget = check_count(token_budget, "token_budget")
-        self._counter, self._format = get_counter(counter), get_format(format)
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
 
     @classmethod
     def from_model(
@@ -331,16 +373,18 @@ class TokenBudgetCompaction:
         *,
         context_tokens: int | None = None,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
     ) -> TokenBudgetCompaction:
         """Return a strategy whose budget is a share of a model's context length.
 
         Args:
             trigger_ratio: The share, above 0 and up to 1.
-            context_tokens: The model's context length in tokens. A model that kaosmem does not know needs it.
+            context_tokens: The model's context length in tokens. A model that kaosmem does not know
+                needs it.
 
         Raises:
-            InvalidArgumentError: If the share is out of range, or if an unknown model comes without its length.
+            InvalidArgumentError: If the share is out of range, or if an unknown model comes without
+                its length.
 
         >>> TokenBudgetCompaction.from_model("my-model", [], context_tokens=100_000).token_budget
         80000
@@ -361,7 +405,10 @@ class TokenBudgetCompaction:
         return f"TokenBudgetCompaction({list(self.strategies)}, {self.token_budget})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the history that the strategies leave, within the budget. Raises WindowTooSmallError."""
+        """Return the history that the strategies leave, within the budget.
+
+        Raises WindowTooSmallError.
+        """
         sizes = MessageSizes(self._counter, self._format)
         left = check_listed(history, ChatMessage, "messages")
         failure: Exception | None = None
@@ -376,7 +423,9 @@ class TokenBudgetCompaction:
         if outline.tokens <= self.token_budget:
             return left
         try:
-            kept = outline.tail_within(outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame)
+            kept = outline.tail_within(
+                outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame
+            )
         except WindowTooSmallError as error:
             raise error from failure
         return outline.at(kept)
@@ -390,18 +439,21 @@ _LEAST_SHARE = 4
 class SummarizationCompaction:
     """Keeps the newest messages, and puts one summary in the place of the older ones.
 
-    Protected messages stay. The summary stands at the first place that it replaces, and takes earlier summaries in.
-    Nothing is summarised until so much is old that it is worth a request. If the model fails, the summary is an outline
-    of the messages (`fallback_reason`); the next summary by a model takes it in.
+    Protected messages stay. The summary stands at the first place that it replaces, and takes
+    earlier summaries in. Nothing is summarised until so much is old that it is worth a request. If
+    the model fails, the summary is an outline of the messages (`fallback_reason`); the next summary
+    by a model takes it in.
 
     llm: a model, a Summarizer with a template or limits of its own, or None for outlines alone.
     recent_token_budget: size of the tail that stays. The newest unit stays in any case.
-    min_old_tokens: least size of the messages before the tail, without protected ones and summaries.
-    max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half of the messages that
-        the summary replaces or all of an earlier summary among them.
+    min_old_tokens: least size of the messages before the tail, without protected ones and
+        summaries.
+    max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
+        of the messages that the summary replaces or all of an earlier summary among them.
     open_tasks: gives the ids of tasks that every summary has to name.
     counter, format: of the sizes, as in a TokenBudgetCompaction.
-    Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback; the history stays.
+    Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback;
+    the history stays.
     """
 
     def __init__(
@@ -413,15 +465,19 @@ class SummarizationCompaction:
         max_summary_tokens: int | None = None,
         open_tasks: Callable[[], Collection[str]] = tuple,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
     ) -> None:
-        self._summarizer = llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter, format=format)
+        self._summarizer = (
+            llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=counter, format=format)
+        )
         self.recent_token_budget = check_count(recent_token_budget, "recent_token_budget")
         self.min_old_tokens = check_count(min_old_tokens, "min_old_tokens")
         if max_summary_tokens is not None:
             check_count(max_summary_tokens, "max_summary_tokens", least=1)
         self.max_summary_tokens = max_summary_tokens
-        self._open_tasks, self._counter, self._format = open_tasks, get_counter(counter), get_format(format)
+        self._open_tasks = open_tasks
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
         self._room: int | None = None  # of a summary and the messages beside it
 
     def within(self, tokens: int) -> SummarizationCompaction:
@@ -450,7 +506,9 @@ class SummarizationCompaction:
             beside = sum(outline.sizes) - earlier - new + self.min_old_tokens
             most = min(most, max(self._room - beside, self._room // _LEAST_SHARE, 1))
         try:
-            summary = await self._summarizer.summarize(outline.at(old), open_tasks=self._open_tasks(), most=most)
+            summary = await self._summarizer.summarize(
+                outline.at(old), open_tasks=self._open_tasks(), most=most
+            )
         except SummaryError as error:
             if error.reason != NO_ROOM:
                 raise
@@ -472,7 +530,8 @@ class SummarizationCompaction:
     def _old(self, outline: Outline) -> list[int]:
         """Return the positions before the tail that a summary may replace.
 
-        An orphan before all others of them is none: it may stand inside of a unit, where a summary must not.
+        An orphan before all others of them is none: it may stand inside of a unit, where a summary
+        must not.
         """
         beyond = sum(outline.sizes) - self.recent_token_budget
         before = [0, *accumulate(outline.sizes)]
@@ -480,5 +539,7 @@ class SummarizationCompaction:
         cuts = [cut for cut in outline.cuts if cut <= newest]
         start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
         old = [place for place in range(start) if place not in outline.protected]
-        first = next((index for index, place in enumerate(old) if place not in outline.orphans), len(old))
+        first = next(
+            (index for index, place in enumerate(old) if place not in outline.orphans), len(old)
+        )
         return old[first:]

@@ -13,7 +13,14 @@ from kaosmem.clients import LLMClient, ModelAnswer
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.fallback import NO_MODEL, fallback_text, said_text, without_fallback_heading
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
-from kaosmem.compaction.model_requests import ATTEMPTS, PAUSE_S, STATE_TEMPLATE, TIMEOUT_S, ModelRequests, StateClient
+from kaosmem.compaction.model_requests import (
+    ATTEMPTS,
+    PAUSE_S,
+    STATE_TEMPLATE,
+    TIMEOUT_S,
+    ModelRequests,
+    StateClient,
+)
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats import Format, get_format
@@ -44,32 +51,36 @@ _MIN_ROOM = 256
 NO_ROOM = "no room"
 """The reason of the SummaryError for a summary that may be too small to say anything."""
 _SLIGHTLY = 1.25
-"""An answer is cut at once if it is at most so many times longer then. Else it is asked for again first."""
+"""An answer is cut at once if it is at most so many times longer then.
+
+Else it is asked for again first.
+"""
 
 
 class Summarizer:
     """Makes the summary that takes the place of messages.
 
-    If the model fails, or none of its answers can be taken, the summary is an outline of the messages in which users'
-    words come first. It begins with "Shortened without a model", and `fallback_reason` tells it from a model's summary.
-    Facts and rules are kept verbatim in either.
+    If the model fails, or none of its answers can be taken, the summary is an outline of the
+    messages in which users' words come first. It begins with "Shortened without a model", and
+    `fallback_reason` tells it from a model's summary. Facts and rules are kept verbatim in either.
 
     llm: None makes every summary without a model.
     structured: the model fills in the fields of a state of the work (`FIELDS`), which are checked.
-    template: instructions to the model, the system message of each request; the messages follow as the user's. The
-        default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary. With another one, an answer need not
-        share words with the messages: it may be a translation.
+    template: instructions to the model, the system message of each request; the messages follow as
+        the user's. The default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary.
+        With another one, an answer need not share words with the messages: it may be a translation.
     attempts: number of times that each request is made until an answer can be taken.
     timeout_s: seconds to wait for each answer.
-    pause_s: seconds without a request after the model failed; each further failure doubles them, up to ten minutes.
+    pause_s: seconds without a request after the model failed; each further failure doubles them, up
+        to ten minutes.
     fallback: False raises SummaryError in place of an outline.
     max_request_tokens: a larger request is split, and each part updates the summary so far.
     max_kept_tokens: size of the lists of facts and rules.
     rule_cues: patterns of standing rules by language.
     counter, format: of the sizes of messages and summaries.
     clock: gives seconds, for pauses.
-    A client that finds something else wrong with an answer raises InvalidArgumentError, and the model is told.
-    Raises InvalidArgumentError.
+    A client that finds something else wrong with an answer raises InvalidArgumentError, and the
+    model is told. Raises InvalidArgumentError.
 
     >>> import asyncio
     >>> from kaosmem import ChatMessage
@@ -97,26 +108,37 @@ class Summarizer:
         max_kept_tokens: int = 4_000,
         rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if llm is None and not fallback:
-            raise InvalidArgumentError("without a model every summary is a fallback; give a model, or allow a fallback")
+            raise InvalidArgumentError(
+                "without a model every summary is a fallback; give a model, or allow a fallback"
+            )
         self._model: ModelRequests | None = None
         if llm is not None:
             asked = StateClient(llm) if structured else llm
-            self._model = ModelRequests(asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock)
-        template = template if template is not None else STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
-        self._template, self._fallback = check_text(template, "template"), fallback
-        self._has_free_words = template != SUMMARY_TEMPLATE  # fields of a state, or a task of the user's own
-        self._counter, self._format = get_counter(counter), get_format(format)
+            self._model = ModelRequests(
+                asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
+            )
+        template = (
+            template if template is not None else STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
+        )
+        self._template = check_text(template, "template")
+        self._fallback = fallback
+        self._has_free_words = (
+            template != SUMMARY_TEMPLATE
+        )  # fields of a state, or a task of the user's own
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
         self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
         overhead = self._counter(template) + _TASK_TOKENS
         self._room = check_count(max_request_tokens, "max_request_tokens") - overhead
         if self._room < _MIN_ROOM:
             raise InvalidArgumentError(
-                f"max_request_tokens is {max_request_tokens}, of which the instructions take {overhead}; "
+                f"max_request_tokens is {max_request_tokens}, of which the instructions take "
+                f"{overhead}; "
                 f"give {overhead + _MIN_ROOM} or more"
             )
 
@@ -131,46 +153,64 @@ class Summarizer:
     ) -> ChatMessage:
         """Return the summary of an earlier summary and the messages after it.
 
-        It is no longer than these together, nor than `most` tokens, as a rendered message. Users' standing rules, and
-        identifiers, paths, URLs, numbers and ids of open tasks that the text lacks, stand in lists at its end, as many
-        as fit. Its sources are the ids of the messages, its trust the lowest among them, its id made of these and its
-        text.
+        It is no longer than these together, nor than `most` tokens, as a rendered message. Users'
+        standing rules, and identifiers, paths, URLs, numbers and ids of open tasks that the text
+        lacks, stand in lists at its end, as many as fit. Its sources are the ids of the messages,
+        its trust the lowest among them, its id made of these and its text.
         fallback: False raises SummaryError where the model fails, whatever the Summarizer allows.
-        Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no messages.
+        Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no
+        messages.
         """
         replaced = [message for message in (earlier, *messages) if message is not None]
         if not replaced:
             raise InvalidArgumentError("there is nothing to summarise; give messages")
         sizes = map(MessageSizes(self._counter, self._format), replaced)
-        bound = sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
+        bound = (
+            sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
+        )
         kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
-        prose = await self._prose(replaced, open_tasks, limit, fallback) if limit > self._size("") else ""
+        prose = (
+            await self._prose(replaced, open_tasks, limit, fallback)
+            if limit > self._size("")
+            else ""
+        )
         if not prose:
             raise SummaryError(
-                f"a summary may take {bound} tokens, too few to say anything; summarise more at once, "
+                f"a summary may take {bound} tokens, too few to say anything; summarise more at "
+                "once, "
                 "or allow longer ones",
                 reason=NO_ROOM,
             )
         text = self._with_lists(prose, kept, bound)
         sources = tuple(message.id for message in replaced if message.id)
         trust = min(message.authority for message in replaced)
-        return ChatMessage(SUMMARY_ROLE, text, id=summary_id(sources, text), sources=sources, trust=trust)
+        return ChatMessage(
+            SUMMARY_ROLE, text, id=summary_id(sources, text), sources=sources, trust=trust
+        )
 
     def _with_lists(self, prose: str, kept: KeptFacts, bound: int) -> str:
         """Return a text with the lists of the facts and rules that it lacks, in at most `bound` tokens."""
-        # A list takes a token or two less than its parts: tried with that, it does not get shorter each round.
-        text, room = prose, min(bound - self._size(prose) + 2, self._max_kept_tokens)
+        # A list takes a token or two less than its parts: tried with that, it does not get shorter
+        # each round.
+        text = prose
+        room = min(bound - self._size(prose) + 2, self._max_kept_tokens)
         while listed := kept.listed(prose, room):
             text = f"{prose}\n\n{listed}"
-            if (over := self._size(text) - bound) <= 0:
+            over = self._size(text) - bound
+            if over <= 0:
                 break
-            text, room = prose, room - over
+            text = prose
+            room = room - over
         return text
 
     async def _prose(
-        self, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int, fallback: bool
+        self,
+        messages: Sequence[ChatMessage],
+        open_tasks: Collection[str],
+        limit: int,
+        fallback: bool,
     ) -> str:
         """Return a model's summary of messages, or the outline that takes its place, "" if not even that fits."""
         reason = NO_MODEL
@@ -184,10 +224,18 @@ class Summarizer:
         return fallback_text(messages, limit, reason=reason, count=self._size)
 
     async def _folded(
-        self, model: ModelRequests, messages: Sequence[ChatMessage], open_tasks: Collection[str], limit: int
+        self,
+        model: ModelRequests,
+        messages: Sequence[ChatMessage],
+        open_tasks: Collection[str],
+        limit: int,
     ) -> str:
         """Return a model's summary of messages, in as many requests as it takes."""
-        tasks = f"Tasks with these ids are open: {json_text(list(open_tasks))}. Name each.\n" if open_tasks else ""
+        tasks = (
+            f"Tasks with these ids are open: {json_text(list(open_tasks))}. Name each.\n"
+            if open_tasks
+            else ""
+        )
         room = self._room - self._counter(tasks)
         if room < _MIN_ROOM:
             raise InvalidArgumentError(
@@ -197,17 +245,24 @@ class Summarizer:
         so_far = ""
         for part in transcript_parts(messages, room - limit, counter=self._counter):
             earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far)) if so_far else ""
-            so_far = await self._answer(model, f"{earlier}{part}{header_piece('task')}{tasks}", limit)
+            so_far = await self._answer(
+                model, f"{earlier}{part}{header_piece('task')}{tasks}", limit
+            )
         return so_far
 
     async def _answer(self, model: ModelRequests, material: str, limit: int) -> str:
-        """Return a model's answer in at most `limit` tokens. One that is too long to the last is cut at a sentence."""
+        """Return a model's answer in at most `limit` tokens.
+
+        One that is too long to the last is cut at a sentence.
+        """
         ask = f"Write the summary of all entries above. It may take {limit} tokens, about {limit * 3 // 4} words.\n"
         shortened = ""
 
         def request(fault: str) -> Sequence[ChatMessage]:
             told = f"An earlier answer could not be taken: {fault}.\n" if fault else ""
-            return ChatMessage("system", self._template), ChatMessage("user", f"{material}{ask}{told}")
+            return ChatMessage("system", self._template), ChatMessage(
+                "user", f"{material}{ask}{told}"
+            )
 
         def read(reply: ChatMessage) -> str:
             nonlocal shortened
@@ -254,24 +309,30 @@ def _said(reply: ChatMessage) -> str:
     return "\n".join(block.text for block in reply.blocks if isinstance(block, TextBlock)).strip()
 
 
-def transcript_parts(messages: Iterable[ChatMessage], room: int, *, counter: TokenCounter) -> Iterator[str]:
+def transcript_parts(
+    messages: Iterable[ChatMessage], room: int, *, counter: TokenCounter
+) -> Iterator[str]:
     """Yield all that messages say, in order, in texts of at most `room` tokens.
 
-    Each message is a piece of the text format, so that its text can't forge a label; a larger one is cut.
+    Each message is a piece of the text format, so that its text can't forge a label; a larger one
+    is cut.
     """
     part: list[str] = []
     left = room
     for piece, tokens in _pieces(messages, room, counter):
         if tokens > left and part:
             yield "".join(part)
-            part, left = [], room
+            part = []
+            left = room
         part.append(piece)
         left -= tokens
     if part:
         yield "".join(part)
 
 
-def _pieces(messages: Iterable[ChatMessage], room: int, counter: TokenCounter) -> Iterator[tuple[str, int]]:
+def _pieces(
+    messages: Iterable[ChatMessage], room: int, counter: TokenCounter
+) -> Iterator[tuple[str, int]]:
     for message in messages:
         is_plain = isinstance(message.content, str)
         left = [message if is_plain else replace(message, content=said_text(message))]

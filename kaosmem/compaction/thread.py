@@ -24,16 +24,26 @@ def is_record(message: ChatMessage) -> bool:
 
 
 class _Entry:
-    """A message that was stored. place: among all, of a record that of the first message that it stands for."""
+    """A message that was stored.
+
+    place: among all, of a record that of the first message that it stands for.
+    """
 
     __slots__ = ("message", "place", "replaced", "stored_at")
 
-    def __init__(self, message: ChatMessage, stored_at: int, replaced: Sequence[_Entry] = ()) -> None:
-        self.message, self.stored_at, self.replaced = message, stored_at, replaced
+    def __init__(
+        self, message: ChatMessage, stored_at: int, replaced: Sequence[_Entry] = ()
+    ) -> None:
+        self.message = message
+        self.stored_at = stored_at
+        self.replaced = replaced
         self.place: int = min(map(_place, replaced)) if replaced else stored_at
 
     def said(self) -> JSONValue:
-        """Return a key of the record's content, as its id has it. Records with equal keys are equal."""
+        """Return a key of the record's content, as its id has it.
+
+        Records with equal keys are equal.
+        """
         message = self.message
         return message.id if self.replaced else [message.id, message.role, _plain(message.content)]
 
@@ -56,17 +66,19 @@ def _stored_at(entry: _Entry) -> int:
 class Thread:
     """A stored conversation and its view, which is computed from it alone, in linear time.
 
-    A record counts if all messages that it stands for are there, unchanged since the record was made; its id tells.
-    Of two records for one message the first stored counts. A record that was made without a model
-    counts until a later record stands for messages of it. A message without an id, or with the id
-    of an earlier one, gets an id made of its content.
+    A record counts if all messages that it stands for are there, unchanged since the record was
+    made; its id tells. Of two records for one message the first stored counts. A record that was
+    made without a model counts until a later record stands for messages of it. A message without an
+    id, or with the id of an earlier one, gets an id made of its content.
 
-    with_fallbacks: False leaves records out that were made without a model, so that their messages are in view.
+    with_fallbacks: False leaves records out that were made without a model, so that their messages
+        are in view.
     void: the records that do not count: their messages were cleared, or another record came first.
     """
 
     def __init__(self, stored: Iterable[ChatMessage], *, with_fallbacks: bool = True) -> None:
-        self.stored, self._with_fallbacks = tuple(stored), with_fallbacks
+        self.stored = tuple(stored)
+        self._with_fallbacks = with_fallbacks
         self.void: list[ChatMessage] = []
         self._entries: dict[str, _Entry] = {}
         self._in_view: dict[str, _Entry] = {}
@@ -84,7 +96,9 @@ class Thread:
                 for entry in replaced:
                     del self._in_view[entry.message.id]
                 self._add(_Entry(message, number, replaced))
-            elif message.id not in self._entries:  # the same record again says nothing new, and goes with the first
+            elif (
+                message.id not in self._entries
+            ):  # the same record again says nothing new, and goes with the first
                 self.void.append(message)
 
     def __contains__(self, message_id: str) -> bool:
@@ -105,12 +119,14 @@ class Thread:
 
         If they begin with the messages of this thread, only the rest is looked at.
         """
-        stored, known = tuple(stored), len(self.stored)
+        stored = tuple(stored)
+        known = len(self.stored)
         if not self._with_fallbacks or stored[:known] != self.stored:
             return Thread(stored, with_fallbacks=self._with_fallbacks)
         grown = copy(self)
         grown.stored, grown.void, grown._unnamed = stored, [*self.void], self._unnamed.copy()
-        grown._entries, grown._in_view = dict(self._entries), dict(self._in_view)
+        grown._entries = dict(self._entries)
+        grown._in_view = dict(self._in_view)
         grown._take(known)
         return grown
 
@@ -134,7 +150,8 @@ class Thread:
         if self._replaced(summary) is None:
             return None
         outline = Outline(self.view)
-        left, sources = {message.id for message in window}, set(summary.sources)
+        left = {message.id for message in window}
+        sources = set(summary.sources)
         for unit in outline.units:
             ids = {outline.messages[place].id for place in unit}
             if len(ids) > 1 and not ids.isdisjoint(sources):
@@ -150,7 +167,9 @@ class Thread:
         Raises NotFoundError.
         """
         if message_id not in self._entries:
-            raise NotFoundError(f"no message {shown(message_id)} is in the thread; it may have been cleared")
+            raise NotFoundError(
+                f"no message {shown(message_id)} is in the thread; it may have been cleared"
+            )
         return [entry.message for entry in sorted(_leaves(self._entries[message_id]), key=_place)]
 
     def unfolded(
@@ -160,11 +179,19 @@ class Thread:
 
         room: the size of all messages together, at most.
         """
-        folded = [entry for message in window if (entry := self._entries.get(message.id)) and entry.replaced]
+        folded = [
+            entry
+            for message in window
+            if (entry := self._entries.get(message.id)) and entry.replaced
+        ]
         if not folded:
             return [*window]
         # With the stated results of abandoned calls, which stand in whole units.
-        said = [entry.message for entry in sorted(self._entries.values(), key=_place) if not entry.replaced]
+        said = [
+            entry.message
+            for entry in sorted(self._entries.values(), key=_place)
+            if not entry.replaced
+        ]
         parts = dict(zip(map(id, said), repaired(said), strict=True))
 
         def size(message: ChatMessage) -> int:
@@ -173,7 +200,9 @@ class Thread:
         placed: list[tuple[int, ChatMessage]] = []
         for message in window:
             last = placed[-1][0] if placed else 0
-            placed.append((self._entries[message.id].place if message.id in self else last, message))
+            placed.append(
+                (self._entries[message.id].place if message.id in self else last, message)
+            )
             room -= size(message)
         folded.sort(key=_stored_at)
         unfolded: set[str] = set()
@@ -194,7 +223,11 @@ class Thread:
         fallbacks = filter(_is_fallback, self._in_view.values())
         if message_ids is None:
             return list(fallbacks)
-        return [entry for entry in fallbacks if any(each.message.id in message_ids for each in _leaves(entry))]
+        return [
+            entry
+            for entry in fallbacks
+            if any(each.message.id in message_ids for each in _leaves(entry))
+        ]
 
     def _add(self, entry: _Entry) -> None:
         self._entries[entry.message.id] = self._in_view[entry.message.id] = entry
@@ -208,11 +241,14 @@ class Thread:
         """Return the messages that a valid record stands for, having dissolved the fallbacks in its way; else None."""
         replaced = self._replaced(record)
         if replaced is None and self.has_fallbacks and self._entries.keys() >= {*record.sources}:
-            in_view, entries, void = dict(self._in_view), dict(self._entries), len(self.void)
+            in_view = dict(self._in_view)
+            entries = dict(self._entries)
+            void = len(self.void)
             self._dissolve_fallbacks({*record.sources})
             replaced = self._replaced(record)
             if replaced is None or record.id != _record_id(replaced, record.text):
-                self._in_view, self._entries = in_view, entries
+                self._in_view = in_view
+                self._entries = entries
                 del self.void[void:]
                 return None
         return replaced if replaced and record.id == _record_id(replaced, record.text) else None
@@ -231,7 +267,8 @@ def _is_fallback(entry: _Entry) -> bool:
 
 def _leaves(entry: _Entry) -> list[_Entry]:
     """Return the messages that an entry stands for in the end, in any order."""
-    found, left = [], [entry]
+    found = []
+    left = [entry]
     while left:
         entry = left.pop()
         left += entry.replaced

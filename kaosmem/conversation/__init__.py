@@ -9,7 +9,13 @@ from kaosmem.conversation.condensers import (
     RecentEventsCondenser,
     StrategyCondenser,
 )
-from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSource, ObservationEvent, RecalledText
+from kaosmem.conversation.events import (
+    ActionEvent,
+    ConversationEvent,
+    EventSource,
+    ObservationEvent,
+    RecalledText,
+)
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.messages import ConversationMemory
 from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers

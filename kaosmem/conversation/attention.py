@@ -31,7 +31,9 @@ RANK_TOOL: Mapping[str, JSONValue] = {
     "description": "Say which events are needed most, the most needed first.",
     "parameters": {
         "type": "object",
-        "properties": {"ids": {"type": "array", "items": {"type": "integer"}, "description": "Ids of events."}},
+        "properties": {
+            "ids": {"type": "array", "items": {"type": "integer"}, "description": "Ids of events."}
+        },
         "required": ["ids"],
         "additionalProperties": False,
     },
@@ -39,13 +41,17 @@ RANK_TOOL: Mapping[str, JSONValue] = {
 
 
 class LLMAttentionCondenser(RollingCondenser):
-    """Forgets the half of the view that a model ranks lowest. Of the events that it does not rank, the newest stay.
+    """Forgets the half of the view that a model ranks lowest.
 
-    If the model fails, a view loses its oldest entries, and the record's metadata says so under "fallback". A view
-    within its tokens waits for the model until it has twice `max_size` entries, or a condensation request.
+    Of the events that it does not rank, the newest stay.
+
+    If the model fails, a view loses its oldest entries, and the record's metadata says so under
+    "fallback". A view within its tokens waits for the model until it has twice `max_size` entries,
+    or a condensation request.
     llm: a model, or ModelRequests with limits of their own.
     template: instructions to the model.
-    max_event_chars: characters of each event that the model is given, from its beginning and its end.
+    max_event_chars: characters of each event that the model is given, from its beginning and its
+        end.
     limits: as of a RollingCondenser.
     Raises InvalidArgumentError.
     """
@@ -63,7 +69,9 @@ class LLMAttentionCondenser(RollingCondenser):
         self._template = check_text(template, "template")
         self._max_event_chars = check_count(max_event_chars, "max_event_chars", least=2)
 
-    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
         outline = self.outline(view, limit=limit)
         chosen = self.choice(outline)
@@ -81,27 +89,39 @@ class LLMAttentionCondenser(RollingCondenser):
     async def hard_reset(
         self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
     ) -> Condensation:
-        """Return the record that forgets the oldest entries if the model failed. Raises `error` otherwise."""
+        """Return the record that forgets the oldest entries if the model failed.
+
+        Raises `error` otherwise.
+        """
         if not isinstance(error.__cause__, SummaryError):
             raise error
         outline = self.outline(view, limit=limit)
         return self.record(outline, self.choice(outline), fallback=error.__cause__.reason)
 
     async def _ranked(self, outline: ViewOutline, units: Sequence[Unit]) -> list[Unit]:
-        """Return units as the model ranks them, then the others, the newest first. Raises NoCondensationError."""
+        """Return units as the model ranks them, then the others, the newest first.
+
+        Raises NoCondensationError.
+        """
         units_of = {outline.events[position].id: unit for unit in units for position in unit}
-        events = (outline.events[position] for position in sorted(place for unit in units for place in unit))
+        events = (
+            outline.events[position]
+            for position in sorted(place for unit in units for place in unit)
+        )
         shown = "".join(self._shown(event) for event in events)
         request = (ChatMessage("system", self._template), ChatMessage("user", shown))
         try:
             ids = await self._model.ask(lambda fault: request, _ids_in, tools=(RANK_TOOL,))
         except SummaryError as error:
-            raise NoCondensationError(f"{len(units_of)} events are to be ranked, and they were not: {error}") from error
+            raise NoCondensationError(
+                f"{len(units_of)} events are to be ranked, and they were not: {error}"
+            ) from error
         named = [units_of[event_id] for event_id in ids if event_id in units_of]
         return list(dict.fromkeys((*named, *reversed(units))))
 
     def _shown(self, event: ConversationEvent) -> str:
-        text, most = event.text, self._max_event_chars
+        text = event.text
+        most = self._max_event_chars
         if len(text) > most:
             text = f"{text[: most - most // 2]}\n[{len(text) - most} characters left out]\n{text[-(most // 2) :]}"
         return f"[event {event.id}] {speaker_name(event.message.role)}: {escaped_in_piece(text)}\n"
@@ -110,8 +130,12 @@ class LLMAttentionCondenser(RollingCondenser):
 def _ids_in(answer: ChatMessage) -> list[int]:
     """Return the ids that a model ranks. Raises InvalidArgumentError if it ranks none."""
     try:
-        calls = (b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"])
+        calls = (
+            b for b in answer.blocks if isinstance(b, ToolUseBlock) and b.name == RANK_TOOL["name"]
+        )
         given = json.loads(next(calls).arguments)["ids"]
         return [event_id for event_id in given if type(event_id) is int]
     except (AttributeError, StopIteration, LookupError, TypeError, ValueError, RecursionError):
-        raise InvalidArgumentError("the model ranks no events by a call of rank_events; ask another model") from None
+        raise InvalidArgumentError(
+            "the model ranks no events by a call of rank_events; ask another model"
+        ) from None

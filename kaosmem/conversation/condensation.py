@@ -35,28 +35,44 @@ class Condensation(ConversationEvent):
         ConversationEvent.__post_init__(self)
         self.check_fields()
         if (self.summary is None) != (self.summary_offset is None):
-            raise InvalidArgumentError("a condensation has a summary or its offset alone; give both or neither")
+            raise InvalidArgumentError(
+                "a condensation has a summary or its offset alone; give both or neither"
+            )
         if self.summary is not None and not self.summary.strip():
-            raise InvalidArgumentError("a condensation's summary is blank; give one that says something, or none")
+            raise InvalidArgumentError(
+                "a condensation's summary is blank; give one that says something, or none"
+            )
         if self.forgotten_range is not None and self.forgotten_range[0] > self.forgotten_range[1]:
             first, last = self.forgotten_range
-            raise InvalidArgumentError(f"a range begins with {first} and ends with {last}; give the first id first")
+            raise InvalidArgumentError(
+                f"a range begins with {first} and ends with {last}; give the first id first"
+            )
 
     def check_fields(self) -> None:
         """Raise InvalidArgumentError for fields that no condensation can have, stored or new."""
         if (self.forgotten_ids is None) == (self.forgotten_range is None):
-            raise InvalidArgumentError("a condensation forgets ids or a range; give one of both, () for nothing")
+            raise InvalidArgumentError(
+                "a condensation forgets ids or a range; give one of both, () for nothing"
+            )
         for name in ("forgotten_ids", "forgotten_range"):
             given = getattr(self, name)
             if given is not None:
                 ids = tuple(given) if isinstance(given, Iterable) else (None,)
                 if not all(map(is_integer, ids)):
-                    raise InvalidArgumentError(f"{name} holds other than ids of events; give whole numbers")
+                    raise InvalidArgumentError(
+                        f"{name} holds other than ids of events; give whole numbers"
+                    )
                 object.__setattr__(self, name, ids)
         if self.forgotten_range is not None and len(self.forgotten_range) != 2:
-            raise InvalidArgumentError(f"a range has {len(self.forgotten_range)} ids; give the first and the last")
-        if self.summary_offset is not None and not (is_integer(self.summary_offset) and self.summary_offset >= 0):
-            raise InvalidArgumentError("summary_offset is no position in a view; give a whole number from 0 up")
+            raise InvalidArgumentError(
+                f"a range has {len(self.forgotten_range)} ids; give the first and the last"
+            )
+        if self.summary_offset is not None and not (
+            is_integer(self.summary_offset) and self.summary_offset >= 0
+        ):
+            raise InvalidArgumentError(
+                "summary_offset is no position in a view; give a whole number from 0 up"
+            )
         if self.summary is not None:
             check_text(self.summary, "summary")
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
@@ -84,7 +100,9 @@ class CondensationRequest(ConversationEvent):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SummaryEvent(ConversationEvent):
-    """The summary that a view shows for a condensation, under the condensation's id. It is never logged.
+    """The summary that a view shows for a condensation, under the condensation's id.
+
+    It is never logged.
 
     sources: ids of the summarised events. trust: the lowest among them.
     """
@@ -111,5 +129,9 @@ class SummaryEvent(ConversationEvent):
 
     def _made_message(self) -> ChatMessage:
         return ChatMessage(
-            "summary", self.content, id=self.name, sources=tuple(map(str, self.sources)), trust=self.trust
+            "summary",
+            self.content,
+            id=self.name,
+            sources=tuple(map(str, self.sources)),
+            trust=self.trust,
         )

@@ -25,12 +25,14 @@ PLACEHOLDER = "[what came back is left out: event {id}]"
 class Condenser(ABC):
     """Makes a view shorter: it returns another view, or a record that the log has to append.
 
-    Nothing is deleted. Units are left out as a whole. Pinned events, the system prompt, the user's open instructions
-    and the task list stay. The given view is not changed.
+    Nothing is deleted. Units are left out as a whole. Pinned events, the system prompt, the user's
+    open instructions and the task list stay. The given view is not changed.
     """
 
     @abstractmethod
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return a view as short as it has to be, or the record that makes it so.
 
         limit: most tokens of the view, None for no limit but the condenser's own.
@@ -53,12 +55,18 @@ class Condenser(ABC):
         if isinstance(condensed, ConversationView):
             return condensed
         newest = islice(reversed(state), MAX_IN_A_ROW)
-        if sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest)) == MAX_IN_A_ROW:
+        if (
+            sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest))
+            == MAX_IN_A_ROW
+        ):
             raise NoCondensationError(
-                f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which is still too much; raise "
+                f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which is still "
+                "too much; raise "
                 f"the limits of {type(self).__name__}, or shorten the protected entries"
             )
-        if view.revision == revision:  # otherwise the view has lost entries while a model was thinking
+        if (
+            view.revision == revision
+        ):  # otherwise the view has lost entries while a model was thinking
             _check_progress(condensed, view)
         return condensed
 
@@ -83,15 +91,19 @@ def _check_progress(record: Condensation, view: ConversationView) -> None:
     freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
     if freed < 0 or (freed == 0 and freed_chars <= 0):
         raise NoCondensationError(
-            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(view)} entries for a summary of "
+            f"a condensation frees nothing: it forgets {len(forgotten)} of {len(view)} entries for "
+            "a summary of "
             f"{len(record.summary or '')} characters; forget more, or summarise it in less"
         )
 
 
 class CondenserPipeline(Condenser):
-    """Gives the view to each condenser in turn, until one of them wants to append a record. Without any, it stays.
+    """Gives the view to each condenser in turn, until one of them wants to append a record.
 
-    A summarising condenser after a masking one reads the placeholders; before it, the whole results.
+    Without any, it stays.
+
+    A summarising condenser after a masking one reads the placeholders; before it, the whole
+    results.
     """
 
     def __init__(self, condensers: Iterable[Condenser] = ()) -> None:
@@ -100,7 +112,9 @@ class CondenserPipeline(Condenser):
     def __repr__(self) -> str:
         return f"CondenserPipeline({list(self.condensers)})"
 
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return the view that the last leaves, or the first record."""
         given = tuple(view)
         for condenser in self.condensers:
@@ -142,13 +156,17 @@ class ObservationMaskingCondenser(Condenser):
     ['[what came back is left out: event 0]', 'second page']
     """
 
-    def __init__(self, window: int = 100, *, kind: str | None = None, placeholder: str = PLACEHOLDER) -> None:
-        self.window, self.kind = check_count(window, "window"), kind
+    def __init__(
+        self, window: int = 100, *, kind: str | None = None, placeholder: str = PLACEHOLDER
+    ) -> None:
+        self.window = check_count(window, "window")
+        self.kind = kind
         try:
             check_text(placeholder, "placeholder").format(id=0)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"placeholder is no template, by {type(error).__name__}; the only name in braces is {{id}}"
+                f"placeholder is no template, by {type(error).__name__}; the only name in braces "
+                f"is {{id}}"
             ) from None
         self.placeholder = placeholder
         # By id, those of the last view, so that the same event is masked by the same one each time.
@@ -157,17 +175,27 @@ class ObservationMaskingCondenser(Condenser):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.window}, kind={self.kind!r})"
 
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return the view with placeholders."""
-        kept, events = view.protected, list(view)
-        places = [at for at, event in enumerate(events) if self.kind is None or getattr(event, "kind", "") == self.kind]
-        known, self._masked = self._masked, {}
+        kept = view.protected
+        events = list(view)
+        places = [
+            at
+            for at, event in enumerate(events)
+            if self.kind is None or getattr(event, "kind", "") == self.kind
+        ]
+        known = self._masked
+        self._masked = {}
         for at in places[: max(0, len(places) - self.window)]:
             event = events[at]
             if isinstance(event, ObservationEvent) and at not in kept:
                 origin, masked = known.get(event.id, (None, event))
                 if origin is not event:
-                    masked = replace(event, content=self.placeholder.format(id=event.id), recalled=())
+                    masked = replace(
+                        event, content=self.placeholder.format(id=event.id), recalled=()
+                    )
                 self._masked[event.id] = event, masked
                 events[at] = masked
         return ConversationView(events, view.unhandled_condensation_request)
@@ -176,7 +204,8 @@ class ObservationMaskingCondenser(Condenser):
 class RecentEventsCondenser(Condenser):
     """Shows the first entries, the newest ones and the protected ones.
 
-    max_events: shown entries in all, beside protected ones. keep_first: those at the start of the view.
+    max_events: shown entries in all, beside protected ones. keep_first: those at the start of the
+        view.
     Raises InvalidArgumentError.
     """
 
@@ -185,14 +214,17 @@ class RecentEventsCondenser(Condenser):
         self.keep_first = check_count(keep_first, "keep_first")
         if max_events <= keep_first:
             raise InvalidArgumentError(
-                f"keep_first is {keep_first} of at most {max_events} events, so that none is recent; "
+                f"keep_first is {keep_first} of at most {max_events} events, so that none is "
+                "recent; "
                 "raise max_events or keep fewer"
             )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.max_events}, keep_first={self.keep_first})"
 
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return the entries that are shown; a unit of several is shown whole or not.
 
         It takes time in proportion to these, however long the view is.
@@ -201,8 +233,14 @@ class RecentEventsCondenser(Condenser):
         head = view.whole(0, min(self.keep_first, count))[1]
         tail = _tail(view, max(head, count - (self.max_events - self.keep_first)))
         between = view.protected.union(view.unit(count - 1) if count else ())
-        places = [*range(head), *sorted(place for place in between if head <= place < tail), *range(tail, count)]
-        return ConversationView([view[place] for place in places], view.unhandled_condensation_request)
+        places = [
+            *range(head),
+            *sorted(place for place in between if head <= place < tail),
+            *range(tail, count),
+        ]
+        return ConversationView(
+            [view[place] for place in places], view.unhandled_condensation_request
+        )
 
 
 def _tail(view: ConversationView, start: int) -> int:
@@ -218,10 +256,10 @@ def _tail(view: ConversationView, start: int) -> int:
 class StrategyCondenser(Condenser):
     """Shortens a view as a compaction strategy shortens messages.
 
-    The strategy gets the entries as messages, the protected ones pinned. A summary that it makes is appended to the log
-    as a record, and takes the place of its sources. Without a summary, the entries that it leaves out and the results
-    that it cuts are so in the returned view alone. A unit of which anything is left stays whole.
-    Raises InvalidArgumentError.
+    The strategy gets the entries as messages, the protected ones pinned. A summary that it makes is
+    appended to the log as a record, and takes the place of its sources. Without a summary, the
+    entries that it leaves out and the results that it cuts are so in the returned view alone. A
+    unit of which anything is left stays whole. Raises InvalidArgumentError.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
     >>> from kaosmem.conversation import ActionEvent, EventLog
@@ -239,15 +277,25 @@ class StrategyCondenser(Condenser):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self._strategy.strategies)})"
 
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return the view that the strategy leaves, or the record of its summary.
 
-        Raises NoCondensationError if the protected entries alone exceed its limits, and the strategy's other errors.
+        Raises NoCondensationError if the protected entries alone exceed its limits, and the
+        strategy's other errors.
         """
-        kept, events, cuts, is_asked = view.protected, list(view), view.cut_points, view.unhandled_condensation_request
+        kept = view.protected
+        events = list(view)
+        cuts = view.cut_points
+        is_asked = view.unhandled_condensation_request
         if any(event.id == UNLOGGED for event in events):
-            raise InvalidArgumentError("a strategy can't name events that no log has taken; append them to an EventLog")
-        units = [view.unit(at) for at in range(len(events))]  # now: the view may grow while a model answers
+            raise InvalidArgumentError(
+                "a strategy can't name events that no log has taken; append them to an EventLog"
+            )
+        units = [
+            view.unit(at) for at in range(len(events))
+        ]  # now: the view may grow while a model answers
         given = [replace(event.message, pinned=at in kept) for at, event in enumerate(events)]
         places = {message.id: at for at, message in enumerate(given)}
         try:
@@ -255,7 +303,11 @@ class StrategyCondenser(Condenser):
         except WindowTooSmallError as error:
             raise NoCondensationError(str(error)) from error
         for message in after:
-            if message.role == "summary" and message.id not in places and places.keys() >= {*message.sources}:
+            if (
+                message.role == "summary"
+                and message.id not in places
+                and places.keys() >= {*message.sources}
+            ):
                 told = {places[source] for source in message.sources}
                 forgotten = [at for at in sorted(told) if told.issuperset(units[at])]
                 cut = cuts[bisect_right(cuts, max(forgotten, default=-1) + 1) - 1]
@@ -271,7 +323,11 @@ class StrategyCondenser(Condenser):
 
 def _cut(event: ConversationEvent, message: ChatMessage | None) -> ConversationEvent:
     """Return an observation with the content that a message leaves of it; any other event as it is."""
-    if message is None or not isinstance(event, ObservationEvent) or message.content == event.message.content:
+    if (
+        message is None
+        or not isinstance(event, ObservationEvent)
+        or message.content == event.message.content
+    ):
         return event
     results = [block.content for block in message.blocks if isinstance(block, ToolResultBlock)]
     return event.changed(content=results[0] if results else message.content, recalled=())

@@ -47,10 +47,21 @@ ACTION_KINDS = (
     "think",
     "tool_call",
 )
-OBSERVATION_KINDS = ("agent_state", "browser_output", "error", "knowledge", "rejection", "result", "workspace")
+OBSERVATION_KINDS = (
+    "agent_state",
+    "browser_output",
+    "error",
+    "knowledge",
+    "rejection",
+    "result",
+    "workspace",
+)
 
 SPOKEN_KINDS = frozenset({"message", "system_message", "think"})
-"""Actions that need no label. Any other action of somebody else than the agent is shown with its kind."""
+"""Actions that need no label.
+
+Any other action of somebody else than the agent is shown with its kind.
+"""
 HIDDEN_KINDS = frozenset({"null", "recall_request", "agent_state"})
 """The kinds that no model is shown."""
 ERROR_KINDS = frozenset({"error", "rejection"})
@@ -85,13 +96,21 @@ class ConversationEvent:
     source: EventSource = EventSource.ENVIRONMENT
     pinned: bool = False
     _message: ChatMessage | None = field(default=None, init=False, repr=False, compare=False)
-    _size: tuple[TokenCounter, Format, int] | None = field(default=None, init=False, repr=False, compare=False)
+    _size: tuple[TokenCounter, Format, int] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if not is_integer(self.id) or self.id < UNLOGGED:
-            raise InvalidArgumentError("an event's id is no whole number from 0 up; leave it out, the log gives it")
-        if self.timestamp is not None and not (isinstance(self.timestamp, datetime) and self.timestamp.tzinfo):
-            raise InvalidArgumentError("an event's timestamp is no aware datetime; give one with tzinfo=UTC")
+            raise InvalidArgumentError(
+                "an event's id is no whole number from 0 up; leave it out, the log gives it"
+            )
+        if self.timestamp is not None and not (
+            isinstance(self.timestamp, datetime) and self.timestamp.tzinfo
+        ):
+            raise InvalidArgumentError(
+                "an event's timestamp is no aware datetime; give one with tzinfo=UTC"
+            )
         if type(self.pinned) is not bool:
             raise InvalidArgumentError(f"pinned is {shown_number(self.pinned)}; give True or False")
         if type(self.source) is not EventSource:
@@ -137,7 +156,7 @@ class ConversationEvent:
         """Return its content as one text, a call as `name(arguments)`."""
         return self.message.text
 
-    def tokens(self, counter: TokenCounter, format: Format) -> int:  # noqa: A002
+    def tokens(self, counter: TokenCounter, format: Format) -> int:
         """Return its message's tokens in a format. The same counter and format count it once."""
         size = self._size
         if size is None or size[0] is not counter or size[1] is not format:
@@ -175,8 +194,12 @@ def checked_content(given: Content) -> Content:
     if type(given) is str:
         return check_text(given, "content")
     content = check_content(given)
-    if not isinstance(content, str) and any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in content):
-        raise InvalidArgumentError("an event's content holds a call or a result; give them as its call or call_id")
+    if not isinstance(content, str) and any(
+        isinstance(block, ToolUseBlock | ToolResultBlock) for block in content
+    ):
+        raise InvalidArgumentError(
+            "an event's content holds a call or a result; give them as its call or call_id"
+        )
     return content or ""
 
 
@@ -184,7 +207,9 @@ def _source(given: object) -> EventSource:
     try:
         return EventSource(given)  # type: ignore[arg-type]
     except ValueError:
-        raise InvalidArgumentError(f"no source {shown_name(given)}; there are {', '.join(EventSource)}") from None
+        raise InvalidArgumentError(
+            f"no source {shown_name(given)}; there are {', '.join(EventSource)}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -193,7 +218,8 @@ class ActionEvent(ConversationEvent):
 
     kind: one of `ACTION_KINDS`, or any other name.
     content: the words, reasoning included, beside the call.
-    response: id of the model's answer that the call belongs to. The actions of one answer stay together.
+    response: id of the model's answer that the call belongs to. The actions of one answer stay
+        together.
     Raises InvalidNameError or InvalidArgumentError.
 
     >>> ActionEvent("message", "How long is the notice?", source="user").role
@@ -216,7 +242,9 @@ class ActionEvent(ConversationEvent):
         if self.call is not None:
             call = check_content((self.call,))[0]
             if not isinstance(call, ToolUseBlock):
-                raise InvalidArgumentError(f"a call is a {type(call).__name__}; give a ToolUseBlock")
+                raise InvalidArgumentError(
+                    f"a call is a {type(call).__name__}; give a ToolUseBlock"
+                )
             object.__setattr__(self, "call", call)
         check_text(self.response, "response")
 
@@ -243,7 +271,11 @@ class ActionEvent(ConversationEvent):
         if self.source is EventSource.AGENT and self.kind != "system_message":
             return Trust.MODEL
         role = self.role
-        return Trust.TOOL if self.source is EventSource.ENVIRONMENT and role != "system" else trust_of(role, "")
+        return (
+            Trust.TOOL
+            if self.source is EventSource.ENVIRONMENT and role != "system"
+            else trust_of(role, "")
+        )
 
     @property
     def has_words(self) -> bool:
@@ -251,7 +283,9 @@ class ActionEvent(ConversationEvent):
         if isinstance(self.content, str):
             return bool(self.content.strip())
         return any(
-            bool(block.text.strip()) if isinstance(block, TextBlock) else not isinstance(block, ThinkingBlock)
+            bool(block.text.strip())
+            if isinstance(block, TextBlock)
+            else not isinstance(block, ThinkingBlock)
             for block in self.content
         )
 
@@ -284,7 +318,8 @@ def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
     """
     if reply.role != "assistant":
         raise InvalidArgumentError(
-            f"a reply has the role 'assistant', not {shown_name(reply.role)}; append an Action or an Observation"
+            f"a reply has the role 'assistant', not {shown_name(reply.role)}; append an Action or "
+            "an Observation"
         )
     calls = [place for place, block in enumerate(reply.blocks) if isinstance(block, ToolUseBlock)]
     if not calls:
@@ -294,7 +329,9 @@ def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
     said: list[ContentBlock] = []
     for block in (*reply.blocks[:last], *reply.blocks[last + 1 :], reply.blocks[last]):
         if isinstance(block, ToolUseBlock):
-            actions.append(ActionEvent("tool_call", plainest(said), block, response, pinned=reply.pinned))
+            actions.append(
+                ActionEvent("tool_call", plainest(said), block, response, pinned=reply.pinned)
+            )
             said = []
         else:
             said.append(block)
@@ -302,7 +339,9 @@ def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
 
 
 def _labelled(label: str, content: Content) -> Content:
-    return f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)
+    return (
+        f"[{label}]\n{content}" if isinstance(content, str) else (TextBlock(f"[{label}]"), *content)
+    )
 
 
 Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
@@ -325,7 +364,8 @@ class ObservationEvent(ConversationEvent):
     """An event that came back to an agent, such as a tool result.
 
     kind: one of `OBSERVATION_KINDS`, or any other name.
-    call_id: id of the call that it answers, "" for none. An observation of any kind answers its call.
+    call_id: id of the call that it answers, "" for none. An observation of any kind answers its
+        call.
     recalled: knowledge that is shown with it, once in a conversation.
     Raises InvalidNameError or InvalidArgumentError.
 
@@ -343,16 +383,24 @@ class ObservationEvent(ConversationEvent):
         ConversationEvent.__post_init__(self)
         check_kind(self.kind, ACTION_KINDS, "an action")
         object.__setattr__(self, "content", checked_content(self.content))
-        if not isinstance(self.content, str) and not all(isinstance(b, TextBlock | ImageBlock) for b in self.content):
-            raise InvalidArgumentError("an observation holds other than texts and images; leave them to actions")
+        if not isinstance(self.content, str) and not all(
+            isinstance(b, TextBlock | ImageBlock) for b in self.content
+        ):
+            raise InvalidArgumentError(
+                "an observation holds other than texts and images; leave them to actions"
+            )
         check_text(self.call_id, "call_id")
         recalled = tuple(self.recalled) if isinstance(self.recalled, Iterable) else (self.recalled,)
         if not all(isinstance(each, RecalledText) for each in recalled):
-            raise InvalidArgumentError("an observation recalls other than Knowledge; give each a name and a text")
+            raise InvalidArgumentError(
+                "an observation recalls other than Knowledge; give each a name and a text"
+            )
         object.__setattr__(self, "recalled", recalled)
 
     def __repr__(self) -> str:
-        return f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"
+        return (
+            f"<Observation {self.id} {self.kind}, {len(content_text(self.content)):,} characters>"
+        )
 
     @property
     def is_shown(self) -> bool:

@@ -29,7 +29,9 @@ from kaosmem.types import JSONValue, content_json, json_text
 _TYPES: dict[str, type[ConversationEvent]] = {
     each.type: each for each in (ActionEvent, ObservationEvent, Condensation, CondensationRequest)
 }
-_FIELDS = {name: tuple(each.name for each in fields(kind) if each.init) for name, kind in _TYPES.items()}
+_FIELDS = {
+    name: tuple(each.name for each in fields(kind) if each.init) for name, kind in _TYPES.items()
+}
 
 _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
     "timestamp": datetime.isoformat,
@@ -53,7 +55,9 @@ _SUMMARY = ("summary", "summary_offset")
 def check_event(event: object) -> None:
     """Raise InvalidArgumentError for a summary: no log keeps one, as a view makes it of its condensation."""
     if getattr(event, "type", None) not in _TYPES:
-        raise InvalidArgumentError(f"a log keeps no {type(event).__name__}; give an event, or a condensation")
+        raise InvalidArgumentError(
+            f"a log keeps no {type(event).__name__}; give an event, or a condensation"
+        )
 
 
 def event_json(event: ConversationEvent) -> dict[str, JSONValue]:
@@ -76,13 +80,19 @@ def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
     kind = stored.get("type") if isinstance(stored, Mapping) else None
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise InvalidArgumentError(
-            f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the kaosmem that wrote it"
+            f"no type of event {shown_name(kind)}, only {', '.join(_TYPES)}; read it with the "
+            "kaosmem that wrote it"
         )
     if unknown := stored.keys() - {"type", *_FIELDS[kind]}:
         known = ", ".join(["type", *_FIELDS[kind]])
-        raise InvalidArgumentError(f"a stored {kind} has {len(unknown)} unknown fields; use only {known}")
+        raise InvalidArgumentError(
+            f"a stored {kind} has {len(unknown)} unknown fields; use only {known}"
+        )
     try:
-        given = {name: _FROM_JSON[name](stored[name]) if name in _FROM_JSON else stored[name] for name in stored}
+        given = {
+            name: _FROM_JSON[name](stored[name]) if name in _FROM_JSON else stored[name]
+            for name in stored
+        }
         del given["type"]
         summary = {name: given.pop(name) for name in _SUMMARY if name in given}
         event = _TYPES[kind](**given)
@@ -102,7 +112,8 @@ E = TypeVar("E", bound=ConversationEvent)
 class EventLog(Sequence[ConversationEvent]):
     """Events, oldest first. Nothing in it changes or goes: condensers append condensations.
 
-    events: those of a log that was read back, with their ids, ascending. clock: None is the computer's, in UTC.
+    events: those of a log that was read back, with their ids, ascending. clock: None is the
+        computer's, in UTC.
     Raises InvalidArgumentError.
 
     >>> from kaosmem.conversation import ActionEvent
@@ -116,7 +127,10 @@ class EventLog(Sequence[ConversationEvent]):
     """
 
     def __init__(
-        self, events: Iterable[ConversationEvent] = (), *, clock: Callable[[], datetime] | None = None
+        self,
+        events: Iterable[ConversationEvent] = (),
+        *,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         self._events: list[ConversationEvent] = []
         self._clock = clock or _now
@@ -124,9 +138,13 @@ class EventLog(Sequence[ConversationEvent]):
         for event in events:
             check_event(event)
             if event.id == UNLOGGED:
-                raise InvalidArgumentError("an event has no id, as no log has taken it yet; append it")
+                raise InvalidArgumentError(
+                    "an event has no id, as no log has taken it yet; append it"
+                )
             if event.id < self.next_id:
-                raise InvalidArgumentError(f"event {event.id} comes after {self.next_id - 1}; give ids that ascend")
+                raise InvalidArgumentError(
+                    f"event {event.id} comes after {self.next_id - 1}; give ids that ascend"
+                )
             self._events.append(event)
 
     @property
@@ -148,17 +166,23 @@ class EventLog(Sequence[ConversationEvent]):
         """
         check_event(event)
         if event.id != UNLOGGED:
-            raise InvalidArgumentError(f"event {event.id} is in a log already; append one without an id")
+            raise InvalidArgumentError(
+                f"event {event.id} is in a log already; append one without an id"
+            )
         timestamp = event.timestamp or self._clock()
         if timestamp.tzinfo is None:
-            raise InvalidArgumentError("a log's clock gives a datetime without a zone; give one in UTC")
+            raise InvalidArgumentError(
+                "a log's clock gives a datetime without a zone; give one in UTC"
+            )
         taken = event.changed(id=self.next_id, timestamp=timestamp)
         self._events.append(taken)
         if self._view is not None:
             self._view.append(taken)
         return taken
 
-    def append_reply(self, reply: object, *, format: str | Format | None = None) -> list[ActionEvent]:  # noqa: A002
+    def append_reply(
+        self, reply: object, *, format: str | Format | None = None
+    ) -> list[ActionEvent]:
         """Append a model's reply and return its events: an action for each tool call, or one for the words alone.
 
         reply: a reply or an assistant's message of a provider, as a dict or an object of its package; or a ChatMessage.
@@ -173,7 +197,9 @@ class EventLog(Sequence[ConversationEvent]):
         """
         message = parse_message(reply, format)
         # Providers' ids of replies may be missing or repeat; those of a log do not.
-        return [self.append(action) for action in actions_of(message, response=f"reply-{self.next_id}")]
+        return [
+            self.append(action) for action in actions_of(message, response=f"reply-{self.next_id}")
+        ]
 
     def get(self, event_id: int) -> ConversationEvent:
         """Return an event. Raises NotFoundError."""
@@ -187,7 +213,9 @@ class EventLog(Sequence[ConversationEvent]):
         return (json_text(event_json(event)) for event in self._events)
 
     @classmethod
-    def from_lines(cls, lines: Iterable[str | bytes], *, clock: Callable[[], datetime] | None = None) -> EventLog:
+    def from_lines(
+        cls, lines: Iterable[str | bytes], *, clock: Callable[[], datetime] | None = None
+    ) -> EventLog:
         """Return the log that `lines` were made of. Raises InvalidArgumentError."""
         return cls(map(_event_of_line, count(1), lines), clock=clock)
 
@@ -206,7 +234,10 @@ class EventLog(Sequence[ConversationEvent]):
 
 
 def view_of(history: Iterable[ConversationEvent]) -> ConversationView:
-    """Return the view of a log, a view as it is, or the view of other events. Raises InvalidArgumentError."""
+    """Return the view of a log, a view as it is, or the view of other events.
+
+    Raises InvalidArgumentError.
+    """
     if isinstance(history, EventLog):
         return history.view
     return history if isinstance(history, ConversationView) else ConversationView(history)

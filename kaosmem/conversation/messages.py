@@ -38,14 +38,22 @@ from kaosmem.units import NO_RESULT
 class Wording:
     """Words events, one after the other. A recalled fact is told once.
 
-    max_chars: limit of a result, None for any length. vision: whether images are shown. never: names of what is not
+    max_chars: limit of a result, None for any length. vision: whether images are shown. never:
+        names of what is not
     recalled.
     """
 
     def __init__(
-        self, prompts: PromptTemplates, *, max_chars: int | None, vision: bool, never: Iterable[str] = ()
+        self,
+        prompts: PromptTemplates,
+        *,
+        max_chars: int | None,
+        vision: bool,
+        never: Iterable[str] = (),
     ) -> None:
-        self._prompts, self._max_chars, self._vision = prompts, max_chars, vision
+        self._prompts = prompts
+        self._max_chars = max_chars
+        self._vision = vision
         self._recalled = set(never)
 
     def message(self, event: ConversationEvent) -> ChatMessage | None:
@@ -72,14 +80,20 @@ class Wording:
         """Return the result, cut to the shown length, and the facts recalled for the first time."""
         content = event.content if isinstance(event.content, str) else self._seen(event.content)
         content = self._cut(content)
-        new = [self._prompts.fill("knowledge", name=each.name, text=each.text) for each in self._new(event)]
+        new = [
+            self._prompts.fill("knowledge", name=each.name, text=each.text)
+            for each in self._new(event)
+        ]
         return (*said_blocks(content), *map(TextBlock, new)) if new else content
 
     def _seen(self, blocks: tuple[B, ...]) -> tuple[B | TextBlock, ...]:
         """Return blocks with texts for images where these are not shown; the same tuple where there are none."""
         if self._vision or not any(isinstance(block, ImageBlock) for block in blocks):
             return blocks
-        return tuple(TextBlock(block_text(block)) if isinstance(block, ImageBlock) else block for block in blocks)
+        return tuple(
+            TextBlock(block_text(block)) if isinstance(block, ImageBlock) else block
+            for block in blocks
+        )
 
     def _new(self, event: ObservationEvent) -> Iterator[RecalledText]:
         for each in event.recalled:
@@ -91,7 +105,9 @@ class Wording:
         """Return content whose texts, where they are too long together, are one that is cut; images come after it."""
         if self._max_chars is None:
             return content
-        text = "\n".join(block.text for block in said_blocks(content) if isinstance(block, TextBlock))
+        text = "\n".join(
+            block.text for block in said_blocks(content) if isinstance(block, TextBlock)
+        )
         if len(text) <= self._max_chars:
             return content
         text = self._shorter(text, self._max_chars)
@@ -101,7 +117,9 @@ class Wording:
 
     def _shorter(self, text: str, max_chars: int) -> str:
         """Return the beginning and the end of a text, with a mark for the part left out between them."""
-        marker = f"\n{self._prompts.fill('left_out', chars=len(text))}\n"  # no other number is longer
+        marker = (
+            f"\n{self._prompts.fill('left_out', chars=len(text))}\n"  # no other number is longer
+        )
         kept = max_chars - len(marker)
         if kept < 2:
             return text[:max_chars]
@@ -131,12 +149,17 @@ class _Answer:
                 yield result
             else:
                 blocks = (block for block in result.blocks if isinstance(block, ToolResultBlock))
-                yield replace(result, content=tuple(replace(block, tool_use_id=call_id) for block in blocks))
+                yield replace(
+                    result, content=tuple(replace(block, tool_use_id=call_id) for block in blocks)
+                )
 
     def _together(self, ids: list[str]) -> ChatMessage:
         blocks: list[ContentBlock] = []
         for (message, call), call_id in zip(self.calls, ids, strict=True):
-            blocks += (*message.blocks[:-1], call if call_id == call.id else replace(call, id=call_id))
+            blocks += (
+                *message.blocks[:-1],
+                call if call_id == call.id else replace(call, id=call_id),
+            )
         messages = [message for message, _ in self.calls]
         return ChatMessage(
             "assistant",
@@ -186,7 +209,8 @@ def _distinct(ids: list[str]) -> list[str]:
         return ids
     distinct: list[str] = []
     for call_id in ids:
-        given, numbers = call_id, count(2)
+        given = call_id
+        numbers = count(2)
         while given in distinct or (given != call_id and given in known):
             given = f"{call_id}-{next(numbers)}"
         distinct.append(given)
@@ -197,7 +221,8 @@ class ConversationMemory:
     """Makes messages of a conversation that every provider takes, whatever the log went through.
 
     prompts: the words around events.
-    function_calling: whether the model calls tools. If it does not, calls and results are shown as texts.
+    function_calling: whether the model calls tools. If it does not, calls and results are shown as
+        texts.
     disabled_knowledge: names of knowledge that is never recalled.
     memory: notes beyond the conversation, shown in at most `max_memory_chars`.
     """
@@ -211,8 +236,10 @@ class ConversationMemory:
         memory: Iterable[MemoryTier] = (),
         max_memory_chars: int = 6_000,
     ) -> None:
-        self._prompts, self._function_calling = prompts or PromptTemplates(), function_calling
-        self._disabled, self._notes = frozenset(disabled_knowledge), tuple(memory)
+        self._prompts = prompts or PromptTemplates()
+        self._function_calling = function_calling
+        self._disabled = frozenset(disabled_knowledge)
+        self._notes = tuple(memory)
         self._max_memory_chars = max_memory_chars
 
     def process_events(
@@ -224,12 +251,15 @@ class ConversationMemory:
     ) -> list[ChatMessage]:
         """Return the messages of a log, a view or events.
 
-        The system message comes first. Each call is directly followed by its result, in the order of the calls. If
-        other calls of an answer have results, a missing result is stated. Messages of the user that follow each other,
-        and summaries between them, are one message of several parts.
-        initial_user_action: a message that stands after the system message, unless the history has it or begins with
+        The system message comes first. Each call is directly followed by its result, in the order
+        of the calls. If other calls of an answer have results, a missing result is stated. Messages
+        of the user that follow each other, and summaries between them, are one message of several
+        parts.
+        initial_user_action: a message that stands after the system message, unless the history has
+            it or begins with
         another message of the user. A log needs none: its views keep the first message of the user.
-        max_message_chars: a longer result is cut in the middle. vision_is_active: if it is False, a text stands for
+        max_message_chars: a longer result is cut in the middle. vision_is_active: if it is False, a
+            text stands for
         each image.
         Raises InvalidArgumentError.
 
@@ -246,7 +276,12 @@ class ConversationMemory:
             )
         if max_message_chars is not None:
             check_count(max_message_chars, "max_message_chars", least=1)
-        wording = Wording(self._prompts, max_chars=max_message_chars, vision=vision_is_active, never=self._disabled)
+        wording = Wording(
+            self._prompts,
+            max_chars=max_message_chars,
+            vision=vision_is_active,
+            never=self._disabled,
+        )
         events = self._begun(view_of(condensed_history), initial_user_action)
         messages = list(answered(events, wording))
         after_system = int(messages[0].role == "system") if messages else 0
@@ -255,16 +290,26 @@ class ConversationMemory:
             messages = list(self._told(messages))
         return list(self._merged(messages))
 
-    def _begun(self, history: Iterable[ConversationEvent], initial: ActionEvent | None) -> list[ConversationEvent]:
+    def _begun(
+        self, history: Iterable[ConversationEvent], initial: ActionEvent | None
+    ) -> list[ConversationEvent]:
         """Return the history with a system message and the initial message, if there is one, in front."""
         events = list(history)
         system = next((event for event in events if _is_system(event) and event.text.strip()), None)
         if system is None:
-            system = ActionEvent("system_message", self._prompts.system, source=EventSource.ENVIRONMENT)
+            system = ActionEvent(
+                "system_message", self._prompts.system, source=EventSource.ENVIRONMENT
+            )
         rest = [event for event in events if event is not system]
-        first = next((place for place, event in enumerate(rest) if not _is_system(event)), len(rest))
+        first = next(
+            (place for place, event in enumerate(rest) if not _is_system(event)), len(rest)
+        )
         begins = first < len(rest) and _is_users(rest[first])
-        if initial is not None and not begins and not any(_is_same(event, initial) for event in rest):
+        if (
+            initial is not None
+            and not begins
+            and not any(_is_same(event, initial) for event in rest)
+        ):
             rest.insert(first, initial)
         return [system, *rest]
 
@@ -280,13 +325,21 @@ class ConversationMemory:
             for block in message.blocks:
                 if isinstance(block, ToolUseBlock):
                     names[block.id] = block.name
-                    blocks.append(TextBlock(self._prompts.fill("call", name=block.name, arguments=block.arguments)))
+                    blocks.append(
+                        TextBlock(
+                            self._prompts.fill("call", name=block.name, arguments=block.arguments)
+                        )
+                    )
                 elif isinstance(block, ToolResultBlock):
                     blocks += self._told_result(block, names[block.tool_use_id])
                 else:
                     blocks.append(block)
             is_result = message.role == "tool"
-            told = replace(message, content=tuple(blocks)) if blocks != list(message.blocks) else message
+            told = (
+                replace(message, content=tuple(blocks))
+                if blocks != list(message.blocks)
+                else message
+            )
             yield replace(told, role="tool-result", trust=Trust.TOOL) if is_result else told
 
     def _told_result(self, result: ToolResultBlock, name: str) -> list[ContentBlock]:
@@ -297,7 +350,9 @@ class ConversationMemory:
 
     def _merged(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
         """Yield messages, those of the user and summaries that follow each other as one."""
-        for is_users, group in groupby(messages, lambda message: message.role in ("user", "summary")):
+        for is_users, group in groupby(
+            messages, lambda message: message.role in ("user", "summary")
+        ):
             several = list(group)
             if not is_users or len(several) == 1:
                 yield from several
@@ -314,7 +369,9 @@ class ConversationMemory:
                 blocks += said_blocks(message.content)
         trust = min(message.authority for message in messages)
         pinned = any(message.pinned for message in messages)
-        return ChatMessage("user", tuple(blocks), sources=_names(messages), trust=trust, pinned=pinned)
+        return ChatMessage(
+            "user", tuple(blocks), sources=_names(messages), trust=trust, pinned=pinned
+        )
 
 
 def _names(messages: Iterable[ChatMessage]) -> tuple[str, ...]:

@@ -17,10 +17,11 @@ class PromptTemplates:
     """The texts around events. All but `system` are templates in which `$name` stands for a value.
 
     system: system prompt of a conversation without one. summary: a summary beside a user's words.
-    knowledge: recalled knowledge. call, result, error: a tool call for a model without function calling.
+    knowledge: recalled knowledge. call, result, error: a tool call for a model without function
+        calling.
     left_out: stands in the middle of a long result that was cut.
-    Raises InvalidArgumentError if a template names an unknown value or lacks its main one; InvalidArgumentError for no
-    text.
+    Raises InvalidArgumentError if a template names an unknown value or lacks its main one;
+    InvalidArgumentError for no text.
     """
 
     system: str = "You are a helpful agent. You work with the tools that you are given until the user's task is done."
@@ -31,7 +32,12 @@ class PromptTemplates:
     error: str = "[error of $name]\n$result"
     left_out: str = "[$chars characters left out]"
 
-    SHOWN: ClassVar[dict[str, str]] = {"summary": "summary", "knowledge": "text", "result": "result", "error": "result"}
+    SHOWN: ClassVar[dict[str, str]] = {
+        "summary": "summary",
+        "knowledge": "text",
+        "result": "result",
+        "error": "result",
+    }
     VALUES: ClassVar[dict[str, set[str]]] = {
         "summary": {"summary"},
         "knowledge": {"name", "text"},
@@ -45,21 +51,29 @@ class PromptTemplates:
         for each in fields(self):
             template = Template(check_text(getattr(self, each.name), f"template {each.name!r}"))
             values = self.VALUES.get(each.name)
-            if values is not None and not (template.is_valid() and values.issuperset(template.get_identifiers())):
+            if values is not None and not (
+                template.is_valid() and values.issuperset(template.get_identifiers())
+            ):
                 names = ", ".join(f"${name}" for name in sorted(values))
                 raise InvalidArgumentError(
-                    f"template {each.name!r} names a value that there is not; use {names}, and $$ for a dollar"
+                    f"template {each.name!r} names a value that there is not; use {names}, and $$ "
+                    "for a dollar"
                 )
             shown = self.SHOWN.get(each.name)
             if shown is not None and shown not in template.get_identifiers():
-                raise InvalidArgumentError(f"template {each.name!r} leaves out its content; add ${shown}")
+                raise InvalidArgumentError(
+                    f"template {each.name!r} leaves out its content; add ${shown}"
+                )
 
     def fill(self, template: str, **values: object) -> str:
         """Return a template of that name with its values in place.
 
         A backslash goes before each line of a value that begins as one of the templates does.
         """
-        told = {name: _name(value) if name == "name" else self._told(str(value)) for name, value in values.items()}
+        told = {
+            name: _name(value) if name == "name" else self._told(str(value))
+            for name, value in values.items()
+        }
         return Template(getattr(self, template)).substitute(told)
 
     def _told(self, text: str) -> str:
@@ -115,8 +129,8 @@ class MemoryTier:
 def fitted_tiers(tiers: Iterable[MemoryTier], max_chars: int = 6_000) -> str:
     """Return tiers with a blank line between them, in at most `max_chars` characters.
 
-    A tier above its share loses whole lines from its top, and says so. Room that a short tier leaves goes to the
-    others. Headers stay.
+    A tier above its share loses whole lines from its top, and says so. Room that a short tier
+    leaves goes to the others. Headers stay.
     Raises InvalidArgumentError if headers and notices alone are longer.
 
     >>> print(fitted_tiers([MemoryTier("# User", "prefers calls"), MemoryTier("# Project", "uses Python")]))
@@ -131,7 +145,9 @@ def fitted_tiers(tiers: Iterable[MemoryTier], max_chars: int = 6_000) -> str:
     least = [min(need, len(tier.notice) + 1) for tier, need in zip(tiers, needs, strict=True)]
     fixed = sum(len(tier.header) for tier in tiers) + 2 * max(0, len(tiers) - 1) + sum(least)
     if fixed > max_chars:
-        raise InvalidArgumentError(f"{max_chars} characters do not hold headers and notices; give {fixed} or more")
+        raise InvalidArgumentError(
+            f"{max_chars} characters do not hold headers and notices; give {fixed} or more"
+        )
     more = _shares([need - low for need, low in zip(needs, least, strict=True)], max_chars - fixed)
     shares = [low + share for low, share in zip(least, more, strict=True)]
     return "\n\n".join(tier.cut(share) for tier, share in zip(tiers, shares, strict=True))
@@ -147,7 +163,8 @@ def _notice(lines: int) -> str:
 
 def _shares(needs: Sequence[int], room: int) -> list[int]:
     """Return each tier's share of the room: equal shares, but no more than it needs."""
-    shares, left = [0] * len(needs), room
+    shares = [0] * len(needs)
+    left = room
     for rank, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
         shares[index] = min(needs[index], left // (len(needs) - rank))
         left -= shares[index]

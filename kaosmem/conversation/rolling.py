@@ -13,7 +13,13 @@ from kaosmem.arguments import check_count
 from kaosmem.compaction import MessageSizes, Outline
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import Condenser
-from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource, ObservationEvent
+from kaosmem.conversation.events import (
+    UNLOGGED,
+    ActionEvent,
+    ConversationEvent,
+    EventSource,
+    ObservationEvent,
+)
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.formats import Format, get_format
@@ -48,22 +54,30 @@ class ViewOutline(Outline):
         stop: int | None = None,
         *,
         counter: TokenCounter | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
         reasons: Collection[CondensationReason] = (),
         limits: Sequence[int] = (),
     ) -> None:
         self.events = tuple(view[start:stop])
-        self._counter, self._format = get_counter(counter), get_format(format)
-        messages, links = (event.message for event in self.events), (event.link for event in self.events)
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
+        messages = (event.message for event in self.events)
+        links = (event.link for event in self.events)
         super().__init__(messages, links=links, sizes=MessageSizes(self._counter, self._format))
-        self.reasons, self.limits = reasons, limits
-        kept, end = view.kept, start + len(self.events)
-        self._kept = frozenset(place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)])
+        self.reasons = reasons
+        self.limits = limits
+        kept = view.kept
+        end = start + len(self.events)
+        self._kept = frozenset(
+            place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)]
+        )
 
     @cached_property
     def kept(self) -> frozenset[int]:
         """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
-        return frozenset(place for unit in self.units if not self._kept.isdisjoint(unit) for place in unit)
+        return frozenset(
+            place for unit in self.units if not self._kept.isdisjoint(unit) for place in unit
+        )
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -77,7 +91,8 @@ class ViewOutline(Outline):
     def agents(self, *, keep_first: int = 0) -> list[Unit]:
         """Return the units to forget first: all but those of users, oldest first.
 
-        Units with the newest recall of some knowledge come last, since knowledge may be recalled only once.
+        Units with the newest recall of some knowledge come last, since knowledge may be recalled
+        only once.
         keep_first: number of entries before the first unit that may go.
         """
         units = [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
@@ -185,23 +200,29 @@ class RollingCondenser(Condenser):
         minimum_progress: float = 0.1,
         forgets_users: bool = True,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
-        format: str | Format = "openai",  # noqa: A002
+        format: str | Format = "openai",
     ) -> None:
         self.keep_first = check_count(keep_first, "keep_first")
-        self.max_tokens = None if max_tokens is None else check_count(max_tokens, "max_tokens", least=1)
+        self.max_tokens = (
+            None if max_tokens is None else check_count(max_tokens, "max_tokens", least=1)
+        )
         self.max_size = None if max_size is None else check_count(max_size, "max_size", least=1)
         if max_size is not None and max_size // 2 < keep_first + 2:
             raise InvalidArgumentError(
-                f"keep_first is {keep_first} and max_size {max_size}, of which half leaves no room for a "
+                f"keep_first is {keep_first} and max_size {max_size}, of which half leaves no room "
+                "for a "
                 f"summary and an entry more; raise max_size to {2 * keep_first + 4} or keep fewer"
             )
         given = minimum_progress
         if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
             raise InvalidArgumentError(
-                f"minimum_progress is {shown_number(given)}; give a share of the view, above 0 and below 1"
+                f"minimum_progress is {shown_number(given)}; give a share of the view, above 0 and "
+                "below 1"
             )
-        self.minimum_progress, self.forgets_users = minimum_progress, forgets_users
-        self._counter, self._format = get_counter(counter), get_format(format)
+        self.minimum_progress = minimum_progress
+        self.forgets_users = forgets_users
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(max_size={self.max_size}, max_tokens={self.max_tokens})"
@@ -210,10 +231,16 @@ class RollingCondenser(Condenser):
         """Return the units of a view as it is now, whatever is appended to its log meanwhile."""
         reasons = self.reasons(view, limit=limit)
         return ViewOutline(
-            view, counter=self._counter, format=self._format, reasons=reasons, limits=self._limits(limit)
+            view,
+            counter=self._counter,
+            format=self._format,
+            reasons=reasons,
+            limits=self._limits(limit),
         )
 
-    def reasons(self, view: ConversationView, *, limit: int | None = None) -> frozenset[CondensationReason]:
+    def reasons(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> frozenset[CondensationReason]:
         """Return why a view has to be condensed: none of them if it need not."""
         limits = self._limits(limit)
         reasons = {
@@ -246,8 +273,13 @@ class RollingCondenser(Condenser):
         """
         return bool(self.reasons(view, limit=limit))
 
-    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
-        """Return the record that condenses a view. Raises NoCondensationError where there is none."""
+    async def get_condensation(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> Condensation:
+        """Return the record that condenses a view.
+
+        Raises NoCondensationError where there is none.
+        """
         outline = self.outline(view, limit=limit)
         return self.record(outline, self.choice(outline))
 
@@ -260,11 +292,13 @@ class RollingCondenser(Condenser):
         """
         raise error
 
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         """Return the view if `should_condense` says no, else the record that condenses it.
 
-        If no record can be made, the view is returned, unless it has too many tokens or a condensation request: then
-        `hard_reset` makes the record.
+        If no record can be made, the view is returned, unless it has too many tokens or a
+        condensation request: then `hard_reset` makes the record.
         Raises NoCondensationError.
         """
         if not self.should_condense(view, limit=limit):
@@ -273,7 +307,8 @@ class RollingCondenser(Condenser):
         kept = sum(outline.sizes[place] for place in outline.kept)
         if CondensationReason.TOKENS in outline.reasons and kept > min(outline.limits):
             raise NoCondensationError(
-                f"the protected entries take {kept} of {min(outline.limits)} tokens; raise the limits of "
+                f"the protected entries take {kept} of {min(outline.limits)} tokens; raise the "
+                "limits of "
                 f"{type(self).__name__}, or shorten it"
             )
         try:
@@ -295,9 +330,11 @@ class RollingCondenser(Condenser):
     def choice(self, outline: ViewOutline, *, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of the view's limit is left, oldest first.
 
-        They are the agent's or, where these free too little, the user's: the longest message alone where it is tokens
-        that are too many, else as few as will do. The unit with the newest entry stays.
-        replaced: entries that come in their place. Raises NoCondensationError where nothing frees enough.
+        They are the agent's or, where these free too little, the user's: the longest message alone
+        where it is tokens that are too many, else as few as will do. The unit with the newest entry
+        stays.
+        replaced: entries that come in their place. Raises NoCondensationError where nothing frees
+            enough.
         """
         agents = self.old(outline)
         users = outline.users(keep_first=self.keep_first) if self.forgets_users else []
@@ -313,7 +350,9 @@ class RollingCondenser(Condenser):
             f"{type(self).__name__}, lower its minimum_progress, or shorten the protected entries"
         )
 
-    def enough(self, outline: ViewOutline, units: Sequence[Unit], *, replaced: int = 0) -> list[Unit]:
+    def enough(
+        self, outline: ViewOutline, units: Sequence[Unit], *, replaced: int = 0
+    ) -> list[Unit]:
         """Return the first units that free the surplus, all if none do, [] if they free less than `minimum_progress`.
 
         replaced: entries that come in their place.
@@ -325,34 +364,50 @@ class RollingCondenser(Condenser):
             return chosen
         # A summary is at most half as long as the entries that it stands for.
         freed_tokens = sum(map(outline.tokens_of, chosen)) // (1 + replaced)
-        return chosen if tokens > 0 and freed_tokens >= self.minimum_progress * outline.tokens > 0 else []
+        return (
+            chosen
+            if tokens > 0 and freed_tokens >= self.minimum_progress * outline.tokens > 0
+            else []
+        )
 
     def surplus(self, outline: ViewOutline, *, replaced: int = 0) -> tuple[int, int]:
         """Return (entries, tokens) that have to go so that about half of the limit is left, 0 for none.
 
         `entries` is the least number, `tokens` a number to exceed.
         """
-        reasons, count = outline.reasons, len(outline.events)
-        entries, tokens = [], []
+        reasons = outline.reasons
+        count = len(outline.events)
+        entries = []
+        tokens = []
         if CondensationReason.SIZE in reasons:
             entries.append((self.max_size or 0) // 2)
-        if CondensationReason.REQUEST in reasons or not reasons:  # none: an overridden should_condense asks
+        if (
+            CondensationReason.REQUEST in reasons or not reasons
+        ):  # none: an overridden should_condense asks
             entries.append(count // 2)
         if not self.can_wait(outline):
             tokens = [most // 2 for most in outline.limits]
             tokens += [outline.tokens // 2] if CondensationReason.REQUEST in reasons else []
-        return count + replaced - min(entries) if entries else 0, outline.tokens - min(tokens) if tokens else 0
+        return count + replaced - min(entries) if entries else 0, outline.tokens - min(
+            tokens
+        ) if tokens else 0
 
     def old(self, outline: ViewOutline, *, keep_first: int | None = None) -> list[Unit]:
         """Return the agent's units to forget, in the order in which they go, without the unit of the newest entry.
 
         keep_first: None is the condenser's own.
         """
-        newest, kept = len(outline.events) - 1, self.keep_first if keep_first is None else keep_first
+        newest = len(outline.events) - 1
+        kept = self.keep_first if keep_first is None else keep_first
         return [unit for unit in outline.agents(keep_first=kept) if unit[-1] != newest]
 
     def record(
-        self, outline: ViewOutline, units: Iterable[Unit], *, summary: str | None = None, fallback: str | None = None
+        self,
+        outline: ViewOutline,
+        units: Iterable[Unit],
+        *,
+        summary: str | None = None,
+        fallback: str | None = None,
     ) -> Condensation:
         """Return the record that forgets units of a view, for a summary if there is one.
 
@@ -362,7 +417,9 @@ class RollingCondenser(Condenser):
         forgotten = sorted(place for unit in units for place in unit)
         ids = tuple(outline.events[place].id for place in forgotten)
         if UNLOGGED in ids:
-            raise InvalidArgumentError("a record can't name events that no log has taken; append them to an EventLog")
+            raise InvalidArgumentError(
+                "a record can't name events that no log has taken; append them to an EventLog"
+            )
         return Condensation(
             forgotten_ids=ids,
             summary=summary,

@@ -12,7 +12,8 @@ from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSou
 class Round:
     """The calls of one answer and their results, by their ordinals in a view.
 
-    members: all of them, ascending. results: the number of results. open: the calls without a result, with their ids.
+    members: all of them, ascending. results: the number of results. open: the calls without a
+        result, with their ids.
     """
 
     __slots__ = ("members", "open", "response", "results")
@@ -25,10 +26,12 @@ class Round:
 
 
 class Rounds:
-    """The rounds of a growing view. Calls of one response are one round; a result joins the latest open call of its id.
+    """The rounds of a growing view.
 
-    This is `Units` for events: each makes one call or brings one result, and only whole rounds go. It takes a fourth of
-    the time.
+    Calls of one response are one round; a result joins the latest open call of its id.
+
+    This is `Units` for events: each makes one call or brings one result, and only whole rounds go.
+    It takes a fourth of the time.
 
     >>> rounds = Rounds()
     >>> _ = rounds.add_call(0, "a", response="r"), rounds.add_call(1, "b", response="r")
@@ -101,9 +104,11 @@ class Landmarks:
 
     def remove(self, ordinals: Collection[int]) -> None:
         """Leave out some."""
-        first, last = min(ordinals), max(ordinals)
+        first = min(ordinals)
+        last = max(ordinals)
         for found in self._found.values():
-            start, stop = bisect_left(found, first), bisect_right(found, last)
+            start = bisect_left(found, first)
+            stop = bisect_right(found, last)
             found[start:stop] = [each for each in found[start:stop] if each not in ordinals]
 
     def cut(self, ordinal: int) -> None:
@@ -114,8 +119,8 @@ class Landmarks:
     def kept(self) -> set[int]:
         """Return the ordinals that no condenser forgets.
 
-        These are pinned events, system messages, the first and the newest user message, what users said since the agent
-        last spoke to them, with what it said, and the newest list of tasks.
+        These are pinned events, system messages, the first and the newest user message, what users
+        said since the agent last spoke to them, with what it said, and the newest list of tasks.
         """
         users, spoken, asked = (self._found[name] for name in ("user", "spoken", "asked"))
         kept = {*self._found["pinned"], *self._found["system"], *users[:1], *users[-1:]}

@@ -24,26 +24,35 @@ _RESULTS_SHARE = 3
 class LLMSummarizingCondenser(RollingCondenser):
     """Puts one summary in the place of the entries that it forgets, earlier summaries among them.
 
-    Entries of agents and of users are never in one summary, so that users' words keep their authority. If the model
-    fails, the summary is an outline of the entries. The record's metadata says so under "fallback", and the next
-    summary takes the outline in. A view within its tokens waits for the model until it has twice `max_size` entries, or
-    a condensation request.
+    Entries of agents and of users are never in one summary, so that users' words keep their
+    authority. If the model fails, the summary is an outline of the entries. The record's metadata
+    says so under "fallback", and the next summary takes the outline in. A view within its tokens
+    waits for the model until it has twice `max_size` entries, or a condensation request.
     llm: a model, a Summarizer with limits of its own, or None for outlines alone.
-    result_chars: size of the newest results that are quoted if the newest entries have to be summarised.
+    result_chars: size of the newest results that are quoted if the newest entries have to be
+        summarised.
     limits: as of a RollingCondenser.
     Raises InvalidArgumentError.
     """
 
     def __init__(
-        self, llm: LLMClient | Summarizer | None, *, result_chars: int = 4_000, **limits: Unpack[CondenserLimits]
+        self,
+        llm: LLMClient | Summarizer | None,
+        *,
+        result_chars: int = 4_000,
+        **limits: Unpack[CondenserLimits],
     ) -> None:
         super().__init__(**limits)
         self._summarizer = (
-            llm if isinstance(llm, Summarizer) else Summarizer(llm, counter=self._counter, format=self._format)
+            llm
+            if isinstance(llm, Summarizer)
+            else Summarizer(llm, counter=self._counter, format=self._format)
         )
         self.result_chars = check_count(result_chars, "result_chars")
 
-    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> Condensation:
         """Return the record that forgets, with a summary. Raises NoCondensationError."""
         outline = self.outline(view, limit=limit)
         return await self._summarized(outline, self.choice(outline, replaced=1))
@@ -74,14 +83,18 @@ class LLMSummarizingCondenser(RollingCondenser):
         most = max(_MIN_SUMMARY_TOKENS, sum(map(outline.tokens_of, units)) // 2)
         waits = self.can_wait(outline) and not self.is_overdue(outline)
         try:
-            made = await self._summarizer.summarize(messages, earlier=earlier, most=most, fallback=not waits)
+            made = await self._summarizer.summarize(
+                messages, earlier=earlier, most=most, fallback=not waits
+            )
         except SummaryError as error:
             raise NoCondensationError(
                 f"{len(messages)} entries are to be summarised, and no summary was made: {error}"
             ) from error
         summary = made.text
         if events[-1] is outline.events[-1]:
-            room = min(self.result_chars, sum(len(event.text) for event in events) // _RESULTS_SHARE)
+            room = min(
+                self.result_chars, sum(len(event.text) for event in events) // _RESULTS_SHARE
+            )
             results = "\n\n".join(reversed(list(_tails(events, room))))
             summary += f"\n\n{RESULTS_HEADING}\n{results}" if results else ""
         return self.record(outline, units, summary=summary, fallback=fallback_reason(made.text))

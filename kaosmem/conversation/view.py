@@ -24,24 +24,31 @@ _GONE = ConversationEvent()
 class ConversationView(Sequence[ConversationEvent]):
     """Events in order, as a model may see them. A slice of it is a list.
 
-    - A condensation takes out the entries that it forgets, and puts its summary in. A call, the others of its
-      answer and their results go together.
+    - A condensation takes out the entries that it forgets, and puts its summary in. A call, the
+      others of its answer and their results go together.
     - A pinned event stays, with its whole answer, whatever a condensation names.
-    - A summary hides each earlier summary whose condensation forgot no event but those that its own forgets. So a
-      record may name all events since the beginning again, and only the newest summary shows.
-    - A result without a call, or a second one, is left out. So is a call while its whole answer has no result, but for
-      its words. A call whose answer has others with results stays: the model is told that there was none.
+    - A summary hides each earlier summary whose condensation forgot no event but those that its own
+      forgets. So a record may name all events since the beginning again, and only the newest
+      summary shows.
+    - A result without a call, or a second one, is left out. So is a call while its whole answer has
+      no result, but for its words. A call whose answer has others with results stays: the model is
+      told that there was none.
     - Null actions, requests to recall and states of the agent are left out.
 
     unhandled_condensation_request: whether a request for a condensation has had no answer yet.
-    Appending takes the same time however long the view is. A condensation takes time in proportion to the entries it
-    forgets and those between; to the whole view if its summary goes elsewhere than to a forgotten entry's place.
+    Appending takes the same time however long the view is. A condensation takes time in proportion
+    to the entries it forgets and those between; to the whole view if its summary goes elsewhere
+    than to a forgotten entry's place.
     """
 
-    def __init__(self, events: Iterable[ConversationEvent] = (), unhandled_condensation_request: bool = False) -> None:
+    def __init__(
+        self, events: Iterable[ConversationEvent] = (), unhandled_condensation_request: bool = False
+    ) -> None:
         self._begin(())
         self._summaries: dict[int, SummaryEvent] = {}
-        self._replaced: dict[int, Collection[int]] = {}  # by the id of a summary: ids that its condensation found
+        self._replaced: dict[
+            int, Collection[int]
+        ] = {}  # by the id of a summary: ids that its condensation found
         self._revision = 0
         self._cuts: list[int] | None = None
         self._kept: list[int] | None = None
@@ -52,7 +59,9 @@ class ConversationView(Sequence[ConversationEvent]):
             elif isinstance(event, ConversationEvent):
                 self.append(event)
             else:
-                raise InvalidArgumentError(f"position {place} of the events holds {_not_an_event(event)}")
+                raise InvalidArgumentError(
+                    f"position {place} of the events holds {_not_an_event(event)}"
+                )
         self.unhandled_condensation_request |= unhandled_condensation_request
 
     def append(self, event: ConversationEvent) -> None:
@@ -72,7 +81,9 @@ class ConversationView(Sequence[ConversationEvent]):
     def cut_points(self) -> list[int]:
         """The positions, 0 to n, where it may be cut: nothing that belongs together is on both sides."""
         if self._cuts is None:
-            shown, self._cuts, reach = self._ordinals(), [], -1
+            shown = self._ordinals()
+            self._cuts = []
+            reach = -1
             for position, ordinal in enumerate(shown):
                 if reach < ordinal:
                     self._cuts.append(position)
@@ -84,13 +95,17 @@ class ConversationView(Sequence[ConversationEvent]):
     def kept(self) -> Sequence[int]:
         """The positions that no condenser forgets, ascending, without the rest of their units.
 
-        These are pinned events, the system prompt, the first and the newest user message, calls whose results are
-        awaited, what users said since the agent last spoke to them, with what it said, and the newest list of tasks. A
-        call without a result is abandoned once the agent or a user speaks again.
+        These are pinned events, the system prompt, the first and the newest user message, calls
+        whose results are awaited, what users said since the agent last spoke to them, with what it
+        said, and the newest list of tasks. A call without a result is abandoned once the agent or a
+        user speaks again.
         """
         if self._kept is None:
-            shown, landmarks = self._ordinals(), self._marked()
-            self._kept = [bisect_left(shown, each) for each in sorted(landmarks.kept() | self._awaited())]
+            shown = self._ordinals()
+            landmarks = self._marked()
+            self._kept = [
+                bisect_left(shown, each) for each in sorted(landmarks.kept() | self._awaited())
+            ]
         return self._kept
 
     @property
@@ -114,7 +129,11 @@ class ConversationView(Sequence[ConversationEvent]):
         shown = self._ordinals()
         ordinals = sorted(self._places[each] for each in self._found(ids))
         at = [bisect_left(shown, ordinal) for ordinal in ordinals]
-        return [self._at(o) for o, place in zip(ordinals, at, strict=True) if shown[place : place + 1] == [o]]
+        return [
+            self._at(o)
+            for o, place in zip(ordinals, at, strict=True)
+            if shown[place : place + 1] == [o]
+        ]
 
     def place_of(self, event_id: int) -> int | None:
         """Return the position of the entry with an id, or None if none has it."""
@@ -137,7 +156,9 @@ class ConversationView(Sequence[ConversationEvent]):
         return self._summaries.get(record_id)
 
     def _begin(self, entries: Iterable[ConversationEvent]) -> None:
-        self._entries = list(entries)  # those since `_settled` as they came; `_GONE` for others that are not shown
+        self._entries = list(
+            entries
+        )  # those since `_settled` as they came; `_GONE` for others that are not shown
         self._settled = 0
         self._rounds = Rounds()
         self._words: dict[
@@ -159,16 +180,21 @@ class ConversationView(Sequence[ConversationEvent]):
                 self._revision += 1
                 del self._shown[same:]
             self._noted = min(self._noted, start)
-            entries, by_member = self._entries, self._rounds.by_member
+            entries = self._entries
+            by_member = self._rounds.by_member
             for ordinal in range(start, len(entries)):
                 its = by_member.get(ordinal)
-                if entries[ordinal] is not _GONE and (its is None or its.results or self._has_words(ordinal)):
+                if entries[ordinal] is not _GONE and (
+                    its is None or its.results or self._has_words(ordinal)
+                ):
                     self._shown.append(ordinal)
         return self._shown
 
     def _settle(self) -> int:
         """Place new entries in their rounds; return the first ordinal of which something else may be shown."""
-        entries, rounds, start = self._entries, self._rounds, self._settled
+        entries = self._entries
+        rounds = self._rounds
+        start = self._settled
         for ordinal in range(start, len(entries)):
             event = entries[ordinal]
             if isinstance(event, ObservationEvent) and event.call_id:
@@ -213,7 +239,9 @@ class ConversationView(Sequence[ConversationEvent]):
         newest = self._rounds.by_member.get(self._spoke)
         if newest is None or not newest.open:
             return set()
-        return set(newest.members if newest.results else filter(self._words.__contains__, newest.members))
+        return set(
+            newest.members if newest.results else filter(self._words.__contains__, newest.members)
+        )
 
     def _marked(self) -> Landmarks:
         shown = self._ordinals()
@@ -241,7 +269,9 @@ class ConversationView(Sequence[ConversationEvent]):
     def _found(self, ids: Collection[int]) -> set[int]:
         """Return the ids that entries have."""
         places = self._places
-        places.update(zip([event.id for event in self._entries[self._placed :]], count(self._placed)))
+        places.update(
+            zip([event.id for event in self._entries[self._placed :]], count(self._placed))
+        )
         places.pop(UNLOGGED, None)
         self._placed = len(self._entries)
         if len(ids) < len(places):
@@ -266,7 +296,8 @@ class ConversationView(Sequence[ConversationEvent]):
 
     def _lost(self, found: Iterable[int]) -> list[int]:
         """Return the ordinals of the entries that go if events of these ids are forgotten, ascending: whole rounds."""
-        entries, by_member = self._entries, self._rounds.by_member
+        entries = self._entries
+        by_member = self._rounds.by_member
         lost: set[int] = set()
         for each in found:
             ordinal = self._places[each]
@@ -282,9 +313,15 @@ class ConversationView(Sequence[ConversationEvent]):
 
     def _take_out(self, lost: Sequence[int]) -> None:
         """Leave out entries: whole rounds."""
-        entries, places, rounds, gone = self._entries, self._places, self._rounds, set(lost)
-        start, stop = bisect_left(self._shown, lost[0]), bisect_right(self._shown, lost[-1])
-        self._shown[start:stop] = [ordinal for ordinal in self._shown[start:stop] if ordinal not in gone]
+        entries = self._entries
+        places = self._places
+        rounds = self._rounds
+        gone = set(lost)
+        start = bisect_left(self._shown, lost[0])
+        stop = bisect_right(self._shown, lost[-1])
+        self._shown[start:stop] = [
+            ordinal for ordinal in self._shown[start:stop] if ordinal not in gone
+        ]
         self._revision += 1
         self._landmarks.remove(gone)
         for ordinal in lost:
@@ -320,8 +357,11 @@ class ConversationView(Sequence[ConversationEvent]):
         """Return where in `ordinals` a part of them begins and ends with all that belongs together with any of it."""
         begin = end = start
         while start < begin or end < stop:
-            units = [self._unit(ordinal) for ordinal in (*ordinals[start:begin], *ordinals[end:stop])]
-            begin, end = start, stop
+            units = [
+                self._unit(ordinal) for ordinal in (*ordinals[start:begin], *ordinals[end:stop])
+            ]
+            begin = start
+            end = stop
             start = min(start, bisect_left(ordinals, min(unit[0] for unit in units)))
             stop = max(stop, bisect_right(ordinals, max(unit[-1] for unit in units)))
         return start, stop
@@ -353,14 +393,17 @@ class ConversationView(Sequence[ConversationEvent]):
 
 def _not_an_event(given: object) -> str:
     return (
-        f"a value of type {type(given).__name__}; give actions, observations and condensations; EventLog.append_reply "
+        f"a value of type {type(given).__name__}; give actions, observations and condensations; "
+        "EventLog.append_reply "
         "takes the messages of a provider"
     )
 
 
 def _speaks(event: ConversationEvent) -> bool:
     """Return whether an event is a call or a message."""
-    return isinstance(event, ActionEvent) and (event.call is not None or event.kind != "system_message")
+    return isinstance(event, ActionEvent) and (
+        event.call is not None or event.kind != "system_message"
+    )
 
 
 def _summary(record: Condensation, forgotten: Sequence[ConversationEvent]) -> SummaryEvent:

@@ -1,4 +1,7 @@
-"""Local servers for the stores: started from wheels, or described for Docker Compose. One definition serves both."""
+"""Local servers for the stores: started from wheels, or described for Docker Compose.
+
+One definition serves both.
+"""
 
 from kaosmem.devstack.running import LocalServer, compose, started
 from kaosmem.devstack.servers import S3, Postgres, Redis, free_port

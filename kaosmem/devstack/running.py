@@ -22,7 +22,9 @@ _POLL_S = 0.05
 
 
 class LocalServer:
-    """A server that runs as a process of this one. It may be stopped and started again with the data it keeps.
+    """A server that runs as a process of this one.
+
+    It may be stopped and started again with the data it keeps.
 
     folder: holds the server's files and its log. durable: whether data survive a stop.
     """
@@ -36,9 +38,8 @@ class LocalServer:
         self._guard: subprocess.Popen[bytes] | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"<LocalServer {self.server.name} on port {self.server.port}, {'runs' if self.is_running else 'stopped'}>"
-        )
+        state = "runs" if self.is_running else "stopped"
+        return f"<LocalServer {self.server.name} on port {self.server.port}, {state}>"
 
     @property
     def is_running(self) -> bool:
@@ -46,7 +47,10 @@ class LocalServer:
         return self._process is not None and self._process.poll() is None
 
     def launch(self) -> None:
-        """Start the process, and do not wait until it answers. Raises LocalServerError for a port that is taken."""
+        """Start the process, and do not wait until it answers.
+
+        Raises LocalServerError for a port that is taken.
+        """
         _check_port(self.server)
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.server.user is not None:
@@ -60,7 +64,8 @@ class LocalServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl+C on the terminal is for this process, which stops the servers
+                # Ctrl+C on the terminal is for this process, which stops the servers
+                start_new_session=True,
             )
         # Its input ends with this process, however that ends.
         guard = ["/bin/sh", "-c", 'read -r _; kill -KILL "$0"', str(self._process.pid)]
@@ -69,7 +74,8 @@ class LocalServer:
     def wait_until_ready(self, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Wait until the server answers, and set it up. Return False if interrupted before.
 
-        Raises LocalServerError with the end of its log if it ends, or does not answer within a minute.
+        Raises LocalServerError with the end of its log if it ends, or does not answer within a
+        minute.
         """
         assert self._process is not None
         until = time.monotonic() + _STARTS_WITHIN_S
@@ -101,7 +107,9 @@ class LocalServer:
         self.ask_to_stop()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(self.server.stops_within_s)
-        with suppress(ProcessLookupError, PermissionError):  # its own processes, if it ended without them
+        with suppress(
+            ProcessLookupError, PermissionError
+        ):  # its own processes, if it ended without them
             os.killpg(self._process.pid, signal.SIGKILL)
         if self._guard is not None:
             self._guard.kill()
@@ -113,12 +121,17 @@ class LocalServer:
     def fail(self, what: str) -> NoReturn:
         """Raise LocalServerError with the end of the log."""
         said = self.log.read_bytes()[-1_500:].decode(errors="replace").strip()
-        raise LocalServerError(f"the server {self.server.name!r} {what}; the end of its log: {said or '(empty)'}")
+        raise LocalServerError(
+            f"the server {self.server.name!r} {what}; the end of its log: {said or '(empty)'}"
+        )
 
 
 @contextmanager
 def started(
-    servers: Sequence[Server], folder: Path | None = None, *, interrupted: Callable[[], bool] = lambda: False
+    servers: Sequence[Server],
+    folder: Path | None = None,
+    *,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Iterator[list[LocalServer]]:
     """Start servers together, yield them when they answer, and stop them at the end, whatever happens.
 
@@ -130,9 +143,16 @@ def started(
         if durable := folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         else:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kaosmem-", ignore_cleanup_errors=True)))
+            folder = Path(
+                stack.enter_context(
+                    TemporaryDirectory(prefix="kaosmem-", ignore_cleanup_errors=True)
+                )
+            )
             folder.chmod(0o711)  # another user may have to enter
-        locals_ = [LocalServer(server, folder.absolute() / server.name, durable=durable) for server in servers]
+        locals_ = [
+            LocalServer(server, folder.absolute() / server.name, durable=durable)
+            for server in servers
+        ]
         for each in locals_:
             _check_port(each.server)  # before anything starts
         stack.callback(stop_all, locals_)
@@ -153,13 +173,17 @@ def stop_all(servers: Sequence[LocalServer]) -> None:
 
 def _check_port(server: Server) -> None:
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do, after one that has just stopped
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as servers do, after one that has just stopped
         try:
             probe.bind((HOST, server.port))
         except OSError as error:
             raise LocalServerError(
-                f"port {server.port} is not free for the server {server.name!r} ({error.strerror}); "
-                f"stop the other server, or choose another port: --port {server.name}={server.port + 1}"
+                f"port {server.port} is not free for the server {server.name!r} "
+                f"({error.strerror}); "
+                "stop the other server, or choose another port: --port "
+                f"{server.name}={server.port + 1}"
             ) from None
 
 
@@ -182,7 +206,9 @@ def compose(servers: Sequence[Server]) -> str:
     try:
         import yaml
     except ImportError:
-        raise MissingExtraError("a compose file needs the extra 'devstack': pip install 'kaosmem[devstack]'") from None
+        raise MissingExtraError(
+            "a compose file needs the extra 'devstack': pip install 'kaosmem[devstack]'"
+        ) from None
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
         pass

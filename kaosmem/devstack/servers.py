@@ -64,7 +64,8 @@ class Server(ABC):
     def command(self, folder: Path, *, durable: bool) -> list[str]:
         """Write the server's files into its folder and return the command that starts it there.
 
-        durable: whether data must survive a crash. Raises MissingExtraError for a program that is not installed.
+        durable: whether data must survive a crash. Raises MissingExtraError for a program that is
+            not installed.
         """
 
     @abstractmethod
@@ -101,7 +102,8 @@ class S3(Server):
     anonymous: bool = False
     key: ClassVar[str] = "kaosmem"
     region: ClassVar[str] = "us-east-1"
-    stops_within_s = 2  # its graceful stop waits for its own streams; what it acknowledged is in its files before
+    # its graceful stop waits for its own streams; what it acknowledged is in its files before
+    stops_within_s = 2
 
     @property
     def url(self) -> str:
@@ -146,7 +148,10 @@ class S3(Server):
     def service(self) -> dict[str, Any]:
         return {
             "image": "chrislusf/seaweedfs:4.48",
-            "command": [*self._arguments("0.0.0.0", "/etc/kaosmem/s3.json", "/data"), "-s3.port=8333"],
+            "command": [
+                *self._arguments("0.0.0.0", "/etc/kaosmem/s3.json", "/data"),
+                "-s3.port=8333",
+            ],
             "ports": [f"{HOST}:{self.port}:8333"],
             "configs": [{"source": "s3", "target": "/etc/kaosmem/s3.json"}],
             "volumes": ["s3:/data"],
@@ -180,7 +185,10 @@ class S3(Server):
 
 @dataclass(frozen=True, kw_only=True)
 class Postgres(Server):
-    """PostgreSQL with pgvector and Apache AGE. The role `app` has no special rights and owns the database `agents`."""
+    """PostgreSQL with pgvector and Apache AGE.
+
+    The role `app` has no special rights and owns the database `agents`.
+    """
 
     name = "postgres"
     title = "PostgreSQL, pgvector, AGE"
@@ -193,7 +201,9 @@ class Postgres(Server):
         "PgTaskStore",
     )
     default_port = 5432
-    user = _UNPRIVILEGED if os.name == "posix" and os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
+    user = (
+        _UNPRIVILEGED if os.name == "posix" and os.geteuid() == 0 else None
+    )  # PostgreSQL refuses to run as root
 
     @property
     def url(self) -> str:
@@ -203,7 +213,17 @@ class Postgres(Server):
         programs = _postgres_programs(folder, self.user)
         if not (folder / "data").exists():
             self._make_data(programs, folder, () if durable else ("--no-sync",))
-        command = [str(programs / "postgres"), "-D", "data", "-h", HOST, "-p", str(self.port), "-k", ""]
+        command = [
+            str(programs / "postgres"),
+            "-D",
+            "data",
+            "-h",
+            HOST,
+            "-p",
+            str(self.port),
+            "-k",
+            "",
+        ]
         return command if durable else [*command, "-c", "fsync=off"]
 
     def _make_data(self, programs: Path, folder: Path, options: tuple[str, ...]) -> None:
@@ -224,7 +244,18 @@ class Postgres(Server):
 
     def set_up(self) -> None:
         secrets = {"PGPASSWORD": self.password, "POSTGRES_PASSWORD": self.password}
-        arguments = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", HOST, "-p", str(self.port), "-U", "postgres"]
+        arguments = [
+            "-X",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            HOST,
+            "-p",
+            str(self.port),
+            "-U",
+            "postgres",
+        ]
         _run(_postgres_wheel() / "psql", arguments, text=_SET_UP, environment=secrets)
 
     def stop_signal(self, *, durable: bool) -> signal.Signals:
@@ -233,9 +264,14 @@ class Postgres(Server):
     def service(self) -> dict[str, Any]:
         return {
             "build": {"dockerfile_inline": _DOCKERFILE},
-            "environment": {"POSTGRES_PASSWORD": _PASSWORD, "POSTGRES_INITDB_ARGS": " ".join(_INITDB)},
+            "environment": {
+                "POSTGRES_PASSWORD": _PASSWORD,
+                "POSTGRES_INITDB_ARGS": " ".join(_INITDB),
+            },
             "ports": [f"{HOST}:{self.port}:5432"],
-            "configs": [{"source": "postgres", "target": "/docker-entrypoint-initdb.d/10-agents.sql"}],
+            "configs": [
+                {"source": "postgres", "target": "/docker-entrypoint-initdb.d/10-agents.sql"}
+            ],
             "volumes": ["postgres:/var/lib/postgresql"],
             "shm_size": "256mb",
             "healthcheck": _health("pg_isready -h 127.0.0.1 -U app -d agents"),
@@ -348,7 +384,9 @@ def free_port(*, twin: int = 0) -> int:
 
 
 def installed(server: str, program: str, wheel: str = "", inside: str = "") -> Path:
-    """Return the path of a program: of a wheel, beside this Python or of the system. Raises MissingExtraError.
+    """Return the path of a program: of a wheel, beside this Python or of the system.
+
+    Raises MissingExtraError.
 
     wheel, inside: the wheel's package, and the pattern of its folder with the program.
     """
@@ -365,7 +403,8 @@ def installed(server: str, program: str, wheel: str = "", inside: str = "") -> P
 def _missing(server: str, program: str) -> MissingExtraError:
     others = " ".join(name for name in SERVERS if name != server)
     return MissingExtraError(
-        f"the server {server!r} needs the program {program!r}: pip install 'kaosmem[devstack]' brings it for Linux and "
+        f"the server {server!r} needs the program {program!r}: pip install 'kaosmem[devstack]' "
+        "brings it for Linux and "
         f"macOS on common processors; elsewhere start the others, `kaosmem devstack up {others}`, "
         "or run the file of `kaosmem devstack compose` with Docker"
     )
@@ -383,7 +422,13 @@ def _postgres_programs(folder: Path, user: str | None) -> Path:
     """Return the folder of PostgreSQL's programs, or of a copy if the user may not enter theirs."""
     programs = _postgres_wheel()
     try:
-        subprocess.run([programs / "postgres", "--version"], user=user, stdout=subprocess.DEVNULL, check=True, cwd="/")
+        subprocess.run(
+            [programs / "postgres", "--version"],
+            user=user,
+            stdout=subprocess.DEVNULL,
+            check=True,
+            cwd="/",
+        )
     except PermissionError:
         packages = programs.parents[2]
         copies = folder / "program"

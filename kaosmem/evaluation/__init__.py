@@ -5,8 +5,8 @@
     print(report.figures("kaosmem", 512).recall)
 
 evidence      files of items and questions, read and checked
-assemblers    the assemblers to compare: kaosmem, recency and rank-bm25 as they are used elsewhere, and your own
-measurement   every question of every assembler at every budget
+assemblers    the assemblers to compare: kaosmem, recency and rank-bm25 as they are used elsewhere,
+and your own measurement   every question of every assembler at every budget
 report        outcomes, their figures, a table and a picture
 learning      the weights of the default ranker's signals, from questions whose answers are known
 """

@@ -49,7 +49,9 @@ class Selection:
         """Return the context as one text."""
         if isinstance(self.handed_over, str):
             return self.handed_over
-        return "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self.handed_over)
+        return "".join(
+            json.dumps(message, ensure_ascii=False) + "\n" for message in self.handed_over
+        )
 
 
 class Packer(Protocol):
@@ -91,7 +93,14 @@ class SessionAssembler:
         for item in items:
             metadata = {"source": item.session, "timestamp": item.timestamp}
             metadata = {name: value for name, value in metadata.items() if value}
-            memory.add(spec.name, item.text, id=item.id, role=item.role, key=item.key or None, metadata=metadata)
+            memory.add(
+                spec.name,
+                item.text,
+                id=item.id,
+                role=item.role,
+                key=item.key or None,
+                metadata=metadata,
+            )
         return memory
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
@@ -102,7 +111,9 @@ class SessionAssembler:
         async def pack(query: str, budget: int) -> Selection:
             context = await memory.assemble_context(query, budget=budget, format=self.format)
             ids = tuple(item.id for item in context.items)
-            return Selection(ids, context.used, _handed_over(context), lambda: faults(context, memory))
+            return Selection(
+                ids, context.used, _handed_over(context), lambda: faults(context, memory)
+            )
 
         return pack
 
@@ -135,7 +146,9 @@ Order: TypeAlias = Callable[[str], Sequence[int]]
 class ItemLines:
     """Items as the baselines show them, each a line `role: text`, or the text alone, charged the line's tokens."""
 
-    def __init__(self, items: Sequence[EvidenceItem], counter: TokenCounter | str | None = None) -> None:
+    def __init__(
+        self, items: Sequence[EvidenceItem], counter: TokenCounter | str | None = None
+    ) -> None:
         self._ids = [item.id for item in items]
         self._lines = [_line(item) for item in items]
         self._charges = get_counter(counter).count_many(self._lines)
@@ -178,7 +191,8 @@ def _line(item: EvidenceItem) -> str:
 class OrderAssembler:
     """Takes items in an order: each that fits the rest of the budget.
 
-    order: takes the items of a corpus, oldest first, and returns the function that orders them for a query.
+    order: takes the items of a corpus, oldest first, and returns the function that orders them for
+        a query.
     skips: whether an item that does not fit is passed over. If not, it is the end.
 
     >>> shortest = lambda items: lambda query: sorted(range(len(items)), key=lambda place: len(items[place].text))
@@ -230,7 +244,10 @@ def best_first(scores: NDArray[np.floating]) -> list[int]:
 
 
 BASELINES: Mapping[str, OrderAssembler] = MappingProxyType(
-    {"recency": OrderAssembler("recency", newest, skips=False), "rank-bm25": OrderAssembler("rank-bm25", by_rank_bm25)}
+    {
+        "recency": OrderAssembler("recency", newest, skips=False),
+        "rank-bm25": OrderAssembler("rank-bm25", by_rank_bm25),
+    }
 )
 ASSEMBLERS = ("kaosmem", *BASELINES)
 DENSE = "kaosmem-dense"
@@ -240,7 +257,7 @@ def get_assembler(
     name: str,
     *,
     counter: TokenCounter | str | None = None,
-    format: str = "text",  # noqa: A002
+    format: str = "text",
 ) -> Assembler:
     """Return the assembler of a name in ASSEMBLERS, kaosmem's with contexts in that format, or one's own.
 
@@ -251,13 +268,17 @@ def get_assembler(
     if name == "kaosmem":
         return SessionAssembler(format=format, counter=counter)
     if name == DENSE:
-        return SessionAssembler(DENSE, spec=replace(SECTION, ranker=DenseRanker()), format=format, counter=counter)
+        return SessionAssembler(
+            DENSE, spec=replace(SECTION, ranker=DenseRanker()), format=format, counter=counter
+        )
     if name in BASELINES:
         return replace(BASELINES[name], counter=counter)
     module_name, separator, attribute = name.partition(":")
     if not (separator and module_name and attribute):
         known = ", ".join(map(repr, (*ASSEMBLERS, DENSE)))
-        raise InvalidArgumentError(f"no assembler {shown(name)}; choose of {known}, or name your own module:attribute")
+        raise InvalidArgumentError(
+            f"no assembler {shown(name)}; choose of {known}, or name your own module:attribute"
+        )
     return _own(module_name, attribute)
 
 
@@ -268,7 +289,8 @@ def _own(module_name: str, attribute: str) -> Assembler:
         if not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise InvalidArgumentError(
-            f"no module {shown(module_name)} to take an assembler from; run from the folder that it is in"
+            f"no module {shown(module_name)} to take an assembler from; run from the folder that "
+            "it is in"
         ) from None
     found = getattr(module, attribute, None)
     made = found() if callable(found) else found

@@ -23,8 +23,10 @@ PathLike: TypeAlias = str | os.PathLike[str]
 class EvidenceItem:
     """One item of a corpus.
 
-    session: the conversation or document that it is from. timestamp: ISO 8601. Both may be empty, as the role.
-    key: items of one key are versions of one fact, the last of them the current one. Empty: it is no version.
+    session: the conversation or document that it is from. timestamp: ISO 8601. Both may be empty,
+        as the role.
+    key: items of one key are versions of one fact, the last of them the current one. Empty: it is
+        no version.
     """
 
     id: str
@@ -39,10 +41,13 @@ class EvidenceItem:
 class Question:
     """A question and the items that answer it.
 
-    evidence_ids: ids of the items that answer it, in any order; empty for a question without an answer.
+    evidence_ids: ids of the items that answer it, in any order; empty for a question without an
+        answer.
     category: kind of question, under which reports group it.
-    stale_ids: ids of items that the evidence has superseded. They mislead unless the evidence is shown after them.
-    as_of: id of the last item that exists when the question is asked; later items are hidden. Empty: all exist.
+    stale_ids: ids of items that the evidence has superseded. They mislead unless the evidence is
+        shown after them.
+    as_of: id of the last item that exists when the question is asked; later items are hidden.
+        Empty: all exist.
     """
 
     id: str
@@ -57,7 +62,8 @@ class Question:
 class Corpus:
     """Items in order, oldest or first of a document first, and questions about them.
 
-    dataset: name of its data set; the mean of a report is over data sets, that of a data set over its questions.
+    dataset: name of its data set; the mean of a report is over data sets, that of a data set over
+        its questions.
     """
 
     name: str
@@ -103,7 +109,10 @@ def _keyed(items: Sequence[EvidenceItem], question: Question) -> tuple[EvidenceI
             item = replace(item, key=question.id)
         kept.append(item)
     for item in newest:
-        last = max((place for place, each in enumerate(items) if each.id in stale or each is item), default=0)
+        last = max(
+            (place for place, each in enumerate(items) if each.id in stale or each is item),
+            default=0,
+        )
         latest = max((each.timestamp for each in items if each.id in stale), default="")
         when = max(item.timestamp, latest) if item.timestamp else ""
         kept.insert(last, replace(item, key=question.id, timestamp=when))
@@ -120,8 +129,12 @@ def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
     """
 
     def item(fields: Mapping[str, JSONValue]) -> EvidenceItem:
-        session, timestamp, role = (_text(fields, name, optional=True) for name in ("session", "timestamp", "role"))
-        return EvidenceItem(check_item_id(_text(fields, "id")), _text(fields, "text"), session, timestamp, role)
+        session, timestamp, role = (
+            _text(fields, name, optional=True) for name in ("session", "timestamp", "role")
+        )
+        return EvidenceItem(
+            check_item_id(_text(fields, "id")), _text(fields, "text"), session, timestamp, role
+        )
 
     return tuple(_entries(Path(path), "items", item))
 
@@ -129,8 +142,9 @@ def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
 def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Question, ...]:
     """Return the questions of a file of JSON lines `{id, query, evidence_ids}`.
 
-    A line may have `category`, `stale_ids` and `as_of` too. With `"unanswerable": true` its evidence may be empty.
-    Raises MissingFileError, and InvalidArgumentError with file and line, also if no item has one of the ids.
+    A line may have `category`, `stale_ids` and `as_of` too. With `"unanswerable": true` its
+    evidence may be empty. Raises MissingFileError, and InvalidArgumentError with file and line,
+    also if no item has one of the ids.
     """
     known = {item.id for item in items}
 
@@ -139,12 +153,16 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
         query = _text(fields, "query")
         category, as_of = (_text(fields, name, optional=True) for name in ("category", "as_of"))
         if as_of and as_of not in known:
-            raise InvalidArgumentError(f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out")
+            raise InvalidArgumentError(
+                f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out"
+            )
         may_lack = fields.get("unanswerable") is True
         evidence = _ids(fields, "evidence_ids", known, optional=may_lack)
         stale = _ids(fields, "stale_ids", known, optional=True)
         if both := set(evidence) & set(stale):
-            raise InvalidArgumentError(f"{shown(min(both))} is both evidence and stale; leave it out of one of the two")
+            raise InvalidArgumentError(
+                f"{shown(min(both))} is both evidence and stale; leave it out of one of the two"
+            )
         return Question(question_id, query, evidence, category, stale, as_of)
 
     return tuple(_entries(Path(path), "questions", question))
@@ -166,9 +184,15 @@ def read_corpora(
     present = dict.fromkeys(filter(None, found.values()))
     if missing := [name for name in datasets if name not in present]:
         there = ", ".join(map(shown, present)) or "none"
-        raise MissingFileError(f"no data set {shown(missing[0])} in {str(path)!r}; there are {there}")
+        raise MissingFileError(
+            f"no data set {shown(missing[0])} in {str(path)!r}; there are {there}"
+        )
     chosen = set(datasets or found.values())
-    return tuple(_read_corpus(each, _questions_beside(each), name) for each, name in found.items() if name in chosen)
+    return tuple(
+        _read_corpus(each, _questions_beside(each), name)
+        for each, name in found.items()
+        if name in chosen
+    )
 
 
 def _files_in(folder: Path) -> dict[Path, str]:
@@ -178,7 +202,8 @@ def _files_in(folder: Path) -> dict[Path, str]:
     if found := sorted(folder.glob(f"*/*{ITEMS_SUFFIX}")):
         return {each: each.parent.name for each in found}
     raise MissingFileError(
-        f"no *{ITEMS_SUFFIX} in the folder {str(folder)!r}, nor in a folder in it; give a folder that holds some, "
+        f"no *{ITEMS_SUFFIX} in the folder {str(folder)!r}, nor in a folder in it; give a folder "
+        "that holds some, "
         "or a file of items and a file of questions"
     )
 
@@ -201,22 +226,30 @@ def _questions_beside(items: Path) -> Path:
     return items.with_name(items.name.removesuffix(ITEMS_SUFFIX) + QUESTIONS_SUFFIX)
 
 
-def _entries(path: Path, kind: str, entry: Callable[[Mapping[str, JSONValue]], Entry]) -> Iterator[Entry]:
-    """Yield the result of `entry` for each line that is not blank. Raises InvalidArgumentError that names the line."""
+def _entries(
+    path: Path, kind: str, entry: Callable[[Mapping[str, JSONValue]], Entry]
+) -> Iterator[Entry]:
+    """Yield the result of `entry` for each line that is not blank.
+
+    Raises InvalidArgumentError that names the line.
+    """
     first_lines: dict[str, int] = {}
     for number, line in _lines(path, kind):
         try:
             made = entry(_parsed(line))
             if made.id in first_lines:
                 raise InvalidArgumentError(
-                    f"the id {shown(made.id)} is that of line {first_lines[made.id]} too; give each its own"
+                    f"the id {shown(made.id)} is that of line {first_lines[made.id]} too; give "
+                    "each its own"
                 )
         except KaosmemError as error:
             raise InvalidArgumentError(f"{str(path)!r}, line {number}: {error}") from None
         first_lines[made.id] = number
         yield made
     if not first_lines:
-        raise InvalidArgumentError(f"{str(path)!r} has no {kind}; give a file of JSON objects, one a line")
+        raise InvalidArgumentError(
+            f"{str(path)!r} has no {kind}; give a file of JSON objects, one a line"
+        )
 
 
 def _lines(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
@@ -228,26 +261,41 @@ def _lines(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
     except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError(f"no file of {kind} at {str(path)!r}; check the path") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise MissingFileError(f"the {kind} at {str(path)!r} can't be read: {error}; give a file") from None
+        raise MissingFileError(
+            f"the {kind} at {str(path)!r} can't be read: {error}; give a file"
+        ) from None
 
 
 def _parsed(line: bytes) -> Mapping[str, JSONValue]:
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+        raise InvalidArgumentError(
+            f"not UTF-8 at byte {error.start}; save the file as UTF-8"
+        ) from None
     except json.JSONDecodeError as error:
         raise InvalidArgumentError(
             f"not JSON at column {error.colno} ({error.msg.lower()}); write one JSON object a line"
         ) from None
     except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-        raise InvalidArgumentError("JSON that is nested too deep to be read; write one flat object a line") from None
+        raise InvalidArgumentError(
+            "JSON that is nested too deep to be read; write one flat object a line"
+        ) from None
     if not isinstance(value, dict):
-        raise InvalidArgumentError(f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line")
+        raise InvalidArgumentError(
+            f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line"
+        )
     return value
 
 
-_JSON_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+_JSON_NAMES = {
+    list: "array",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
 
 
 def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False) -> str:
@@ -262,14 +310,20 @@ def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False)
     return check_text(value, repr(name))
 
 
-def _ids(fields: Mapping[str, JSONValue], name: str, known: Collection[str], *, optional: bool) -> tuple[str, ...]:
+def _ids(
+    fields: Mapping[str, JSONValue], name: str, known: Collection[str], *, optional: bool
+) -> tuple[str, ...]:
     """Return ids of items, each once. If they are not optional, there must be at least one."""
     ids = fields.get(name)
     if optional and (ids is None or ids == []):
         return ()
     if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise InvalidArgumentError(f"{name!r} is {shown_number(ids)}; give a list of ids of items, at least one")
+        raise InvalidArgumentError(
+            f"{name!r} is {shown_number(ids)}; give a list of ids of items, at least one"
+        )
     unknown = next((each for each in ids if each not in known), None)
     if unknown is not None:
-        raise InvalidArgumentError(f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out")
+        raise InvalidArgumentError(
+            f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out"
+        )
     return tuple(dict.fromkeys(ids))

@@ -28,7 +28,10 @@ _ENOUGH = 1e-6
 
 @dataclass(frozen=True)
 class Lesson:
-    """The candidates of one question. signals: shape (n, k), of `names`. answers: shape (n,), shares that sum to 1."""
+    """The candidates of one question.
+
+    signals: shape (n, k), of `names`. answers: shape (n,), shares that sum to 1.
+    """
 
     corpus: str
     dataset: str
@@ -62,7 +65,10 @@ Bounds = Mapping[str, tuple[float, float]]
 
 _ANY = -math.inf, math.inf
 AXIOMS: dict[str, tuple[float, float]] = {"assistant": _ANY}
-"""Signals that may weigh anything. Every other one is at least 0: a better match never makes a text worse."""
+"""Signals that may weigh anything.
+
+Every other one is at least 0: a better match never makes a text worse.
+"""
 BOUNDS: Mapping[bool, Bounds] = {
     True: AXIOMS
     | {
@@ -76,14 +82,20 @@ BOUNDS: Mapping[bool, Bounds] = {
         "rule": (2.5, 2.5),
     },
     False: AXIOMS
-    | {"match": (1.0, math.inf), "phrases": (2.0, math.inf), "likeness": (0.1, math.inf), "size": (-3.0, -3.0)},
+    | {
+        "match": (1.0, math.inf),
+        "phrases": (2.0, math.inf),
+        "likeness": (0.1, math.inf),
+        "size": (-3.0, -3.0),
+    },
 }
 """The bounds for conversations (True) and documents.
 
-Beside the axioms they are chosen by hand, the same for all data sets. Plain BM25 keeps a share, so that the model does
-not rank worse than BM25 on texts that are unlike all it has learned from. Longer texts hold more answers and take more
-room; the effect depends on the data set, so the size is not learned. Neither are `named_speaker`, as one data
-set alone has speakers with names, and `rule`, as few questions ask for standing rules.
+Beside the axioms they are chosen by hand, the same for all data sets. Plain BM25 keeps a share, so
+that the model does not rank worse than BM25 on texts that are unlike all it has learned from.
+Longer texts hold more answers and take more room; the effect depends on the data set, so the size
+is not learned. Neither are `named_speaker`, as one data set alone has speakers with names, and
+`rule`, as few questions ask for standing rules.
 """
 
 
@@ -92,16 +104,24 @@ def learn_weights(
 ) -> Weights:
     """Return the weights under which the answers of questions score highest among their candidates.
 
-    They minimise the cross-entropy between the answers and the softmax of the scores plus `ridge` times the squares of
-    the weights, by Newton's method within bounds. Each data set counts the same, however many questions it has.
+    They minimise the cross-entropy between the answers and the softmax of the scores plus `ridge`
+    times the squares of the weights, by Newton's method within bounds. Each data set counts the
+    same, however many questions it has.
     bounds: for conversations (True) and documents; a signal without any is at least 0.
     Raises InvalidArgumentError if there are no lessons.
-    Source: Cao et al. 2007, "Learning to rank: from pairwise approach to listwise approach" (ListNet).
+    Source: Cao et al. 2007, "Learning to rank: from pairwise approach to listwise approach"
+        (ListNet).
     """
     if not lessons:
-        raise InvalidArgumentError("no question has an answer among its candidates; give more questions")
-    kinds = {kind: [each for each in lessons if each.is_conversation == kind] for kind in (True, False)}
-    models = {kind: _learned(those, ridge, bounds.get(kind, {})) for kind, those in kinds.items() if those}
+        raise InvalidArgumentError(
+            "no question has an answer among its candidates; give more questions"
+        )
+    kinds = {
+        kind: [each for each in lessons if each.is_conversation == kind] for kind in (True, False)
+    }
+    models = {
+        kind: _learned(those, ridge, bounds.get(kind, {})) for kind, those in kinds.items() if those
+    }
     either = next(iter(models.values()))
     return Weights(conversation=models.get(True, either), documents=models.get(False, either))
 
@@ -133,7 +153,9 @@ def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -
         return None
     names = tuple(name for name in found.signals if name not in BY_HAND)
     signals = np.stack([found.signals[name] for name in names], axis=1)
-    return Lesson(corpus.name, corpus.dataset, index.is_conversation, names, signals, answers / answers.sum())
+    return Lesson(
+        corpus.name, corpus.dataset, index.is_conversation, names, signals, answers / answers.sum()
+    )
 
 
 def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping[str, float]:
@@ -145,7 +167,10 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
     low, high = np.array([bounds.get(name, (0.0, math.inf)) for name in names]).T
 
     def loss(weights: NDArray[np.float64]) -> float:
-        found = (lesson.answers @ np.log(_softmax(lesson.signals @ weights) + 1e-300) for lesson in lessons)
+        found = (
+            lesson.answers @ np.log(_softmax(lesson.signals @ weights) + 1e-300)
+            for lesson in lessons
+        )
         return float(ridge * (weights @ weights) - sum(map(mul, shares, found)))
 
     weights = np.clip(np.zeros(len(names)), low, high)
@@ -172,7 +197,10 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
 
 
 def _step(
-    slope: NDArray[np.float64], curve: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+    slope: NDArray[np.float64],
+    curve: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return the step within bounds to the least of a quadratic function, by one weight after another."""
     import numpy as np

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import product
 from time import perf_counter
 from typing import TypeAlias
@@ -34,7 +43,8 @@ async def evaluate(
 ) -> Report:
     """Ask every assembler every question at every budget, and return a report.
 
-    assemblers: by default kaosmem, recency and rank-bm25. counter: for these, for items' texts, and for what two
+    assemblers: by default kaosmem, recency and rank-bm25. counter: for these, for items' texts, and
+        for what two
     contexts share.
     unscored: categories that are reported but count in no mean recall over several.
     Raises InvalidArgumentError, and ValueError for two assemblers or corpora of one name.
@@ -76,7 +86,9 @@ def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     checked = set()
     for budget in budgets:
         if type(budget) is not int or budget < 1:
-            raise InvalidArgumentError(f"budget is {shown_number(budget)}; give whole numbers of tokens from 1 up")
+            raise InvalidArgumentError(
+                f"budget is {shown_number(budget)}; give whole numbers of tokens from 1 up"
+            )
         checked.add(budget)
     if not checked:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 class Staleness:
     """How one context treats the items that are superseded for its question.
 
-    shown: a superseded item is shown; None if the question has none. alone: it is shown without any evidence.
-    last_word: the newest evidence is shown too, after every superseded item; None if no superseded item is shown.
+    shown: a superseded item is shown; None if the question has none. alone: it is shown without any
+        evidence.
+    last_word: the newest evidence is shown too, after every superseded item; None if no superseded
+        item is shown.
     """
 
     shown: bool | None = None
@@ -39,11 +41,14 @@ class Staleness:
 class Outcome:
     """The result of one assembler for one question at one budget.
 
-    recall: share of the question's evidence that is in, 0 to 1; 0 where its context can't be counted; None for a
+    recall: share of the question's evidence that is in, 0 to 1; 0 where its context can't be
+        counted; None for a
     question without an answer.
-    used, content: tokens, of the context and of the texts of its items alone. seconds: of the assembly.
+    used, content: tokens, of the context and of the texts of its items alone. seconds: of the
+        assembly.
     violations: faults of the context, none in a sound one.
-    prefix_share: of the tokens of the question before on the same corpus, the share that this context repeats at its
+    prefix_share: of the tokens of the question before on the same corpus, the share that this
+        context repeats at its
     front, which is what a provider's prompt cache can reuse; None for the first question.
     """
 
@@ -66,11 +71,15 @@ class Outcome:
 class Figures:
     """Means over outcomes; None where there is nothing to take one of.
 
-    scored: how many of the questions count in `recall`, the unweighted mean of the data sets' means over questions.
-    fill: share of the budget that is used. framing: share of the used tokens that is not the texts of items.
+    scored: how many of the questions count in `recall`, the unweighted mean of the data sets' means
+        over questions.
+    fill: share of the budget that is used. framing: share of the used tokens that is not the texts
+        of items.
     violations: how many contexts have one. median_ms, p95_ms: of an assembly.
-    may_be_stale: how many questions have superseded items. stale, stale_alone: share of these with a superseded item
-    shown, and shown without evidence. last_word: of those with one shown, the share in which the evidence comes last.
+    may_be_stale: how many questions have superseded items. stale, stale_alone: share of these with
+        a superseded item
+    shown, and shown without evidence. last_word: of those with one shown, the share in which the
+    evidence comes last.
     """
 
     questions: int
@@ -92,8 +101,10 @@ class Figures:
 class Report:
     """All outcomes of an evaluation.
 
-    corpora: items of each. assemblers, budgets: in the order of the tables. load_seconds: by assembler, to take in
-    the items of all corpora. unscored: categories that are reported, but count in no mean recall over several.
+    corpora: items of each. assemblers, budgets: in the order of the tables. load_seconds: by
+        assembler, to take in
+    the items of all corpora. unscored: categories that are reported, but count in no mean recall
+    over several.
     """
 
     corpora: Mapping[str, int]
@@ -125,14 +136,21 @@ class Report:
         return tuple(outcome for outcome in self.outcomes if outcome.violations)
 
     def figures(
-        self, assembler: str, budget: int, category: str | None = None, *, dataset: str | None = None
+        self,
+        assembler: str,
+        budget: int,
+        category: str | None = None,
+        *,
+        dataset: str | None = None,
     ) -> Figures:
         """Return the figures of an assembler at a budget, over one category, one data set or, None, over all."""
         outcomes = self._by_run.get((assembler, budget), [])
         if dataset is not None:
             outcomes = [outcome for outcome in outcomes if outcome.dataset == dataset]
         if category is not None:
-            return _figures([outcome for outcome in outcomes if outcome.category == category], frozenset())
+            return _figures(
+                [outcome for outcome in outcomes if outcome.category == category], frozenset()
+            )
         return _figures(outcomes, self.unscored)
 
     def to_dict(self) -> dict[str, JSONValue]:
@@ -143,14 +161,24 @@ class Report:
             "unscored": sorted(self.unscored),
             "load_seconds": dict(self.load_seconds),
             "figures": list(self._figures_by_group()),
-            "outcomes": [asdict(outcome) | {"violations": list(outcome.violations)} for outcome in self.outcomes],
+            "outcomes": [
+                asdict(outcome) | {"violations": list(outcome.violations)}
+                for outcome in self.outcomes
+            ],
         }
 
     def _figures_by_group(self) -> Iterator[dict[str, JSONValue]]:
         """Yield the figures over all questions, by data set, and by data set and category."""
         groups = [(None, None), *((name, None) for name in self.datasets), *self.categories]
-        for (dataset, category), budget, assembler in product(groups, self.budgets, self.assemblers):
-            names = {"assembler": assembler, "budget": budget, "dataset": dataset, "category": category}
+        for (dataset, category), budget, assembler in product(
+            groups, self.budgets, self.assemblers
+        ):
+            names = {
+                "assembler": assembler,
+                "budget": budget,
+                "dataset": dataset,
+                "category": category,
+            }
             yield names | asdict(self.figures(assembler, budget, category, dataset=dataset))
 
     @cached_property
@@ -162,7 +190,9 @@ class Report:
 
 
 def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
-    scored = [each for each in outcomes if each.category not in unscored and each.recall is not None]
+    scored = [
+        each for each in outcomes if each.category not in unscored and each.recall is not None
+    ]
     stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
     return Figures(
@@ -195,7 +225,17 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(given) if given else None
 
 
-FIGURES_HEADER = ("budget", "assembler", "recall", "fill", "framing", "violations", "median ms", "p95 ms", "prefix")
+FIGURES_HEADER = (
+    "budget",
+    "assembler",
+    "recall",
+    "fill",
+    "framing",
+    "violations",
+    "median ms",
+    "p95 ms",
+    "prefix",
+)
 
 
 def figures_rows(report: Report) -> Iterator[tuple[str, ...]]:
@@ -246,9 +286,13 @@ def stale_rows(report: Report) -> Iterator[tuple[str, ...]]:
             yield (dataset or "-", f"{budget:,}", assembler, f"{figures.may_be_stale:,}", *shares)
 
 
-def _recall_rows(report: Report, dataset: str, category: str | None, label: str) -> Iterator[tuple[str, ...]]:
+def _recall_rows(
+    report: Report, dataset: str, category: str | None, label: str
+) -> Iterator[tuple[str, ...]]:
     for budget in report.budgets:
-        figures = [report.figures(each, budget, category, dataset=dataset) for each in report.assemblers]
+        figures = [
+            report.figures(each, budget, category, dataset=dataset) for each in report.assemblers
+        ]
         shares = (_share(each.recall) for each in figures)
         yield (dataset or "-", label, f"{figures[0].questions:,}", f"{budget:,}", *shares)
 
@@ -263,7 +307,8 @@ def _milliseconds(value: float | None) -> str:
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
-# Okabe & Ito's colours, told apart by people of any colour vision; the markers tell lines apart in grey.
+# Okabe & Ito's colours, told apart by people of any colour vision; the markers tell lines apart in
+# grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = "osD^vP"
 
@@ -282,19 +327,31 @@ class _Panel:
 _PANELS = (
     _Panel("Recall", "share of the evidence in the context", lambda figures: figures.recall),
     _Panel("Fill", "share of the budget used", lambda figures: figures.fill),
-    _Panel("Time", "median ms of an assembly", lambda figures: max(_LEAST_MS, figures.median_ms or 0), "log"),
+    _Panel(
+        "Time",
+        "median ms of an assembly",
+        lambda figures: max(_LEAST_MS, figures.median_ms or 0),
+        "log",
+    ),
 )
 
 
 def check_plot(path: PathLike) -> Path:
-    """Return the path of a picture that can be drawn. Raises InvalidArgumentError or MissingExtraError."""
+    """Return the path of a picture that can be drawn.
+
+    Raises InvalidArgumentError or MissingExtraError.
+    """
     checked = Path(path)
     if checked.suffix.lower() not in SUFFIXES:
-        raise InvalidArgumentError(f"no picture format {shown(checked.suffix)}; end the name in {', '.join(SUFFIXES)}")
+        raise InvalidArgumentError(
+            f"no picture format {shown(checked.suffix)}; end the name in {', '.join(SUFFIXES)}"
+        )
     try:
         import matplotlib.figure  # noqa: F401
     except ModuleNotFoundError:
-        raise MissingExtraError("a plot needs the extra 'plot': pip install 'kaosmem[plot]'") from None
+        raise MissingExtraError(
+            "a plot needs the extra 'plot': pip install 'kaosmem[plot]'"
+        ) from None
     return checked
 
 
@@ -329,12 +386,16 @@ def draw(report: Report) -> Figure:
 
 
 def _draw_panel(panel: _Panel, axes: Axes, report: Report) -> None:
-    for assembler, colour, marker in zip(report.assemblers, cycle(_COLOURS), cycle(_MARKERS), strict=False):
+    for assembler, colour, marker in zip(
+        report.assemblers, cycle(_COLOURS), cycle(_MARKERS), strict=False
+    ):
         drawn = []
         for budget in report.budgets:
             value = panel.value(report.figures(assembler, budget))
             drawn.append(nan if value is None else value)
-        axes.plot(report.budgets, drawn, label=assembler.replace("$", r"\$"), color=colour, marker=marker)
+        axes.plot(
+            report.budgets, drawn, label=assembler.replace("$", r"\$"), color=colour, marker=marker
+        )
     axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.set_xlabel("budget, tokens (logarithmic)")
     axes.set_ylabel(panel.label)

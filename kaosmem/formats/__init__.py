@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from kaosmem.arguments import check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.anthropic import AnthropicFormat
-from kaosmem.formats.layout import BlockPlace, Format, HistoryEntry, HistoryPart, Layout, Mark, Rendered
+from kaosmem.formats.layout import (
+    BlockPlace,
+    Format,
+    HistoryEntry,
+    HistoryPart,
+    Layout,
+    Mark,
+    Rendered,
+)
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import shown
@@ -47,23 +55,29 @@ def get_format(given: str | Format) -> Format:
         return check_instance(given, Format, "format")
     if given not in FORMATS:
         names = ", ".join(map(repr, FORMATS))
-        raise InvalidArgumentError(f"no format {shown(given)}; use one of {names}, or give a Format of your own")
+        raise InvalidArgumentError(
+            f"no format {shown(given)}; use one of {names}, or give a Format of your own"
+        )
     return FORMATS[given]
 
 
-def parse_message(message: object, format: str | Format | None = None) -> ChatMessage:  # noqa: A002
-    """Return a provider's message, a dict or an object of its SDK, as a ChatMessage. A ChatMessage needs no format.
+def parse_message(message: object, format: str | Format | None = None) -> ChatMessage:
+    """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
+
+    A ChatMessage needs no format.
 
     Raises InvalidArgumentError.
     """
     if isinstance(message, ChatMessage):
         return message
     if format is None:
-        raise InvalidArgumentError("a provider's message needs its format; give format='anthropic' or format='openai'")
+        raise InvalidArgumentError(
+            "a provider's message needs its format; give format='anthropic' or format='openai'"
+        )
     return get_format(format).parse(message)
 
 
-def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:  # noqa: A002
+def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:
     """Return messages in a provider's format. Leading system messages become the system prompt.
 
     Raises InvalidArgumentError for anything but a list of ChatMessage.
@@ -73,7 +87,9 @@ def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Re
     [{'role': 'user', 'content': 'Who owns the deal?'}]
     """
     history = check_listed(messages, ChatMessage, "messages")
-    start = next((place for place, message in enumerate(history) if message.role != "system"), len(history))
+    start = next(
+        (place for place, message in enumerate(history) if message.role != "system"), len(history)
+    )
     prompt = "\n".join(message.text for message in history[:start])
     part = HistoryPart("messages", tuple(repair(history[start:])))
     return get_format(format).render(Layout((prompt,) if prompt.strip() else (), (part,), ()))
@@ -81,7 +97,7 @@ def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Re
 
 def count_messages(
     messages: Any,
-    format: str | Format,  # noqa: A002
+    format: str | Format,
     *,
     system: str = "",
     counter: TokenCounter | str | None = None,
@@ -100,7 +116,8 @@ def count_messages(
     empty = chosen.render(Layout((), (), ()))
     if system and empty.system is None:
         raise InvalidArgumentError(
-            f"format {shown(chosen.name)} has no system beside its messages; put it in front of them"
+            f"format {shown(chosen.name)} has no system beside its messages; put it in front of "
+            "them"
         )
     if empty.text is not None:
         return chosen.count(Rendered(text=check_text(messages, "messages")), get_counter(counter))

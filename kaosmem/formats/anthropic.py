@@ -83,14 +83,18 @@ _ROLES = ("user", "assistant", "system")
 def parse_message(message: object) -> ChatMessage:
     """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
 
-    A user's message of nothing but results has the role "tool", one under a speaker's line the speaker's. Cache
-    breakpoints and citations are not kept. A block of any other type, such as a PDF or the result of a web search, is
-    kept as it is. Raises InvalidArgumentError for a value that is no message, has no content, or could not be kept.
+    A user's message of nothing but results has the role "tool", one under a speaker's line the
+    speaker's. Cache breakpoints and citations are not kept. A block of any other type, such as a
+    PDF or the result of a web search, is kept as it is. Raises InvalidArgumentError for a value
+    that is no message, has no content, or could not be kept.
     """
     given = mapping_of(message, _MESSAGE)
-    role, content = given.get("role"), given.get("content")
+    role = given.get("role")
+    content = given.get("content")
     if role not in _ROLES:
-        raise InvalidArgumentError(f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}")
+        raise InvalidArgumentError(
+            f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}"
+        )
     if content is None:
         refuse_without_content(given, _MESSAGE)
     if isinstance(content, str):
@@ -99,7 +103,8 @@ def parse_message(message: object) -> ChatMessage:
     if role == "user" and blocks and all(isinstance(block, ToolResultBlock) for block in blocks):
         role = "tool"
     elif role == "user" and (speaker := _speaker(blocks)):
-        role, blocks = speaker, blocks[1:]
+        role = speaker
+        blocks = blocks[1:]
     return ChatMessage(role, check_content(plainest(blocks)))
 
 
@@ -115,14 +120,19 @@ def _parse_block(block: Mapping[str, JSONValue]) -> ContentBlock:
         case {"type": "redacted_thinking", "data": data}:
             return ThinkingBlock("", data=data)
         case {"type": "tool_use", "id": call_id, "name": name, "input": arguments}:
-            return ToolUseBlock(call_id, name, _arguments(arguments), extra=extra_text(block, _call_fields(block)))
+            return ToolUseBlock(
+                call_id, name, _arguments(arguments), extra=extra_text(block, _call_fields(block))
+            )
         case {"type": "tool_result"}:
             return _parse_result(block)
     return _parse_part(block, _MESSAGE)
 
 
 def _call_fields(call: Mapping[str, JSONValue]) -> Iterator[str]:
-    """Yield the further fields of a call that go back with it. A call by the model itself needs no caller."""
+    """Yield the further fields of a call that go back with it.
+
+    A call by the model itself needs no caller.
+    """
     for name in _CALL_FIELDS:
         if call.get(name) != {"type": "direct"}:
             yield name
@@ -137,21 +147,31 @@ def _arguments(value: JSONValue) -> str:
 
 def _parse_result(block: Mapping[str, JSONValue]) -> ToolResultBlock:
     what = "a tool_result"
-    call_id, given = text_field(block, "tool_use_id", what), block.get("content") or ""
+    call_id = text_field(block, "tool_use_id", what)
+    given = block.get("content") or ""
     content: ResultContent
     if isinstance(given, str):
         content = given
     else:
         parts = [_parse_part(part, what) for part in parts_of(given, what)]
-        content = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextBlock) else tuple(parts)
-    return ToolResultBlock(call_id, content, bool(block.get("is_error")), extra=extra_text(block, _RESULT_FIELDS))
+        content = (
+            parts[0].text if len(parts) == 1 and isinstance(parts[0], TextBlock) else tuple(parts)
+        )
+    return ToolResultBlock(
+        call_id, content, bool(block.get("is_error")), extra=extra_text(block, _RESULT_FIELDS)
+    )
 
 
-def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageBlock | DocumentBlock | OpaqueBlock:
+def _parse_part(
+    part: Mapping[str, JSONValue], where: str
+) -> TextBlock | ImageBlock | DocumentBlock | OpaqueBlock:
     match part:
         case {"type": "text", "text": text}:
             return TextBlock(text)
-        case {"type": "image", "source": {"type": "base64", "media_type": str() as media_type, "data": str() as data}}:
+        case {
+            "type": "image",
+            "source": {"type": "base64", "media_type": str() as media_type, "data": str() as data},
+        }:
             return ImageBlock(f"data:{media_type};base64,{data}", media_type)
         case {"type": "image", "source": {"type": "url", "url": url}}:
             return ImageBlock(url)
@@ -160,7 +180,9 @@ def _parse_part(part: Mapping[str, JSONValue], where: str) -> TextBlock | ImageB
     kind = part.get("type")
     has_source = isinstance(part.get("source"), Mapping)
     if kind in _KNOWN or (kind in ("image", "document") and not has_source):
-        raise InvalidArgumentError(f"a block of type {kind!r} in {where} lacks a field; give it as the API has it")
+        raise InvalidArgumentError(
+            f"a block of type {kind!r} in {where} lacks a field; give it as the API has it"
+        )
     return opaque_block(part, AnthropicFormat.name, where)
 
 
@@ -174,7 +196,10 @@ ID_TOKENS = 8
 """The estimated tokens of the id in a call, and in its result."""
 REPLY_TOKENS = 3
 IMAGE_TOKENS = 1_600
-"""The estimated tokens of an image. Source: Anthropic, "Vision": width x height / 750; scaling keeps it below."""
+"""The estimated tokens of an image.
+
+Source: Anthropic, "Vision": width x height / 750; scaling keeps it below.
+"""
 
 EMPTY = "(empty)"
 """Stands where a text is blank and nothing else is there, since the API refuses blank texts."""
@@ -190,10 +215,16 @@ class AnthropicFormat:
 
     name = "anthropic"
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+    def entry_tokens(
+        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+    ) -> int:
         """Return the estimated tokens of one entry of a history."""
         blocks = [block for _, blocks in _entry_messages(entry) for block in blocks]
-        if known is not None and isinstance(entry, ChatMessage) and blocks[-1].get("text") == entry.content:
+        if (
+            known is not None
+            and isinstance(entry, ChatMessage)
+            and blocks[-1].get("text") == entry.content
+        ):
             return known + BLOCK_TOKENS + _tokens(blocks[:-1], counter)
         return _tokens(blocks, counter)
 
@@ -201,7 +232,12 @@ class AnthropicFormat:
         return 0
 
     def frame_tokens(
-        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
     ) -> int:
         tokens = REPLY_TOKENS if static or first is not None or block else 0
         if static:
@@ -220,7 +256,11 @@ class AnthropicFormat:
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         entries = [entry for part in layout.history for entry in part.entries]
-        messages = [("user", [_text(OPENING)])] if entries and not after and _is_assistants(entries[0]) else []
+        messages = (
+            [("user", [_text(OPENING)])]
+            if entries and not after and _is_assistants(entries[0])
+            else []
+        )
         ids = CallIds(_call_ids(after))
         for entry in entries:
             for role, blocks in _entry_messages(entry):
@@ -236,12 +276,15 @@ class AnthropicFormat:
             else:
                 messages.append(("user", [block]))
         return Rendered(
-            system="".join(layout.static), messages=[{"role": role, "content": _plain(each)} for role, each in messages]
+            system="".join(layout.static),
+            messages=[{"role": role, "content": _plain(each)} for role, each in messages],
         )
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         """Return the estimated tokens of a rendered context, counted from scratch."""
-        blocks = [block for message in rendered.messages or () for block in _blocks_of(message["content"])]
+        blocks = [
+            block for message in rendered.messages or () for block in _blocks_of(message["content"])
+        ]
         if rendered.system:
             blocks.append(_text(rendered.system))
         return _tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
@@ -298,7 +341,11 @@ def _users_block(block: ContentBlock) -> _Block | None:
         case DocumentBlock():
             source = {"type": "text", "media_type": "text/plain", "data": _shown(block.text)}
             title = escaped_in_history(block.title)[:_MAX_TITLE_CHARS]
-            return {"type": "document", "source": source, **({"title": title} if title.strip() else {})}
+            return {
+                "type": "document",
+                "source": source,
+                **({"title": title} if title.strip() else {}),
+            }
         case ImageBlock():
             return _image(block)
         case OpaqueBlock():
@@ -334,14 +381,23 @@ def _assistants_block(block: ContentBlock) -> _Block | None:
         case ToolUseBlock():
             name = tool_name(block.name, max_chars=_MAX_TOOL_NAME_CHARS)
             extra = extra_fields(block.extra, _CALL_FIELDS)
-            return {"type": "tool_use", "id": block.id, "name": name, "input": _input(block.arguments), **extra}
+            return {
+                "type": "tool_use",
+                "id": block.id,
+                "name": name,
+                "input": _input(block.arguments),
+                **extra,
+            }
         case OpaqueBlock():
             return _opaque(block)
     return _text_unless_blank(block_text(block))
 
 
 def _input(arguments: str) -> dict[str, JSONValue]:
-    """Return a call's arguments as an object: {} for none. A text that is no JSON object is kept as text."""
+    """Return a call's arguments as an object: {} for none.
+
+    A text that is no JSON object is kept as text.
+    """
     if not arguments.strip():
         return {}
     try:
@@ -357,10 +413,18 @@ def _result(result: ToolResultBlock) -> _Block:
     if isinstance(result.content, str):
         content = _shown(result.content)
     else:
-        content = _plain([sent for part in result.content if (sent := _users_block(part))] or [_text(EMPTY)])
+        content = _plain(
+            [sent for part in result.content if (sent := _users_block(part))] or [_text(EMPTY)]
+        )
     error = {"is_error": True} if result.is_error else {}
     extra = extra_fields(result.extra, _RESULT_FIELDS)
-    return {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content, **error, **extra}
+    return {
+        "type": "tool_result",
+        "tool_use_id": result.tool_use_id,
+        "content": content,
+        **error,
+        **extra,
+    }
 
 
 def _image(image: ImageBlock) -> _Block:
@@ -370,7 +434,10 @@ def _image(image: ImageBlock) -> _Block:
     data_url = split_data_url(url)
     if data_url is None:
         return {"type": "image", "source": {"type": "url", "url": url}}
-    return {"type": "image", "source": {"type": "base64", "media_type": data_url[0], "data": data_url[1]}}
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": data_url[0], "data": data_url[1]},
+    }
 
 
 def _text_unless_blank(text: str) -> _Block | None:
@@ -422,7 +489,11 @@ def _content_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> in
             tokens = counter(name) + counter(json_text(arguments))
             return ID_TOKENS + tokens + _extra_tokens(block, counter)
         case {"type": "tool_result"}:
-            return ID_TOKENS + _tokens(_blocks_of(block.get("content")), counter) + _extra_tokens(block, counter)
+            return (
+                ID_TOKENS
+                + _tokens(_blocks_of(block.get("content")), counter)
+                + _extra_tokens(block, counter)
+            )
         case {"type": "image"}:
             return IMAGE_TOKENS
         case {"type": "document", "source": {"type": "text", "data": text}}:

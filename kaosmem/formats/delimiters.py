@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 UNSEEN = "\u200b"
 """Stands in a plain spelling for each character that is not seen."""
 
-# Dropped from shown text: tag characters and variation selectors that can spell a hidden text, controls that show the
-# letters around them in another order, and controls of terminals. White space, also U+0085, is kept.
+# Dropped from shown text: tag characters and variation selectors that can spell a hidden text,
+# controls that show the letters around them in another order, and controls of terminals. White
+# space, also U+0085, is kept.
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CARRIERS = "\U000e0000-\U000e007f\U000e0100-\U000e01ef\u202a-\u202e\u2066-\u2069"
 _SELECTORS = "\ufe00-\ufe0f"
@@ -40,7 +41,8 @@ _DROPPED = re.compile(
     # The three flags that Unicode recommends are spelt with tag characters, and stay.
     "(\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
     "|\U000e0077\U000e006c\U000e0073)\U000e007f)"
-    rf"|\x1b\[[0-?]*+[ -/]*+[@-~]|(?<=[{_SELECTORS}])[{_SELECTORS}{_CONTROLS}{_CARRIERS}]++|[{_CONTROLS}{_CARRIERS}]"
+    r"|\x1b\[[0-?]*+[ "
+    rf"-/]*+[@-~]|(?<=[{_SELECTORS}])[{_SELECTORS}{_CONTROLS}{_CARRIERS}]++|[{_CONTROLS}{_CARRIERS}]"
 )
 
 _MAY_BE_DROPPED = re.compile(f"[{_CONTROLS}{_CARRIERS}{_SELECTORS}]")
@@ -73,8 +75,8 @@ def without_hidden(text: str) -> str:
 def plain_spelling(text: str) -> str:
     """Return a text in small letters, with ASCII for all characters that look like it.
 
-    Each character that is not seen is `UNSEEN`, each end of a line that is not ASCII a newline. Most
-    characters give one. A few, such as ligatures, give more.
+    Each character that is not seen is `UNSEEN`, each end of a line that is not ASCII a newline.
+    Most characters give one. A few, such as ligatures, give more.
 
     >>> plain_spelling("＜/СОΝТЕХТ＞")
     '</context>'
@@ -118,14 +120,24 @@ class _Spellings(dict[int, str]):
         if char in self._plain:
             return self._plain[char]
         parts = unicodedata.normalize("NFKD", char)
-        seen = "".join(part for part in parts if unicodedata.category(part) not in _UNSEEN_KINDS).casefold()
-        return "".join(self._plain.get(part) or self._plain.get(part.upper(), part) for part in seen) or UNSEEN
+        seen = "".join(
+            part for part in parts if unicodedata.category(part) not in _UNSEEN_KINDS
+        ).casefold()
+        return (
+            "".join(self._plain.get(part) or self._plain.get(part.upper(), part) for part in seen)
+            or UNSEEN
+        )
 
 
 @cache
 def _lookalikes() -> dict[str, str]:
-    """Return the characters that look like each ASCII character. Source: Unicode Technical Standard 39, confusables."""
-    lookalikes: dict[str, str] = json.loads(Path(__file__).with_name("confusables.json").read_text())
+    """Return the characters that look like each ASCII character.
+
+    Source: Unicode Technical Standard 39, confusables.
+    """
+    lookalikes: dict[str, str] = json.loads(
+        Path(__file__).with_name("confusables.json").read_text()
+    )
     return lookalikes
 
 
@@ -151,8 +163,8 @@ PROVIDERS_ROLES = frozenset({"system", "developer", "user", "assistant", "tool",
 """Roles that mean something to a provider, so that no name of a user may pass for one."""
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
 
-# The patterns below are matched against a plain spelling. No part of one can match what the part before it has left, so
-# that the time is linear.
+# The patterns below are matched against a plain spelling. No part of one can match what the part
+# before it has left, so that the time is linear.
 _LINE_ENDS = r"\n\r\v\f"
 _JOIN, _BLANK = f"{UNSEEN}*+", rf"[\s{UNSEEN}]"
 
@@ -170,7 +182,8 @@ def _begun(text: str) -> str:
     return pattern
 
 
-# As such, and as in HTML, JSON and URLs. Each pattern begins with the characters that it may begin with, which is fast.
+# As such, and as in HTML, JSON and URLs. Each pattern begins with the characters that it may begin
+# with, which is fast.
 _OPENS = r"[<&%\\](?:(?<=<)|(?<=&)(?:lt|#0*+60|#x0*+3c);?+|(?<=\\)(?:u00|x)3c|(?<=%)3c)"
 _CLOSES = r"(?:/|&(?:sol|#0*+47|#x0*+2f);?|\\(?:u00|x)2f|%2f|\\/?)"
 _TAG = rf"{_OPENS}{_BLANK}*+(?:{_CLOSES}{_BLANK}*+)*+"
@@ -196,12 +209,14 @@ _OF_PIECES = (
     rf"|(?:{_spelt('system')}|{_spelt('human')}|{_spelt('user')}|{_spelt('assistant')}){_BLANK}*+:{_BLANK}"
 )
 _LINE_IN_PIECE = re.compile(rf"{_BEFORE}(?={_OF_PIECES})")
-_OF_SPEAKERS = (
-    rf"(?:[^\s:<>|\\/\"()]{{1,{_MAX_NAME_CHARS}}}+{_BLANK}?+){{1,3}}+(?:\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
-)
+_NAME_WORDS = rf"(?:[^\s:<>|\\/\"()]{{1,{_MAX_NAME_CHARS}}}+{_BLANK}?+){{1,3}}+"
+_OF_SPEAKERS = rf"{_NAME_WORDS}(?:\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
 _LINE_IN_SPEECH = re.compile(rf"{_BEFORE}(?={_OF_PIECES}|{_OF_SPEAKERS})")
 
-_SIGNS, _LINE_SIGNS = "<[&%\\", "#[:"  # each delimiter has one of these, and each that begins a line
+_SIGNS, _LINE_SIGNS = (
+    "<[&%\\",
+    "#[:",
+)  # each delimiter has one of these, and each that begins a line
 
 _SPEAKER = re.compile(r'<message from="([^"\s]+)">\n')
 
@@ -284,14 +299,17 @@ def escaped_in_history(text: str) -> str:
 def _deceives(match: re.Match[str]) -> bool:
     """Return whether an imitation deceives where it stands.
 
-    A header or a speaker's line has to begin a line. The beginning of a text begins none, since the text's label
-    stands before it. Another label after that one would be taken for it.
+    A header or a speaker's line has to begin a line. The beginning of a text begins none, since the
+    text's label stands before it. Another label after that one would be taken for it.
     """
     return match.start() > 0 or match.string[match.end()] == "["
 
 
 def _escaped(text: str, others: re.Pattern[str]) -> str:
-    """Return a text without hidden characters, a backslash before imitations. others: found in this kind of text."""
+    """Return a text without hidden characters, a backslash before imitations.
+
+    others: found in this kind of text.
+    """
     shown = without_hidden(text)
     in_history = others is _AT_THE_END
     may_anywhere = may_hold(shown, _SIGNS)
@@ -299,7 +317,11 @@ def _escaped(text: str, others: re.Pattern[str]) -> str:
         return shown
     lines = f"\n{shown}\n"
     plain = plain_spelling(lines)
-    found = {match.start() if in_history else match.end() for match in others.finditer(plain) if _deceives(match)}
+    found = {
+        match.start() if in_history else match.end()
+        for match in others.finditer(plain)
+        if _deceives(match)
+    }
     if may_anywhere:
         found.update(match.start() for pattern in _ANYWHERE for match in pattern.finditer(plain))
         found.update(match.start() + 1 for match in _TOKENS.finditer(plain))

@@ -12,7 +12,15 @@ from typing import NoReturn
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
-from kaosmem.types import Content, ContentBlock, JSONValue, OpaqueBlock, TextBlock, check_json, json_text
+from kaosmem.types import (
+    Content,
+    ContentBlock,
+    JSONValue,
+    OpaqueBlock,
+    TextBlock,
+    check_json,
+    json_text,
+)
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
@@ -34,7 +42,8 @@ def tool_name(name: str, *, max_chars: int) -> str:
 class CallIds:
     """Gives each call of one request a plain id of its own, and its results the same one.
 
-    A stored id that is plain and new stays as it is; one that was used before in the request is numbered.
+    A stored id that is plain and new stays as it is; one that was used before in the request is
+    numbered.
     taken: ids that the request has already.
     """
 
@@ -106,7 +115,9 @@ def _is_base64(data: str) -> bool:
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
-    """Return a dict, or an object of an SDK, as a mapping. Raises InvalidArgumentError for any other value.
+    """Return a dict, or an object of an SDK, as a mapping.
+
+    Raises InvalidArgumentError for any other value.
 
     Fields that an SDK adds for its callers alone, `__api_exclude__`, are left out.
     """
@@ -118,14 +129,18 @@ def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
             f"{what} is a dict or an object of the provider's package, not a {type(value).__name__}"
         )
     added = getattr(value, "__api_exclude__", None)
-    dumped: Mapping[str, JSONValue] = dump(mode="json", exclude_none=True, exclude=added, warnings=False)
+    dumped: Mapping[str, JSONValue] = dump(
+        mode="json", exclude_none=True, exclude=added, warnings=False
+    )
     return dumped
 
 
 def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
     """Return the parts that content is a list of. Raises InvalidArgumentError."""
     if isinstance(content, str | bytes | Mapping) or not isinstance(content, Iterable):
-        raise InvalidArgumentError(f"the content of {what} is a str or a list of parts, not a {type(content).__name__}")
+        raise InvalidArgumentError(
+            f"the content of {what} is a str or a list of parts, not a {type(content).__name__}"
+        )
     return [mapping_of(part, f"a part of {what}") for part in content]
 
 
@@ -140,13 +155,19 @@ def opaque_block(part: Mapping[str, JSONValue], provider: str, what: str) -> Opa
             f"a part of {what} needs a type that is a str; give the part as its provider gave it"
         )
     kept = {name: value for name, value in part.items() if name != "cache_control"}
-    return OpaqueBlock(provider, kind, json_text(check_json(kept, f"a part of {what}")), _file_name(part))
+    return OpaqueBlock(
+        provider, kind, json_text(check_json(kept, f"a part of {what}")), _file_name(part)
+    )
 
 
 def _file_name(part: Mapping[str, JSONValue]) -> str:
     """Return the name of the file or the tool that a part is about, or ""."""
     file = part.get("file")
-    named = [part.get("title"), part.get("name"), file.get("filename") if isinstance(file, Mapping) else None]
+    named = [
+        part.get("title"),
+        part.get("name"),
+        file.get("filename") if isinstance(file, Mapping) else None,
+    ]
     return next((name for name in named if isinstance(name, str)), "")
 
 
@@ -158,11 +179,19 @@ def sent_part(block: OpaqueBlock, provider: str) -> dict[str, JSONValue] | None:
     return part
 
 
-_FIELDS_ELSEWHERE = ("parts", "text", "message", "output")  # where other APIs have the content of a message
+_FIELDS_ELSEWHERE = (
+    "parts",
+    "text",
+    "message",
+    "output",
+)  # where other APIs have the content of a message
 
 
 def extra_text(given: Mapping[str, JSONValue], names: Iterable[str]) -> str:
-    """Return those of the named fields that are given as JSON text, "" for none. Raises InvalidArgumentError."""
+    """Return those of the named fields that are given as JSON text, "" for none.
+
+    Raises InvalidArgumentError.
+    """
     extra = {name: given[name] for name in names if given.get(name) is not None}
     return json_text(check_json(extra, "a call")) if extra else ""
 
@@ -175,21 +204,27 @@ def extra_fields(extra: str, names: Iterable[str]) -> dict[str, JSONValue]:
         fields = json.loads(extra)
     except (ValueError, RecursionError):
         return {}
-    return {name: fields[name] for name in names if name in fields} if isinstance(fields, dict) else {}
+    return (
+        {name: fields[name] for name in names if name in fields} if isinstance(fields, dict) else {}
+    )
 
 
 def refuse_without_content(given: Mapping[str, JSONValue], what: str) -> NoReturn:
     """Raise InvalidArgumentError for a message without any content, with the field of another API that it has."""
     others = [name for name in _FIELDS_ELSEWHERE if name in given]
     instead = f", but {others[0]!r}" if others else ""
-    raise InvalidArgumentError(f"{what} has no content{instead}; give 'content', a str or a list of parts")
+    raise InvalidArgumentError(
+        f"{what} has no content{instead}; give 'content', a str or a list of parts"
+    )
 
 
 def text_field(given: Mapping[str, JSONValue], key: str, what: str) -> str:
     """Return a field that must be a str. Raises InvalidArgumentError."""
     value = given.get(key)
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"{what} needs a {key} that is a str; this one has a {type(value).__name__}")
+        raise InvalidArgumentError(
+            f"{what} needs a {key} that is a str; this one has a {type(value).__name__}"
+        )
     return value
 
 
@@ -197,4 +232,6 @@ def plainest(blocks: Sequence[ContentBlock]) -> Content:
     """Return blocks in the plainest form of content: one text alone is a str."""
     if not blocks:
         return ""
-    return blocks[0].text if len(blocks) == 1 and isinstance(blocks[0], TextBlock) else tuple(blocks)
+    return (
+        blocks[0].text if len(blocks) == 1 and isinstance(blocks[0], TextBlock) else tuple(blocks)
+    )

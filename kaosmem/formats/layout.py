@@ -52,7 +52,8 @@ class Layout:
 class Rendered:
     """A layout in a format, ready for a model.
 
-    system: the system prompt of a format that has it beside its messages, "" where nothing is static.
+    system: the system prompt of a format that has it beside its messages, "" where nothing is
+        static.
     """
 
     text: str | None = field(default=None, repr=False)
@@ -64,18 +65,21 @@ class Rendered:
 class Format(Protocol):
     """Lays out a context as one provider takes it, and counts it exactly.
 
-    Give one in place of a name: `assemble_context(format=MyFormat())`. `kaosmem.testing.FormatContract` checks it.
-    Stored texts are escaped with `escaped_in_history`, in text with `entry_piece`.
+    Give one in place of a name: `assemble_context(format=MyFormat())`.
+    `kaosmem.testing.FormatContract` checks it. Stored texts are escaped with `escaped_in_history`,
+    in text with `entry_piece`.
 
-    A context's tokens are: its frame, the pieces of the system message and of the block, a header for each history,
-    and each entry of the histories.
+    A context's tokens are: its frame, the pieces of the system message and of the block, a header
+    for each history, and each entry of the histories.
     """
 
     @property
     def name(self) -> str:
         """Return the name, by which windows and contexts know the format."""
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+    def entry_tokens(
+        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+    ) -> int:
         """Return the tokens of one entry of a history.
 
         known: the tokens of its text alone, where they are known and the text is all that it holds.
@@ -85,7 +89,12 @@ class Format(Protocol):
         """Return the tokens of a history section's header."""
 
     def frame_tokens(
-        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
     ) -> int:
         """Return the tokens of no section: reply priming, the system message's and the block's own framing.
 

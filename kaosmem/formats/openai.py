@@ -74,20 +74,25 @@ def parse_message(message: object) -> ChatMessage:
     """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
 
     A whole reply is taken for the message of its only choice.
-    A developer's message is a system message; a named user's role is the name, unless that is a role of the API's.
-    `reasoning_content`, as compatible servers give it, is reasoning without a seal. A refusal is text, audio of the
-    assistant its transcript. Any other part, such as a file, is kept as it is. Raises InvalidArgumentError for a value
-    that is no message, has no content, or could not be kept.
+    A developer's message is a system message; a named user's role is the name, unless that is a
+    role of the API's. `reasoning_content`, as compatible servers give it, is reasoning without a
+    seal. A refusal is text, audio of the assistant its transcript. Any other part, such as a file,
+    is kept as it is. Raises InvalidArgumentError for a value that is no message, has no content, or
+    could not be kept.
     """
     given = _message_of(mapping_of(message, _MESSAGE))
     role = given.get("role")
     if not isinstance(role, str) or not role:
-        raise InvalidArgumentError(f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}")
+        raise InvalidArgumentError(
+            f"{_MESSAGE} needs a role, such as 'user'; this one has {shown_name(role)}"
+        )
     content = given.get("content")
     if role == "tool":
         return _parse_tool_message(given)
     if given.get("function_call"):
-        raise InvalidArgumentError(f"{_MESSAGE} with a function_call cannot be kept, as it has no id; use tool_calls")
+        raise InvalidArgumentError(
+            f"{_MESSAGE} with a function_call cannot be kept, as it has no id; use tool_calls"
+        )
     calls = given.get("tool_calls") or ()
     blocks = [
         *_parse_reasoning(given),
@@ -115,14 +120,20 @@ def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
         return given
     choices = parts_of(given["choices"], "an openai reply")
     if len(choices) != 1:
-        raise InvalidArgumentError(f"an openai reply has {len(choices)} choices; give the message of one")
+        raise InvalidArgumentError(
+            f"an openai reply has {len(choices)} choices; give the message of one"
+        )
     return mapping_of(choices[0].get("message"), _MESSAGE)
 
 
 def _role(role: str, name: JSONValue) -> str:
     if role == "developer":
         return "system"
-    return name if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES else role
+    return (
+        name
+        if role == "user" and isinstance(name, str) and name and name not in PROVIDERS_ROLES
+        else role
+    )
 
 
 def _parse_reasoning(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
@@ -133,7 +144,8 @@ def _parse_reasoning(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
 
 def _parse_spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
     """Yield the assistant's refusal and the transcript of its audio, which are not content."""
-    refusal, audio = given.get("refusal"), given.get("audio")
+    refusal = given.get("refusal")
+    audio = given.get("audio")
     if isinstance(refusal, str) and refusal:
         yield TextBlock(refusal)
     if audio is not None:
@@ -156,18 +168,23 @@ def _parse_part(part: Mapping[str, JSONValue]) -> _Part:
             return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
     if part.get("type") in ("text", "refusal", "image_url"):
         kind = part["type"]
-        raise InvalidArgumentError(f"a part of type {kind!r} of {_MESSAGE} lacks its {kind}; give it")
+        raise InvalidArgumentError(
+            f"a part of type {kind!r} of {_MESSAGE} lacks its {kind}; give it"
+        )
     return opaque_block(part, OpenAIFormat.name, _MESSAGE)
 
 
 def _parse_call(call: Mapping[str, JSONValue]) -> ToolUseBlock:
     match call:
         case {"id": call_id, "function": {"name": name, "arguments": arguments}}:
-            return ToolUseBlock(call_id, name, arguments, extra=extra_text(call, ("extra_content",)))
+            return ToolUseBlock(
+                call_id, name, arguments, extra=extra_text(call, ("extra_content",))
+            )
         case {"id": call_id, "type": "custom", "custom": {"name": name, "input": text}}:
             return ToolUseBlock(call_id, name, text, extra=extra_text(call, _CALL_FIELDS))
     raise InvalidArgumentError(
-        "a tool call needs an id, and a function with name and arguments or a custom tool with name and input; "
+        "a tool call needs an id, and a function with name and arguments or a custom tool with "
+        "name and input; "
         "give all of them"
     )
 
@@ -189,9 +206,15 @@ class OpenAIFormat:
 
     name = "openai"
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+    def entry_tokens(
+        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+    ) -> int:
         messages = _entry_messages(entry)
-        if known is not None and isinstance(entry, ChatMessage) and messages[0]["content"] == entry.content:
+        if (
+            known is not None
+            and isinstance(entry, ChatMessage)
+            and messages[0]["content"] == entry.content
+        ):
             return _message_tokens({**messages[0], "content": None}, counter) + known
         return sum(_message_tokens(message, counter) for message in messages)
 
@@ -199,7 +222,12 @@ class OpenAIFormat:
         return 0
 
     def frame_tokens(
-        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
     ) -> int:
         tokens = REPLY_TOKENS if static or first is not None or block else 0
         if static:
@@ -230,7 +258,9 @@ class OpenAIFormat:
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         messages = rendered.messages or []
-        return sum(_message_tokens(message, counter) for message in messages) + (REPLY_TOKENS if messages else 0)
+        return sum(_message_tokens(message, counter) for message in messages) + (
+            REPLY_TOKENS if messages else 0
+        )
 
     def parse(self, message: object) -> ChatMessage:
         return parse_message(message)
@@ -242,13 +272,17 @@ def _entry_messages(entry: HistoryEntry) -> list[dict[str, JSONValue]]:
         return [{"role": "user", "content": mark_text(entry)}]
     if isinstance(entry.content, str):
         return [{**_author(entry.role), "content": _shown(entry.content)}]
-    messages = [_result_message(block) for block in entry.content if isinstance(block, ToolResultBlock)]
+    messages = [
+        _result_message(block) for block in entry.content if isinstance(block, ToolResultBlock)
+    ]
     calls = [block for block in entry.content if isinstance(block, ToolUseBlock)]
     author = {"role": "assistant"} if calls else _author(entry.role)
     parts = list(_parts(entry.content, images=author["role"] == "user"))
     if calls:
         tool_calls = list(map(_call, calls))
-        messages.append({**author, "content": _plain(parts) if parts else None, "tool_calls": tool_calls})
+        messages.append(
+            {**author, "content": _plain(parts) if parts else None, "tool_calls": tool_calls}
+        )
     elif parts or not messages:
         messages.append({**author, "content": _plain(parts)})
     return messages
@@ -270,16 +304,23 @@ def _call(call: ToolUseBlock) -> dict[str, JSONValue]:
 
 def _result_message(result: ToolResultBlock) -> dict[str, JSONValue]:
     content: JSONValue = escaped_in_history(block_text(result))
-    if any(isinstance(part, OpaqueBlock) and part.provider == OpenAIFormat.name for part in result.content):
+    if any(
+        isinstance(part, OpaqueBlock) and part.provider == OpenAIFormat.name
+        for part in result.content
+    ):
         content = list(_parts(result.content, images=False))
     return {"role": "tool", "tool_call_id": _call_id(result.tool_use_id), "content": content}
 
 
 def _call_id(call_id: str) -> str:
-    return call_id if _CALL_ID.fullmatch(call_id) else plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
+    return (
+        call_id if _CALL_ID.fullmatch(call_id) else plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
+    )
 
 
-def _parts(content: Iterable[ContentBlock | str], *, images: bool) -> Iterator[dict[str, JSONValue]]:
+def _parts(
+    content: Iterable[ContentBlock | str], *, images: bool
+) -> Iterator[dict[str, JSONValue]]:
     """Yield content as parts of the API, images as such where they are allowed.
 
     A blank text is left out: servers that pass a request on to another provider refuse it.

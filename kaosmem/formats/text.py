@@ -1,24 +1,27 @@
 """The text format, and the pieces of the system message and the block, which every format shares.
 
-A section begins `## name`. Each item has a label: its source and place, the day of its timestamp, its speaker, and, on
-request, its trust:
+A section begins `## name`. Each item has a label: its source and place, the day of its timestamp,
+its speaker, and, on request, its trust:
 
     [minutes.md:3-9, 7 May 2024] The fee is due in May.      a passage: it has no speaker
-    [:12-20] It is paid by transfer.                         a passage of the same source and day, which stand together
-    [msa.pdf p. 12] The term is two years.                   a passage of a page; the next one begins [:p. 13]
-    [session_5, 8 May 2024]                                  a header over the lines of its speakers
+    [:12-20] It is paid by transfer.                         a passage of the same source and day,
+    which stand together [msa.pdf p. 12] The term is two years.                   a passage of a
+    page; the next one begins [:p. 13] [session_5, 8 May 2024]                                  a
+    header over the lines of its speakers
     Emi: I moved to Oslo.
     Kate: When?
     [user] What is the fee?                                  neither source nor day is known
-    [until 1 June 2024] The rent is 900 euros.               a replaced version, where a question asks about the past
-    [since 1 June 2024] The rent is 950 euros.               the version that replaced it
-    Emi (newer): My office is room 12.                       it corrects an item above, of the same speaker or source
-    Emi (possibly replaced): My office is room 9.            a later item may correct it, and did not fit
+    [until 1 June 2024] The rent is 900 euros.               a replaced version, where a question
+    asks about the past [since 1 June 2024] The rent is 950 euros.               the version that
+    replaced it Emi (newer): My office is room 12.                       it corrects an item above,
+    of the same speaker or source Emi (possibly replaced): My office is room 9.            a later
+    item may correct it, and did not fit
 
-Every piece ends in a newline and begins with a visible mark, so that counts of pieces add up, and stored text can't
-forge a delimiter: a backslash is put before a line that begins with a label. In the text of a speaker, a line that
-begins like the line of another speaker gets one too. The application's own texts in a verbatim section have no label.
-They come first, so that none follows a stored text, whose end no label would show.
+Every piece ends in a newline and begins with a visible mark, so that counts of pieces add up, and
+stored text can't forge a delimiter: a backslash is put before a line that begins with a label. In
+the text of a speaker, a line that begins like the line of another speaker gets one too. The
+application's own texts in a verbatim section have no label. They come first, so that none follows a
+stored text, whose end no label would show.
 """
 
 from __future__ import annotations
@@ -69,11 +72,19 @@ POSSIBLY_REPLACED = "possibly replaced"
 NOTES = ("", NEWER, POSSIBLY_REPLACED)
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
-_NOTES = frozenset({"newer", "current", "replaced"})  # the notes of a label that a name without blanks could be
+_NOTES = frozenset(
+    {"newer", "current", "replaced"}
+)  # the notes of a label that a name without blanks could be
 _MAX_LABEL_CHARS = 200
 
 # The first of these in an item's metadata is its place in the source; its lines follow.
-_PLACES = (("page", " p. {}"), ("slide", " slide {}"), ("sheet", " {}"), ("cell", " cell {}"), ("heading", " § {}"))
+_PLACES = (
+    ("page", " p. {}"),
+    ("slide", " slide {}"),
+    ("sheet", " {}"),
+    ("cell", " cell {}"),
+    ("heading", " § {}"),
+)
 _MAX_PLACE_CHARS = 60
 
 
@@ -83,7 +94,8 @@ class LabelStyle:
 
     dates: which day they show. provenance: whether they show the trust of the item.
     verbatim: the application's own texts have no label.
-    is_grouped: whether items of one source and day stand together. A static section keeps its order.
+    is_grouped: whether items of one source and day stand together. A static section keeps its
+        order.
     """
 
     dates: Dates = "timestamp"
@@ -95,9 +107,12 @@ class LabelStyle:
         """Return the text of an item that is shown without label and escapes, "" for any other.
 
         In a verbatim section these are the application's own texts, of role system or none.
-        White space around it goes. A blank text keeps its label, so that each piece begins with a visible mark.
+        White space around it goes. A blank text keeps its label, so that each piece begins with a
+        visible mark.
         """
-        is_own = item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
+        is_own = (
+            item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
+        )
         return item.text.strip() if self.verbatim and is_own else ""
 
     def label(self, item: Item, *, continued: bool = False, note: str = "") -> str:
@@ -108,7 +123,11 @@ class LabelStyle:
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
         notes = ", ".join(filter(None, (note, trust)))
         if self.has_speaker(item):
-            line = f"{_speaker(item.shown_role)} ({notes}): " if notes else f"{_speaker(item.shown_role)}: "
+            line = (
+                f"{_speaker(item.shown_role)} ({notes}): "
+                if notes
+                else f"{_speaker(item.shown_role)}: "
+            )
             return line if continued else f"{self._header(item)}\n{line}"
         if continued:
             place = _place(item)
@@ -121,7 +140,10 @@ class LabelStyle:
         return bool(item.shown_role and self._label_group(item))
 
     def group(self, item: Item, note: str | None = None) -> Group:
-        """Return the group that an item stands in. Items with a note, even "", or an interval stand alone in order."""
+        """Return the group that an item stands in.
+
+        Items with a note, even "", or an interval stand alone in order.
+        """
         if note is not None or item.interval or not self.is_grouped:
             return ()
         return self._label_group(item)
@@ -130,13 +152,15 @@ class LabelStyle:
         return item.memo(f"group {self.dates}", self._find_group)
 
     def _find_group(self, item: Item) -> Group:
-        source, day = _source(item), self._day(item)
+        source = _source(item)
+        day = self._day(item)
         if not source and not day:
             return ()
         return source, day, _place(item) if item.shown_role else None
 
     def _header(self, item: Item, notes: str = "") -> str:
-        source, day = _source(item), self._day(item)
+        source = _source(item)
+        day = self._day(item)
         if source:
             return _bracketed(source, day, notes, _place(item))
         return _bracketed("" if day else item.shown_role, day, notes)
@@ -157,7 +181,10 @@ class LabelStyle:
 
 
 def source_label(item: Item) -> str:
-    """Return the source of an item with its place, such as `a.md:3-9` or `b.pdf p. 12`; "" if it has no source."""
+    """Return the source of an item with its place, such as `a.md:3-9` or `b.pdf p.
+
+    12`; "" if it has no source.
+    """
     source = _source(item)
     return f"{source}{_place(item)}" if source else ""
 
@@ -169,7 +196,10 @@ def role_label(role: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _bracketed(name: str, day: str, notes: str, place: str = "") -> str:
-    """Return a label of up to three parts. Only the label of a continued passage begins with a colon."""
+    """Return a label of up to three parts.
+
+    Only the label of a continued passage begins with a colon.
+    """
     shown = _in_label(shown_role(name))[:_MAX_LABEL_CHARS]
     if shown.startswith(":") or plain_spelling(shown) in _NOTES or not (shown or day):
         shown = f"*{shown}"
@@ -194,11 +224,16 @@ def _source(item: Item) -> str:
     source = item.metadata.get("source")
     if not isinstance(source, str):
         return ""
-    return f"./{source}" if shown_role(source) != source or source in PROVIDERS_ROLES else source  # a file is no role
+    return (
+        f"./{source}" if shown_role(source) != source or source in PROVIDERS_ROLES else source
+    )  # a file is no role
 
 
 def _place(item: Item) -> str:
-    """Return the place of an item in its source, as ` p. 12` or `:3-9`. Blanks of its values are replaced."""
+    """Return the place of an item in its source, as ` p.
+
+    12` or `:3-9`. Blanks of its values are replaced.
+    """
     shown = ""
     for name, form in _PLACES:
         value = item.metadata.get(name)
@@ -231,14 +266,19 @@ def adds_up(pieces: Sequence[str]) -> bool:
 
 
 class GroupedItem(NamedTuple):
-    """An item in its place. note: one of `NOTES`. continued: it stands below the first item of its group."""
+    """An item in its place.
+
+    note: one of `NOTES`. continued: it stands below the first item of its group.
+    """
 
     item: Item
     note: str
     continued: bool
 
 
-def grouped(items: Iterable[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES) -> list[GroupedItem]:
+def grouped(
+    items: Iterable[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES
+) -> list[GroupedItem]:
     """Return items of one section in the order in which they are shown: each group in the place of its first item.
 
     notes: of items that stand alone, by id; "" leaves their labels as they are.
@@ -257,23 +297,34 @@ def item_pieces(items: Iterable[GroupedItem], style: LabelStyle) -> Iterator[str
         yield item_piece(item, style, continued=continued, note=note)
 
 
-def item_piece(item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = "") -> str:
+def item_piece(
+    item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = ""
+) -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
-    continued: it stands below the first item of its group, so that its label is short. note: one of `NOTES`.
+    continued: it stands below the first item of its group, so that its label is short. note: one of
+        `NOTES`.
     """
     if text := style.bare_text(item):
         return f"{text}\n"
-    return _piece(style.label(item, continued=continued, note=note), item, spoken=style.has_speaker(item))
+    return _piece(
+        style.label(item, continued=continued, note=note), item, spoken=style.has_speaker(item)
+    )
 
 
 def item_tokens(
-    item: Item, counter: TokenCounter, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = ""
+    item: Item,
+    counter: TokenCounter,
+    style: LabelStyle = PLAIN,
+    *,
+    continued: bool = False,
+    note: str = "",
 ) -> int:
     """Return the tokens of an item's piece."""
     if text := style.bare_text(item):
         return counter(f"{text}\n")
-    label, spoken = style.label(item, continued=continued, note=note), style.has_speaker(item)
+    label = style.label(item, continued=continued, note=note)
+    spoken = style.has_speaker(item)
     if _is_changed(item, spoken=spoken) or not isinstance(item.content, str):
         return counter(_piece(label, item, spoken=spoken))
     return _known_piece_tokens(label, item.content, counter, item.tokens)
@@ -296,7 +347,11 @@ def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -
 
 
 def _piece(label: str, item: Item, *, spoken: bool) -> str:
-    text = escaped_in_piece(item.text, spoken=spoken) if _is_changed(item, spoken=spoken) else item.text
+    text = (
+        escaped_in_piece(item.text, spoken=spoken)
+        if _is_changed(item, spoken=spoken)
+        else item.text
+    )
     return f"{label}{text}\n"
 
 
@@ -309,7 +364,8 @@ def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int
         first = _GAP.search(text, 0, _END_CHARS)
         *_, last = (None, *_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
         if first and last and first.start() < last.start():
-            head, end = text[: first.start()], text[last.start() :]
+            head = text[: first.start()]
+            end = text[last.start() :]
             changed = counter(label + head) - counter(head) + counter(end + "\n") - counter(end)
             return known + changed
     return counter(f"{label}{text}\n")
@@ -326,7 +382,9 @@ class TextFormat:
 
     name = "text"
 
-    def entry_tokens(self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None) -> int:
+    def entry_tokens(
+        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+    ) -> int:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))
         text = entry.text
@@ -338,7 +396,12 @@ class TextFormat:
         return counter(header_piece(title))
 
     def frame_tokens(
-        self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None, counter: TokenCounter
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
     ) -> int:
         return 0
 
@@ -347,7 +410,9 @@ class TextFormat:
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         history = (
-            piece for part in layout.history for piece in (header_piece(part.title), *map(entry_piece, part.entries))
+            piece
+            for part in layout.history
+            for piece in (header_piece(part.title), *map(entry_piece, part.entries))
         )
         return Rendered(text="".join((*layout.static, *history, *layout.block)))
 

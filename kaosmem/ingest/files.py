@@ -30,7 +30,9 @@ _MAX_STRAY = 0.01
 _DECLARED = re.compile(rb"(?:coding[:=][^\S\n]*|charset=[\"']?|encoding=[\"'])([\w.-]+)")
 _DECLARED_WITHIN = 2_000
 # One byte or a few for a character: of the others, Python decodes some in quadratic time.
-_CHARSETS = re.compile(r"(?:ascii|big5|cp\d|euc|gb|hp-|hz|iso|johab|koi8|kz|latin|mac-?|ptcp|shift|tis)")
+_CHARSETS = re.compile(
+    r"(?:ascii|big5|cp\d|euc|gb|hp-|hz|iso|johab|koi8|kz|latin|mac-?|ptcp|shift|tis)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,10 @@ class SourceFile:
 class Skipped(NamedTuple):
     """A file that is not ingested, and why.
 
-    source: a file, a folder (ending in `/`), or a part of a file (ending in `#` and its place, such as `#L12`).
-    reason: the same for all files that are skipped for this reason. detail: of this file, with the remedy.
+    source: a file, a folder (ending in `/`), or a part of a file (ending in `#` and its place, such
+        as `#L12`).
+    reason: the same for all files that are skipped for this reason. detail: of this file, with the
+        remedy.
     """
 
     source: str
@@ -75,7 +79,9 @@ class UnreadableError(Exception):
         self.detail = detail
 
 
-def read_bytes(files: Iterable[SourceFile], size: int | None = None) -> Iterator[tuple[SourceFile, bytes | Exception]]:
+def read_bytes(
+    files: Iterable[SourceFile], size: int | None = None
+) -> Iterator[tuple[SourceFile, bytes | Exception]]:
     """Yield each file with its bytes, or with the error that its filesystem raised.
 
     Files are fetched a batch at a time, so that an object store answers many at once.
@@ -96,7 +102,9 @@ def read_bytes(files: Iterable[SourceFile], size: int | None = None) -> Iterator
         yield from _fetched(batch, size)
 
 
-def _fetched(batch: list[SourceFile], size: int | None) -> Iterator[tuple[SourceFile, bytes | Exception]]:
+def _fetched(
+    batch: list[SourceFile], size: int | None
+) -> Iterator[tuple[SourceFile, bytes | Exception]]:
     # cat() would take a name with a bracket in it for a pattern.
     paths = [file.path for file in batch]
     contents = batch[0].fs.cat_ranges(paths, None if size is None else 0, size, on_error="return")
@@ -119,7 +127,9 @@ def decoded_text(data: bytes) -> str:
         text = "" if is_utf_16 else _decoded_otherwise(data)
         if not text:
             expected = "UTF-16" if is_utf_16 else "UTF-8"
-            raise UnreadableError(f"not {expected}", f"at byte {error.start:,}; save it as UTF-8") from None
+            raise UnreadableError(
+                f"not {expected}", f"at byte {error.start:,}; save it as UTF-8"
+            ) from None
     if "\0" in text:
         raise UnreadableError("binary")
     return with_newlines(text)
@@ -138,7 +148,10 @@ def _decoded_otherwise(data: bytes) -> str:
             charset = codecs.lookup(declared[1].decode()).name
             if _CHARSETS.match(charset):
                 return data.decode(charset)
-        except (LookupError, ValueError):  # an unknown charset; bytes that are not of the one declared
+        except (
+            LookupError,
+            ValueError,
+        ):  # an unknown charset; bytes that are not of the one declared
             pass
     stray = len(data) - len(data.decode("utf-8", "ignore").encode())
     if stray > len(data) * _MAX_STRAY:
@@ -213,7 +226,9 @@ def expanded(name: str, data: bytes, check: Callable[[str, bytes], object]) -> t
             check(name, head)
             content = head + stream.read(limit + 1 - len(head)) if len(head) == HEAD_BYTES else head
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise UnreadableError("damaged", f"{type(error).__name__} as {suffix}; compress it anew") from None
+        raise UnreadableError(
+            "damaged", f"{type(error).__name__} as {suffix}; compress it anew"
+        ) from None
     check_expansion(len(content), len(data))
     return name, content
 
@@ -227,4 +242,6 @@ def check_expansion(expanded_size: int, size: int) -> None:
     """Raise UnreadableError if a file of `size` bytes expands to too much."""
     limit = expansion_limit(size)
     if expanded_size > limit:
-        raise UnreadableError("too large", f"expands to more than {limit:,} bytes; expand it and split it")
+        raise UnreadableError(
+            "too large", f"expands to more than {limit:,} bytes; expand it and split it"
+        )

@@ -21,7 +21,8 @@ class Kind:
 
     name: as in "a damaged PDF".
     reads: a syntax, for a text that is cut as a whole, or the `module:function` of a `Reader`.
-    suffixes, names, programs: of such files, of well-known ones without a suffix, and after `#!`, in lower case.
+    suffixes, names, programs: of such files, of well-known ones without a suffix, and after `#!`,
+        in lower case.
     begins: a pattern of the first lines of a text; it counts if the suffix says nothing.
     magic: a pattern of the first bytes; it counts before all else.
     """
@@ -53,12 +54,19 @@ class Kind:
         except ModuleNotFoundError:
             raise UnreadableError("needs the extra 'docs'", "pip install 'kaosmem[docs]'") from None
         except (Exception, RecursionError) as error:  # whatever a library makes of a damaged file
-            raise UnreadableError("damaged", f"{type(error).__name__} as {self.name}; save it anew") from error
+            raise UnreadableError(
+                "damaged", f"{type(error).__name__} as {self.name}; save it anew"
+            ) from error
 
 
 KINDS = (
     Kind("PDF", "pdf:read_pdf", suffixes="pdf", magic=rb"\s*%PDF-\d"),
-    Kind("document", "office:read_zipped", suffixes="docx docm pptx pptm xlsx xlsm epub", magic=rb"PK\x03\x04"),
+    Kind(
+        "document",
+        "office:read_zipped",
+        suffixes="docx docm pptx pptm xlsx xlsm epub",
+        magic=rb"PK\x03\x04",
+    ),
     Kind(
         "HTML",
         "web:read_html",
@@ -69,7 +77,8 @@ KINDS = (
         "text",
         Syntax.TEXT,
         suffixes="txt text log tex adoc asciidoc org textile man mdoc roff pod",
-        names="readme license licence copying copyright notice authors contributors maintainers contributing "
+        names="readme license licence copying copyright notice authors contributors maintainers "
+        "contributing "
         "changelog changes history news todo install codeowners",
     ),
     Kind("Markdown", Syntax.MARKDOWN, suffixes="md markdown mdown mkd mdx qmd rmd"),
@@ -78,18 +87,24 @@ KINDS = (
     Kind(
         "code",
         Syntax.BRACES,
-        suffixes="c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts kt kts go rs swift "
-        "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss less awk tf hcl",
+        suffixes="c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts "
+        "kt kts go rs swift "
+        "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss "
+        "less awk tf hcl",
         programs="node deno bun php awk gawk",
     ),
     Kind(
         "code",
         Syntax.CODE,
-        suffixes="rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm t r jl hs ml mli fs fsx ex exs erl hrl clj cljs "
-        "cljc edn lisp el scm rkt nim cr f f90 f95 pas adb ads vb asm s v sv vhd vhdl tcl m4 ac am cmake mk nix sass "
-        "xml xsd xsl vue svelte jinja j2 erb toml yaml yml ini cfg conf properties json jsonc json5 "
+        suffixes="rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm t r jl hs ml mli fs fsx ex "
+        "exs erl hrl clj cljs "
+        "cljc edn lisp el scm rkt nim cr f f90 f95 pas adb ads vb asm s v sv vhd vhdl tcl m4 ac am "
+        "cmake mk nix sass "
+        "xml xsd xsl vue svelte jinja j2 erb toml yaml yml ini cfg conf properties json jsonc "
+        "json5 "
         "diff patch po prisma feature service socket timer desktop",
-        names="makefile gnumakefile dockerfile containerfile jenkinsfile vagrantfile rakefile gemfile podfile "
+        names="makefile gnumakefile dockerfile containerfile jenkinsfile vagrantfile rakefile "
+        "gemfile podfile "
         "brewfile procfile justfile caddyfile",
         programs="sh bash zsh fish dash ksh perl ruby lua tclsh wish rscript make",
         begins=r"<\?xml|diff -",
@@ -114,12 +129,18 @@ _HEAD_CHARS = 4_096
 
 _OTHER_MAGIC = (
     (rb"7z\xbc\xaf|Rar!|(?s:.{257})ustar", "an archive", "unpack it"),
-    (rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P", "password-protected", "save it without a password"),
+    (
+        rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P",
+        "password-protected",
+        "save it without a password",
+    ),
     (rb"\xd0\xcf\x11\xe0", "an old Office document", "save it as .docx, .xlsx or .pptx"),
     (rb"\x7fELF", "compiled code", ""),
     (rb"%!PS", "PostScript", "save it as PDF"),
 )
-_OTHERS = [(re.compile(magic), UnreadableError(reason, detail)) for magic, reason, detail in _OTHER_MAGIC]
+_OTHERS = [
+    (re.compile(magic), UnreadableError(reason, detail)) for magic, reason, detail in _OTHER_MAGIC
+]
 
 _MEDIA = {
     "an image": "png jpg jpeg gif bmp tif tiff webp avif heic ico icns svg psd xcf",
@@ -128,8 +149,12 @@ _MEDIA = {
     "a font": "ttf otf woff woff2 eot",
     "compiled code": "pyc pyo so dll exe dylib o a class wasm",
 }
-_MEDIA_BY_SUFFIX = {suffix: reason for reason, suffixes in _MEDIA.items() for suffix in suffixes.split()}
-_GENERATED = re.compile(r".*\.min\.(js|mjs|css|html)|.*\.(js|css)\.map|package-lock\.json|npm-shrinkwrap\.json")
+_MEDIA_BY_SUFFIX = {
+    suffix: reason for reason, suffixes in _MEDIA.items() for suffix in suffixes.split()
+}
+_GENERATED = re.compile(
+    r".*\.min\.(js|mjs|css|html)|.*\.(js|css)\.map|package-lock\.json|npm-shrinkwrap\.json"
+)
 
 _FOLDERS = {
     "__pycache__": "compiled code",

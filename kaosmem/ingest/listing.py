@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
-from kaosmem.ingest.files import MAX_FILE_BYTES, Skipped, SourceFile, UnreadableError, expansion_limit, trouble
+from kaosmem.ingest.files import (
+    MAX_FILE_BYTES,
+    Skipped,
+    SourceFile,
+    UnreadableError,
+    expansion_limit,
+    trouble,
+)
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
 from kaosmem.ingest.patterns import Patterns
 from kaosmem.names import shown_location
@@ -38,7 +45,8 @@ _NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 class Choice:
     """The files that a caller wants of a folder.
 
-    include: the patterns of the files to take; none takes all. exclude: those of the files and folders to skip.
+    include: the patterns of the files to take; none takes all. exclude: those of the files and
+        folders to skip.
     gitignore: whether to skip what the .gitignore files in the folder name.
     """
 
@@ -52,11 +60,12 @@ def find_files(
 ) -> tuple[list[SourceFile], list[Skipped]]:
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
-    path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken from its root.
-    Hidden files and folders, and folders of dependencies or build output, are skipped as a whole; links are
-    followed only to files inside the folder. A file that is named itself is taken, whatever the choice.
-    Raises MissingFileError if no file is left, if the place can't be read, and for an archive that expands to too
-    much. Raises MissingExtraError if a URL needs a driver.
+    path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken
+        from its root.
+    Hidden files and folders, and folders of dependencies or build output, are skipped as a whole;
+    links are followed only to files inside the folder. A file that is named itself is taken,
+    whatever the choice. Raises MissingFileError if no file is left, if the place can't be read, and
+    for an archive that expands to too much. Raises MissingExtraError if a URL needs a driver.
     """
     named = shown_location(path_or_fs)
     fs, root = _filesystem(path_or_fs)
@@ -88,7 +97,8 @@ def nothing_to_ingest(
     shown = ", ".join(f"{source!r} is skipped ({reason})" for source, reason, _ in skipped[:_SHOWN])
     more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
     return MissingFileError(
-        f"nothing to ingest in {shown_location(path_or_fs)}: {shown + more if skipped else 'it is empty'}; "
+        f"nothing to ingest in {shown_location(path_or_fs)}: "
+        f"{shown + more if skipped else 'it is empty'}; "
         "give a file or folder of text, source code, tables or documents"
     )
 
@@ -110,7 +120,9 @@ def _filesystem(
     if isinstance(path_or_fs, AbstractFileSystem):
         return path_or_fs, path_or_fs.root_marker
     if not isinstance(path_or_fs, str | os.PathLike):
-        raise InvalidArgumentError(f"a {type(path_or_fs).__name__} can't be ingested; give a path, one at a time")
+        raise InvalidArgumentError(
+            f"a {type(path_or_fs).__name__} can't be ingested; give a path, one at a time"
+        )
     path = os.fsdecode(path_or_fs)
     if not path:
         raise MissingFileError("the path to ingest is empty; '.' is the current folder")
@@ -120,20 +132,28 @@ def _filesystem(
             return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
         except FileNotFoundError:
             raise MissingFileError(
-                f"{shown_location(path)} is relative to a folder that was deleted; give an absolute path"
+                f"{shown_location(path)} is relative to a folder that was deleted; give an "
+                "absolute path"
             ) from None
     try:
         fs, root = url_to_fs(path)
     except ImportError as error:
-        raise MissingExtraError(f"{shown_location(path)} needs a package that is not installed: {error}") from error
+        raise MissingExtraError(
+            f"{shown_location(path)} needs a package that is not installed: {error}"
+        ) from error
     except ValueError:  # whose message may show what the URL holds
-        raise MissingFileError(f"{shown_location(path)} is not a URL that fsspec knows; check its scheme") from None
+        raise MissingFileError(
+            f"{shown_location(path)} is not a URL that fsspec knows; check its scheme"
+        ) from None
     except Exception as error:
         found = _trouble(error)
-        raise MissingFileError(f"{shown_location(path)} {found.reason}: {found.detail}; check it") from None
+        raise MissingFileError(
+            f"{shown_location(path)} {found.reason}: {found.detail}; check it"
+        ) from None
     if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
         raise MissingFileError(
-            f"{shown_location(path)} cannot hold credentials; give them in the environment, or pass a filesystem"
+            f"{shown_location(path)} cannot hold credentials; give them in the environment, or "
+            "pass a filesystem"
         )
     return fs, root
 
@@ -179,7 +199,11 @@ class _Listing:
         for name, entry in zip(names, entries, strict=True):
             relative = posixpath.join(folder, name)
             is_folder = entry["type"] == "directory"
-            unwanted = "hidden" if name.startswith(".") else self._why_unwanted(relative, is_folder=is_folder)
+            unwanted = (
+                "hidden"
+                if name.startswith(".")
+                else self._why_unwanted(relative, is_folder=is_folder)
+            )
             if unwanted:
                 self._skip(relative + "/" * is_folder, unwanted)
             elif entry.get("islink") or entry["type"] == "link":
@@ -195,7 +219,9 @@ class _Listing:
             data = self.fs.cat_file(entry["name"], end=_MAX_GITIGNORE_BYTES)
         except Exception as error:
             found = _trouble(error)
-            self._skip(entry["name"].removeprefix(self.root).lstrip("/"), found.reason, found.detail)
+            self._skip(
+                entry["name"].removeprefix(self.root).lstrip("/"), found.reason, found.detail
+            )
             return Patterns(())
         return Patterns(data.decode("utf-8", "replace").splitlines())
 
@@ -203,7 +229,11 @@ class _Listing:
         """Return why the caller does not want a file or folder, "" if he does."""
         if self.choice.exclude.decide(relative, is_folder=is_folder):
             return "excluded"
-        if not is_folder and self.choice.include and not self.choice.include.decide_within(relative):
+        if (
+            not is_folder
+            and self.choice.include
+            and not self.choice.include.decide_within(relative)
+        ):
             return "not included"
         return "ignored by .gitignore" if self._is_ignored(relative, is_folder=is_folder) else ""
 
@@ -223,7 +253,11 @@ class _Listing:
 
         can_resolve = isinstance(self.fs, LocalFileSystem)
         root = Path(self.root).resolve() if can_resolve else Path()
-        taken = {Path(file.path).resolve() for file in self.files} if can_resolve and self._links else set()
+        taken = (
+            {Path(file.path).resolve() for file in self.files}
+            if can_resolve and self._links
+            else set()
+        )
         for relative, path in sorted(self._links):
             target = Path(os.path.realpath(path)) if can_resolve else Path()
             if not can_resolve:
@@ -265,7 +299,8 @@ class _Listing:
         limit = expansion_limit(self._packed, most=MAX_ARCHIVE_BYTES)
         if isinstance(self.fs, AbstractArchiveFileSystem) and size > limit:
             raise MissingFileError(
-                f"{named} expands to {size:,} bytes, more than {limit:,}; unpack it, and ingest its folder"
+                f"{named} expands to {size:,} bytes, more than {limit:,}; unpack it, and ingest "
+                "its folder"
             )
 
     def _skip(self, relative: str, reason: str, detail: str = "") -> None:
@@ -273,7 +308,10 @@ class _Listing:
 
 
 def _trouble(error: Exception) -> UnreadableError:
-    """Return why a place can't be read. An error of a filesystem's own kind may show credentials."""
+    """Return why a place can't be read.
+
+    An error of a filesystem's own kind may show credentials.
+    """
     is_known = type(error) is ValueError or (isinstance(error, OSError) and error.strerror)
     return trouble(error) if is_known else UnreadableError("cannot be read", type(error).__name__)
 

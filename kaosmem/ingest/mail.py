@@ -46,7 +46,11 @@ def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
     if timestamp := _timestamp(headers.get("Date", "")):
         metadata["timestamp"] = timestamp
     parts = [part for part in message.walk() if not part.is_multipart()]
-    body = max(filter(_is_body, parts), key=lambda part: part.get_content_subtype() == "plain", default=None)
+    body = max(
+        filter(_is_body, parts),
+        key=lambda part: part.get_content_subtype() == "plain",
+        default=None,
+    )
     text = storable(f"{shown}\n\n{_text(body) if body else ''}")
     untitled = (piece._replace(title="") for piece in cut(text, Syntax.TEXT))
     yield Part(untitled, place, metadata=metadata, role=_sender(headers.get("From", "")))
@@ -77,7 +81,10 @@ def _header(message: Message, name: str) -> str:
     value = str(message[name] or "")[:_MAX_HEADER_CHARS]
     try:
         return one_line(str(make_header(decode_header(value))))
-    except (LookupError, ValueError):  # an unknown charset, or words that are not encoded as they say
+    except (
+        LookupError,
+        ValueError,
+    ):  # an unknown charset, or words that are not encoded as they say
         return one_line(value)
 
 

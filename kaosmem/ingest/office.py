@@ -40,12 +40,16 @@ def read_csv(data: bytes) -> Iterator[Part]:
     try:
         rows = list(_records(lines, delimiter))
     except csv.Error:  # a quote that is never closed, or a field of more than 131,072 characters
-        rows = [Row(number, number, line, line.split(delimiter)) for number, line in enumerate(lines, 1)]
+        rows = [
+            Row(number, number, line, line.split(delimiter)) for number, line in enumerate(lines, 1)
+        ]
     yield Part(table_pieces(rows), numbered=True)
 
 
 def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
-    """Yield rows in pieces. Each piece begins with the first row, if that holds the names of the columns.
+    """Yield rows in pieces.
+
+    Each piece begins with the first row, if that holds the names of the columns.
 
     If the names are long, or a row is, each of its values follows its name instead: `name: value`.
     """
@@ -109,7 +113,9 @@ def _delimiter(lines: Sequence[str]) -> str:
 def _is_header(cells: Sequence[str]) -> bool:
     """Return whether cells are names: different texts, none of them empty or a number."""
     names = [cell.strip() for cell in cells]
-    are_names = all(name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names)
+    are_names = all(
+        name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names
+    )
     return len(names) > 1 and are_names and len({*names}) == len(names)
 
 
@@ -135,7 +141,9 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         if title is not None and title.text_frame.text.strip():
             metadata["title"] = one_line(title.text_frame.text)
         pieces = cut(storable("\n\n".join(texts)), Syntax.TEXT)
-        yield Part((piece._replace(title="") for piece in pieces), f"slide{number}", metadata=metadata)
+        yield Part(
+            (piece._replace(title="") for piece in pieces), f"slide{number}", metadata=metadata
+        )
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
@@ -146,14 +154,18 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
         elif shape.has_text_frame:
             yield shape.text_frame.text
         elif getattr(shape, "has_table", False):
-            yield "\n".join(f"| {' | '.join(cell.text for cell in row.cells)}" for row in shape.table.rows)
+            yield "\n".join(
+                f"| {' | '.join(cell.text for cell in row.cells)}" for row in shape.table.rows
+            )
 
 
 def read_xlsx(data: bytes) -> Iterator[Part]:
     """Yield the sheets of a workbook, with the values that formulas had when it was saved."""
     import openpyxl
 
-    workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    workbook = openpyxl.load_workbook(
+        io.BytesIO(data), read_only=True, data_only=True, keep_links=False
+    )
     for number, sheet in enumerate(workbook.worksheets, 1):
         rows = list(_rows(sheet.iter_rows(values_only=True)))
         metadata: dict[str, JSONValue] = {"sheet": one_line(sheet.title)}
@@ -173,8 +185,9 @@ def _cell_text(value: object) -> str:
     return "" if value is None else storable(" ".join(str(value).split()))
 
 
-# One library for all of these, kreuzberg 4.10, reads Word and Excel files ten times as fast. But it lost each `&` and
-# `<` of a Word document, showed notes under another slide, and counted the rows of a sheet from the first with a value.
+# One library for all of these, kreuzberg 4.10, reads Word and Excel files ten times as fast. But it
+# lost each `&` and `<` of a Word document, showed notes under another slide, and counted the rows
+# of a sheet from the first with a value.
 def read_zipped(data: bytes) -> Iterable[Part]:
     """Return the parts of a document. Raises UnreadableError for any other archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -194,15 +207,21 @@ def read_epub(data: bytes) -> Iterator[Part]:
     """Yield the documents of a book, in the order of reading."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
-    path = next(element.attrib["full-path"] for element in container.iter() if "full-path" in element.attrib)
+    path = next(
+        element.attrib["full-path"] for element in container.iter() if "full-path" in element.attrib
+    )
     package = ElementTree.fromstring(archive.read(path))
     items = {element.get("id"): element for element in package.iter() if "href" in element.attrib}
-    for number, reference in enumerate(element.get("idref") for element in package.iter() if "idref" in element.attrib):
+    for number, reference in enumerate(
+        element.get("idref") for element in package.iter() if "idref" in element.attrib
+    ):
         item = items[reference]
         if "html" not in item.get("media-type", "") or "nav" in item.get("properties", "").split():
             continue
         href = unquote(item.attrib["href"].partition("#")[0])
-        html = decoded_text(archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href))))
+        html = decoded_text(
+            archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href)))
+        )
         yield Part(html_pieces(html), f"text{number + 1}", headed=True)
 
 

@@ -10,7 +10,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from kaosmem.display import fitted, table
-from kaosmem.ingest.files import HEAD_BYTES, Skipped, SourceFile, UnreadableError, expanded, read_bytes, trouble
+from kaosmem.ingest.files import (
+    HEAD_BYTES,
+    Skipped,
+    SourceFile,
+    UnreadableError,
+    expanded,
+    read_bytes,
+    trouble,
+)
 from kaosmem.ingest.kinds import check_beginning, has_known_suffix, kind_of
 from kaosmem.ingest.pieces import Lost, Part
 from kaosmem.types import JSONValue
@@ -54,8 +62,8 @@ def changes(found: Iterable[SourceFile], known: Mapping[str, str]) -> Changes:
 class IngestReport:
     """The result of ingesting a place: the sources of its files, and how many items came and went.
 
-    Each file is in one of new, changed, unchanged, vanished and skipped. Of a file that was read in part, the parts
-    that could not be read are in skipped.
+    Each file is in one of new, changed, unchanged, vanished and skipped. Of a file that was read in
+    part, the parts that could not be read are in skipped.
 
     >>> report = IngestReport(new=("a.md", "b.md"), skipped=(Skipped("c.bin", "binary"),), items_added=7)
     >>> report
@@ -97,7 +105,10 @@ class IngestReport:
             details = {skipped.detail for skipped in group}
             why = group[0].why if len(details) == 1 else reason
             names = [fitted(skipped.source, 60, tail=40) for skipped in group[:_SHOWN_SOURCES]]
-            lines.append(f"skipped {len(group):,}, {why}: {', '.join(names + ['…'] * (len(group) > _SHOWN_SOURCES))}")
+            lines.append(
+                f"skipped {len(group):,}, {why}: "
+                f"{', '.join(names + ['…'] * (len(group) > _SHOWN_SOURCES))}"
+            )
         return lines
 
     def __repr__(self) -> str:
@@ -107,13 +118,23 @@ class IngestReport:
         return "\n  ".join((f"files: {self.counts()}", *self.reason_lines()))
 
     def _repr_html_(self) -> str:
-        rows = [(name, f"{len(getattr(self, name)):,}", "") for name in _COUNTED[:-1] if getattr(self, name)]
+        rows = [
+            (name, f"{len(getattr(self, name)):,}", "")
+            for name in _COUNTED[:-1]
+            if getattr(self, name)
+        ]
         rows += [
-            (f"skipped: {reason}", f"{len(group):,}", ", ".join(skipped.source for skipped in group[:_SHOWN]))
+            (
+                f"skipped: {reason}",
+                f"{len(group):,}",
+                ", ".join(skipped.source for skipped in group[:_SHOWN]),
+            )
             for reason, group in self.reasons.items()
         ]
         after = [f"items: {self.items_added:,} added, {self.items_removed:,} removed"]
-        return table("ingested", ("files", "count", "sources"), rows, numbers=("count",), after=after)
+        return table(
+            "ingested", ("files", "count", "sources"), rows, numbers=("count",), after=after
+        )
 
 
 _MAX_SOURCE_CHARS = 200
@@ -125,10 +146,12 @@ _FILES_AT_ONCE = 256
 class Passage:
     r"""A part of a file that can stand alone.
 
-    id: the same in any process for the same place: `{source}#L{first}-{last}` by lines, `{source}#{place}` for a page,
+    id: the same in any process for the same place: `{source}#L{first}-{last}` by lines,
+        `{source}#{place}` for a page,
     a record or another part of a file; with `.{n}` for the n-th passage of one line or part.
     text: with `\n` between lines and no blank line at its ends.
-    metadata: source, file (its stamp) and, if known, lines (first and last, from 1), title, page, slide, sheet, cell,
+    metadata: source, file (its stamp) and, if known, lines (first and last, from 1), title, page,
+        slide, sheet, cell,
     heading, timestamp, document and record.
     """
 
@@ -161,13 +184,20 @@ def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
                 raise trouble(content)
             yield _reading(file, content)
         except UnreadableError as error:
-            yield Reading(file, [], [Skipped(file.source, error.reason, error.detail)], is_read=False)
+            yield Reading(
+                file, [], [Skipped(file.source, error.reason, error.detail)], is_read=False
+            )
 
 
 def _contents(files: Iterator[SourceFile]) -> Iterator[tuple[SourceFile, bytes | Exception]]:
-    """Yield each file with its bytes. Of a large file that need not be a text, the first bytes are read first."""
+    """Yield each file with its bytes.
+
+    Of a large file that need not be a text, the first bytes are read first.
+    """
     while chunk := list(islice(files, _FILES_AT_ONCE)):
-        doubtful = [file for file in chunk if file.size > HEAD_BYTES and not has_known_suffix(file.source)]
+        doubtful = [
+            file for file in chunk if file.size > HEAD_BYTES and not has_known_suffix(file.source)
+        ]
         refused: dict[str, Exception] = {}
         for file, head in read_bytes(doubtful, HEAD_BYTES):
             try:
@@ -189,9 +219,14 @@ def _reading(file: SourceFile, content: bytes) -> Reading:
             lost.append(part)
         else:
             passages += _passages(file, part)
-    skipped = [Skipped(f"{file.source}#{place}", reason, detail) for place, reason, detail in lost[:_SHOWN_LOST]]
+    skipped = [
+        Skipped(f"{file.source}#{place}", reason, detail)
+        for place, reason, detail in lost[:_SHOWN_LOST]
+    ]
     if len(lost) > _SHOWN_LOST:
-        skipped.append(Skipped(file.source, f"{len(lost) - _SHOWN_LOST:,} more parts can't be read"))
+        skipped.append(
+            Skipped(file.source, f"{len(lost) - _SHOWN_LOST:,} more parts can't be read")
+        )
     if not passages and not skipped:
         skipped = [Skipped(file.source, "no text")]
     return Reading(file, passages, skipped)
@@ -201,10 +236,16 @@ def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
     stem = _stem(file.source)
     pieces = list(part.pieces)
     for number, piece in enumerate(pieces, 1):
-        metadata: dict[str, JSONValue] = {"source": file.source, "file": file.stamp, **part.metadata}
+        metadata: dict[str, JSONValue] = {
+            "source": file.source,
+            "file": file.stamp,
+            **part.metadata,
+        }
         if part.numbered:
             metadata["lines"] = [piece.first, piece.last]
-            place = f"{part.place}L{piece.first}-{piece.last}" + (f".{piece.part}" if piece.part else "")
+            place = f"{part.place}L{piece.first}-{piece.last}" + (
+                f".{piece.part}" if piece.part else ""
+            )
         else:
             place = part.place + (f".{number}" if len(pieces) > 1 else "")
         if piece.title:

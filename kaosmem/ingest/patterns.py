@@ -31,7 +31,8 @@ class Pattern:
     def matches(self, path: str, *, is_folder: bool) -> bool:
         """Return whether a path below the folder of the line is meant.
 
-        The time is in proportion to the segments of the path and of the pattern, whatever they hold.
+        The time is in proportion to the segments of the path and of the pattern, whatever they
+        hold.
         """
         if self.for_folders and not is_folder:
             return False
@@ -48,7 +49,10 @@ class Pattern:
         return last in places
 
     def _with_skips(self, places: set[int]) -> set[int]:
-        """Return places in the pattern with those behind a `**` that stands for no segment. The last one needs some."""
+        """Return places in the pattern with those behind a `**` that stands for no segment.
+
+        The last one needs some.
+        """
         skipped = set(places)
         for place in sorted(places):
             while place < len(self.segments) - 1 and self.segments[place] == "**":
@@ -84,15 +88,22 @@ class Patterns:
         """Return whether a file, or one of the folders that it is in, is meant."""
         names = path.split("/")
         folders = ["/".join(names[:end]) for end in range(1, len(names))]
-        return any(self.decide(folder, is_folder=True) for folder in folders) or bool(self.decide(path))
+        return any(self.decide(folder, is_folder=True) for folder in folders) or bool(
+            self.decide(path)
+        )
 
 
 def check_patterns(given: Iterable[str], name: str) -> Patterns:
-    """Return patterns that a caller gave. Raises InvalidArgumentError for a single text, or a blank one."""
+    """Return patterns that a caller gave.
+
+    Raises InvalidArgumentError for a single text, or a blank one.
+    """
     lines = check_listed(given, str, name)
     for line in lines:
         if _parsed(line) is None:
-            raise InvalidArgumentError(f"{name} has {shown_name(line)}; give patterns such as '*.md' or 'drafts/'")
+            raise InvalidArgumentError(
+                f"{name} has {shown_name(line)}; give patterns such as '*.md' or 'drafts/'"
+            )
     return Patterns(lines)
 
 

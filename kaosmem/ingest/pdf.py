@@ -19,7 +19,10 @@ _LEADERS = re.compile(r"(?:[ \t]*\.){5,}[ \t]*")
 
 
 def read_pdf(data: bytes) -> Iterator[Part | Lost]:
-    """Yield the pages of a document that have text, titled by its outline. A page that is damaged is lost."""
+    """Yield the pages of a document that have text, titled by its outline.
+
+    A page that is damaged is lost.
+    """
     reader = PdfReader(io.BytesIO(data))
     if reader.is_encrypted and not _is_open_to_all(reader):
         raise UnreadableError("password-protected", "save it without a password")

@@ -103,11 +103,13 @@ def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
     return spans
 
 
-def _joined(segments: list[Segment], strengths: list[int], edges: list[int]) -> list[tuple[int, int]]:
+def _joined(
+    segments: list[Segment], strengths: list[int], edges: list[int]
+) -> list[tuple[int, int]]:
     """Return the spans between edges, which are of one strength, with small neighbours joined.
 
-    A small span inside something, beside one that will have to be cut, becomes its beginning or its end: the
-    boundary between them is removed.
+    A small span inside something, beside one that will have to be cut, becomes its beginning or its
+    end: the boundary between them is removed.
     """
     strength = strengths[edges[1]]
     limit = SMALL_CHARS if strength > PARAGRAPH else TARGET_CHARS
@@ -157,7 +159,10 @@ def _parts(line: str) -> Iterator[str]:
     begin = 0
     while len(line) - begin > MAX_CHARS:
         window = line[begin : begin + TARGET_CHARS]
-        end = next((at for at in map(partial(_end, window), (_SENTENCE, _WORD)) if at > SMALL_CHARS), TARGET_CHARS)
+        end = next(
+            (at for at in map(partial(_end, window), (_SENTENCE, _WORD)) if at > SMALL_CHARS),
+            TARGET_CHARS,
+        )
         yield line[begin : begin + end]
         begin += end
     yield line[begin:]
@@ -172,10 +177,12 @@ def _end(window: str, last: re.Pattern[str]) -> int:
 class Part:
     """A stretch of a file, cut into pieces of storable text.
 
-    place: names the part in the ids of its passages, after `#`, such as `p12`; "" if lines are enough.
+    place: names the part in the ids of its passages, after `#`, such as `p12`; "" if lines are
+        enough.
     numbered: the pieces' numbers are lines, or rows, of the file, and are kept as such.
     metadata: of each of its passages, such as `{"page": 12}`.
-    headed: its passages are best found by the heading that they are under, which their labels then show.
+    headed: its passages are best found by the heading that they are under, which their labels then
+        show.
     """
 
     pieces: Iterable[Piece]
@@ -195,7 +202,10 @@ class Lost(NamedTuple):
 
 
 Reader: TypeAlias = Callable[[bytes], Iterable[Part | Lost]]
-"""Reads a file of some kind. Raises UnreadableError; any other error means that the file is damaged."""
+"""Reads a file of some kind.
+
+Raises UnreadableError; any other error means that the file is damaged.
+"""
 
 
 def renumbered(pieces: Iterable[Piece], lines: Sequence[tuple[int, int]]) -> list[Piece]:
@@ -203,7 +213,10 @@ def renumbered(pieces: Iterable[Piece], lines: Sequence[tuple[int, int]]) -> lis
 
     lines: of each line of the text, the first and last line of the file that it was made of.
     """
-    moved = [piece._replace(first=lines[piece.first - 1][0], last=lines[piece.last - 1][1]) for piece in pieces]
+    moved = [
+        piece._replace(first=lines[piece.first - 1][0], last=lines[piece.last - 1][1])
+        for piece in pieces
+    ]
     spans = Counter((piece.first, piece.last) for piece in moved)
     parts = Counter[tuple[int, int]]()
     for at, piece in enumerate(moved):

@@ -50,10 +50,10 @@ def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
 def parsed(line: str) -> TextRecord:
     """Return the record of a line.
 
-    The text is the first of text, content, body and message that is one; a record without any is shown as compact
-    JSON. Of the rest, `title` and `timestamp` keep their names, `id` becomes `record`, and the first of document,
-    session, conversation and source becomes `document`, as an item's `source` is the file.
-    Raises ValueError for a line that is not JSON.
+    The text is the first of text, content, body and message that is one; a record without any is
+    shown as compact JSON. Of the rest, `title` and `timestamp` keep their names, `id` becomes
+    `record`, and the first of document, session, conversation and source becomes `document`, as an
+    item's `source` is the file. Raises ValueError for a line that is not JSON.
     """
     try:
         value = json.loads(line)
@@ -71,7 +71,9 @@ def parsed(line: str) -> TextRecord:
     fields["record"] = _scalar(value.get("id"))
     documents = (_scalar(value[name]) for name in _DOCUMENTS if name in value)
     fields["document"] = next((document for document in documents if document), None)
-    kept: dict[str, JSONValue] = {name: field for name, field in fields.items() if field not in (None, "")}
+    kept: dict[str, JSONValue] = {
+        name: field for name, field in fields.items() if field not in (None, "")
+    }
     role = value.get("role")
     if not isinstance(role, str) or len(role) > _MAX_ROLE_CHARS or not role.isprintable():
         role = ""
@@ -92,7 +94,12 @@ def _scalar(value: JSONValue) -> str | int | float | None:
 
 _MAX_OUTPUT_CHARS = 2_000
 _SYNTAXES = {"markdown": Syntax.MARKDOWN, "raw": Syntax.TEXT}
-_LANGUAGES = {"python": Syntax.PYTHON, "javascript": Syntax.BRACES, "scala": Syntax.BRACES, "c++": Syntax.BRACES}
+_LANGUAGES = {
+    "python": Syntax.PYTHON,
+    "javascript": Syntax.BRACES,
+    "scala": Syntax.BRACES,
+    "c++": Syntax.BRACES,
+}
 
 
 def read_notebook(data: bytes) -> Iterator[Part]:
@@ -100,7 +107,9 @@ def read_notebook(data: bytes) -> Iterator[Part]:
     notebook = json.loads(decoded_text(data))
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     # Before version 4, the cells were in worksheets, and their code was called input.
-    cells = notebook.get("cells") or [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]
+    cells = notebook.get("cells") or [
+        cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]
+    ]
     for number, cell in enumerate(cells, 1):
         source = storable(_joined(cell.get("source", cell.get("input", ""))))
         syntax = _SYNTAXES.get(cell["cell_type"], _LANGUAGES.get(language, Syntax.CODE))

@@ -42,7 +42,11 @@ class Segment(NamedTuple):
 
 def shared_path(one: Path, other: Path) -> Path:
     """Return the common beginning of two paths."""
-    differing = (depth for depth, (name, other_name) in enumerate(zip(one, other, strict=False)) if name != other_name)
+    differing = (
+        depth
+        for depth, (name, other_name) in enumerate(zip(one, other, strict=False))
+        if name != other_name
+    )
     return one[: next(differing, min(len(one), len(other)))]
 
 
@@ -51,7 +55,8 @@ def indented(strength: int, indent: int) -> int:
     return strength - 2 * min(indent, _DEEPEST)
 
 
-# Between GLUED and LINE: a sentence's end is a better place than a row of a table, or a line of code in a fence.
+# Between GLUED and LINE: a sentence's end is a better place than a row of a table, or a line of
+# code in a fence.
 _AFTER_SENTENCE = 60
 _ANY_LINE = 40
 _IN_FENCE_AFTER_BLANK = 30
@@ -71,7 +76,9 @@ _CLAUSE = re.compile(
     r"|APPENDIX|Appendix)\s+(?:\d[\d.]*|[IVXLC]+|[A-Z])(?:\b|(?<=\.)).{0,80}"
 )
 _CAPITALS = re.compile(r"(?=.*[A-Z]{3})[^a-z]{4,80}")
-_ANCHOR = re.compile(r"\.\. (?:_[^:]+:|index::|module::|currentmodule::|highlight::|only::)|<a (?:name|id)=")
+_ANCHOR = re.compile(
+    r"\.\. (?:_[^:]+:|index::|module::|currentmodule::|highlight::|only::)|<a (?:name|id)="
+)
 
 
 class _Line(NamedTuple):
@@ -121,7 +128,9 @@ def text_segments(text: str) -> list[Segment]:
 
 def _lines(text: str) -> list[_Line]:
     lines = []
-    start, last = 0, -1  # the first line begins a paragraph
+    # the first line begins a paragraph
+    start = 0
+    last = -1
     for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
         if bare:
@@ -151,7 +160,9 @@ def _segments(lines: list[_Line], heading_at: _HeadingAt, fenced: dict[int, int]
             position += 1
             continue
         level = outline.enter(heading)
-        strengths += [HEADING - level if headings_from is None else GLUED] + [GLUED] * (heading.lines - 1)
+        strengths += [HEADING - level if headings_from is None else GLUED] + [GLUED] * (
+            heading.lines - 1
+        )
         headings_from = position if headings_from is None else headings_from
         position += heading.lines
         paths += [outline.path] * heading.lines
@@ -221,7 +232,12 @@ def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
         heading = _ATX.fullmatch(line.bare)
         return _Heading(len(heading[1]), heading[2]) if heading else None
     underline = _line_under(lines, position)
-    if underline and _SETEXT.fullmatch(underline) and line.bare[0] not in "|>-" and not _ITEM.match(line.bare):
+    if (
+        underline
+        and _SETEXT.fullmatch(underline)
+        and line.bare[0] not in "|>-"
+        and not _ITEM.match(line.bare)
+    ):
         return _Heading(1 if underline[0] == "=" else 2, line.bare, 2)
     return None
 
@@ -235,7 +251,11 @@ def _adorned_heading(lines: list[_Line], position: int) -> _Heading | None:
     if _ADORNMENT.fullmatch(line.bare):
         over = position + 2 < len(lines) and lines[position + 2].bare == line.bare
         return _Heading(line.bare[:2], underline, 3) if over else None
-    if line.indent or not _ADORNMENT.fullmatch(underline) or len(underline) < min(len(line.bare), 4):
+    if (
+        line.indent
+        or not _ADORNMENT.fullmatch(underline)
+        or len(underline) < min(len(line.bare), 4)
+    ):
         return None
     return _Heading(underline[0], line.bare, 2)
 
@@ -266,7 +286,9 @@ def _fenced(lines: list[_Line]) -> dict[int, int]:
     for position, line in enumerate(lines):
         if fence:
             closes = line.bare.startswith(fence) and not line.bare.strip(fence[0])
-            inside[position] = GLUED if closes else _IN_FENCE_AFTER_BLANK if line.after_blank else _IN_FENCE
+            inside[position] = (
+                GLUED if closes else _IN_FENCE_AFTER_BLANK if line.after_blank else _IN_FENCE
+            )
             fence = "" if closes else fence
         elif line.bare[0] in "`~" and (opening := _FENCE.match(line.bare)):
             fence = opening[0]
@@ -276,7 +298,8 @@ def _fenced(lines: list[_Line]) -> dict[int, int]:
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*+\n)+")
 _INDENT = re.compile(r"[^\S\n]*+")
 
-# Comments and preprocessor lines: they belong to the lines that follow without a blank line between.
+# Comments and preprocessor lines: they belong to the lines that follow without a blank line
+# between.
 _COMMENTS = re.compile(r"(?:[^\S\n]*+(?:#|//|/\*|\*|--|;|%).*(?:\n|\Z))+")
 _LEADS = re.compile(r"[^\S\n]*+(?:#|//|/\*|\*|--|;|%|@)")
 # A line that closes or continues the block before it.
@@ -295,7 +318,8 @@ _DEFINITION = re.compile(
 # Such as `static int area(struct box *b) {`, or with the brace on the next line.
 _CALLABLE = re.compile(
     r"\n([^\S\n]*+)(?!(?:if|for|while|switch|catch|return|else|do|new|throw|await|case|sizeof|defer|go|select|using"
-    r"|lock|typedef|assert|with|foreach|elseif|synchronized)\b)(?:[\w<>\[\],.:~$@]++[ \t*&]++)*([A-Za-z_~$][\w:~$]*+)"
+    r"|lock|typedef|assert|with|foreach|elseif|synchronized)\b)(?:[\w<>\[\],.:~$@]++[ "
+    r"\t*&]++)*([A-Za-z_~$][\w:~$]*+)"
     r"[ \t]*\([^\n;]*(?:(?<=\{)|(?=\n\s*\{))(?=\n)"
 )
 _TRIPLE_QUOTES = re.compile("\"\"\"|'''")
@@ -311,7 +335,9 @@ class _Block(NamedTuple):
     end: int
 
 
-def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = False) -> Iterator[Segment]:
+def code_segments(
+    text: str, *, braces: bool = False, triple_quotes: bool = False
+) -> Iterator[Segment]:
     """Yield the blocks between blank lines, or the lines of a large one, each with the definitions around it.
 
     braces: functions may have no keyword and comments may span lines, as in C. triple_quotes: strings may span
@@ -332,13 +358,16 @@ def code_segments(text: str, *, braces: bool = False, triple_quotes: bool = Fals
             comments = _COMMENTS.match(text, block.start, block.end)
             code = comments.end() if comments else block.start
             is_comment = code >= block.end
-            # The line below a comment says where both belong: the comment may be indented otherwise.
+            # The line below a comment says where both belong: the comment may be indented
+            # otherwise.
             indent = _indent(text, block.start if is_comment else code)
             strength = indented(PARAGRAPH, indent) - announced
             announced = is_comment
         if block.end - block.start <= MAX_CHARS:
             last = block.first + text.count("\n", block.start, block.end)
-            yield Segment(block.first, last, block.start, block.end, strength, scopes.path(indent, block.end))
+            yield Segment(
+                block.first, last, block.start, block.end, strength, scopes.path(indent, block.end)
+            )
         else:
             yield from _code_lines(text, block, strength, scopes, braces=braces)
 
@@ -359,7 +388,9 @@ def _blocks(text: str) -> Iterator[_Block]:
         start = following
 
 
-def _code_lines(text: str, block: _Block, strength: int, scopes: _Scopes, *, braces: bool) -> Iterator[Segment]:
+def _code_lines(
+    text: str, block: _Block, strength: int, scopes: _Scopes, *, braces: bool
+) -> Iterator[Segment]:
     """Yield the lines of a block; a comment or decorator is joined with the line below it."""
     start = block.start
     is_led = False
@@ -370,7 +401,14 @@ def _code_lines(text: str, block: _Block, strength: int, scopes: _Scopes, *, bra
             strength = GLUED if is_led or follows else indented(LINE, indent)
         end = start + len(line)
         is_led = bool(_LEADS.match(line))
-        yield Segment(number, number, start, end, strength, scopes.path(None if follows or is_led else indent, end))
+        yield Segment(
+            number,
+            number,
+            start,
+            end,
+            strength,
+            scopes.path(None if follows or is_led else indent, end),
+        )
         start = end + 1
 
 
@@ -385,9 +423,14 @@ class _Scopes:
     def __init__(self, text: str, inside: _Inside, *, braces: bool) -> None:
         lines = f"\n{text}\n"
         found = [*_DEFINITION.finditer(lines), *(_CALLABLE.finditer(lines) if braces else ())]
-        # Popped from the end, so the last comes first. Group 1 begins where its line does, but for the newline.
+        # Popped from the end, so the last comes first. Group 1 begins where its line does, but for
+        # the newline.
         self._ahead = sorted(
-            ((match.start(), len(match[1]), match[2]) for match in found if not inside.has(match.start())),
+            (
+                (match.start(), len(match[1]), match[2])
+                for match in found
+                if not inside.has(match.start())
+            ),
             reverse=True,
         )
         self._open: list[tuple[int, Path]] = []
@@ -439,7 +482,10 @@ def _strings(text: str) -> list[tuple[int, int]]:
             if match[0] == quote:
                 spans.append((start, match.end()))
                 quote = ""
-        elif "#" not in text[max(0, match.start() - _MAX_LOOK_BACK) : match.start()].rpartition("\n")[2]:
+        elif (
+            "#"
+            not in text[max(0, match.start() - _MAX_LOOK_BACK) : match.start()].rpartition("\n")[2]
+        ):
             quote = match[0]
             start = match.start()
     return spans

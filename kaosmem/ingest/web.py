@@ -13,7 +13,8 @@ from kaosmem.ingest.pieces import Part, Piece, Syntax, cut, renumbered
 # Elements that begin a line, and those that begin a paragraph. All others are within a line.
 _LINE_NAMES = "br li dt dd tr option summary figcaption caption"
 _PARAGRAPH_NAMES = (
-    "p div section article header footer main nav aside ul ol dl table thead tbody blockquote figure form fieldset "
+    "p div section article header footer main nav aside ul ol dl table thead tbody blockquote "
+    "figure form fieldset "
     "hr details address body center h1 h2 h3 h4 h5 h6 pre textarea title"
 )
 _LINES = frozenset(_LINE_NAMES.split())
@@ -34,7 +35,10 @@ class _Line(NamedTuple):
 
 
 def read_html(data: bytes) -> Iterator[Part]:
-    """Yield the text of a page. Its passages have the numbers of the lines that they are made of."""
+    """Yield the text of a page.
+
+    Its passages have the numbers of the lines that they are made of.
+    """
     lines = _lines(decoded_text(data))
     pieces = cut("\n".join(line.text for line in lines), Syntax.MARKDOWN)
     yield Part(renumbered(pieces, [(line.first, line.last) for line in lines]), numbered=True)
@@ -79,7 +83,8 @@ class _Token(NamedTuple):
 def _tokens(html: str) -> Iterator[_Token]:
     """Yield texts and tags in linear time, whatever is left open.
 
-    HTMLParser of the standard library takes quadratic time for unclosed tags and comments before Python 3.11.14.
+    HTMLParser of the standard library takes quadratic time for unclosed tags and comments before
+    Python 3.11.14.
     """
     at = start = 0
     ends = _Ends(html)
@@ -188,7 +193,9 @@ class _Page:
     def text(self, text: str, line: int) -> None:
         """Take a text that begins in a line of the file."""
         if self._is_title:
-            self.title = " ".join(f"{self.title} {storable(text[:_MAX_TITLE_CHARS])}".split())[:_MAX_TITLE_CHARS]
+            self.title = " ".join(f"{self.title} {storable(text[:_MAX_TITLE_CHARS])}".split())[
+                :_MAX_TITLE_CHARS
+            ]
         elif self._is_preformatted:
             for number, each in enumerate(storable(text).split("\n"), line):
                 self.lines.append(_Line(each, number, number))

@@ -8,13 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
 
-from kaosmem.language.scripts import MARKS, fold_script, plain_forms, snowball, stem_of_script, unspaced_and_spaced
+from kaosmem.language.scripts import (
+    MARKS,
+    fold_script,
+    plain_forms,
+    snowball,
+    stem_of_script,
+    unspaced_and_spaced,
+)
 from kaosmem.memos import register_memo
 
 STOP_WORDS_OF: Mapping[str, str] = {
-    # "us" is not among them, so that "US" and "U.S." agree. Nor are "I", "me" and "my", by which a question finds
-    # messages of its user about themselves: that adds 0.013 to recall at 10 over our evaluation sets, up to 0.09 in
-    # long chats.
+    # "us" is not among them, so that "US" and "U.S." agree. Nor are "I", "me" and "my", by which a
+    # question finds messages of its user about themselves: that adds 0.013 to recall at 10 over our
+    # evaluation sets, up to 0.09 in long chats.
     "english": """
         a about above after again against all also am an and any are aren't as at be because been before being below
         between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each
@@ -25,7 +32,8 @@ STOP_WORDS_OF: Mapping[str, str] = {
         we were weren't what when where which while who whom why will with won't would wouldn't you your yours
         yourself yourselves
     """,
-    # Of other languages, only those in scripts that tell them from English: as `fold_script` leaves them.
+    # Of other languages, only those in scripts that tell them from English: as `fold_script` leaves
+    # them.
     "russian": """
         а без бы был была были было быть в вам вас вы где для до его ее если есть же за и из или их к как какая какие
         какого какое какой какую ко когда который ли мы на над не него нее нет ни них но о об он она они оно от по под
@@ -58,7 +66,8 @@ _ENGLISH_WORD = re.compile(
     r"|hood|wise|ward|ics?|ogy|phy|ages?|self|selves)$"
 )
 _LONGEST_ENDING = 7
-# Endings that German links to the next part by an s: no English word has one but those with -ship, and youngsters.
+# Endings that German links to the next part by an s: no English word has one but those with -ship,
+# and youngsters.
 _LINKED = re.compile(r"(?:(?<!o)ung|heit|keit|schaft|tion(?!ship))s[a-z]{4}")
 
 # The consonants that begin a word or a syllable and, after a vowel, end it.
@@ -88,10 +97,14 @@ def compound_parts(word: str, *, foreign: bool = False) -> Iterator[str]:
         return
     folded = word.casefold()
     foreign = foreign or bool(_LINKED.search(folded))
-    if not foreign and (len(word) < _MIN_DOUBTFUL_CHARS or _ENGLISH_WORD.search(folded, len(folded) - _LONGEST_ENDING)):
+    if not foreign and (
+        len(word) < _MIN_DOUBTFUL_CHARS
+        or _ENGLISH_WORD.search(folded, len(folded) - _LONGEST_ENDING)
+    ):
         return
     for cut in sorted(_cuts(folded, foreign=foreign)):
-        head, tail = folded[:cut], folded[cut:]
+        head = folded[:cut]
+        tail = folded[cut:]
         if min(len(head), len(tail)) < _MIN_PART_CHARS:
             continue
         yield tail
@@ -106,7 +119,9 @@ def compound_parts(word: str, *, foreign: bool = False) -> Iterator[str]:
 def _cuts(word: str, *, foreign: bool) -> set[int]:
     cuts = {cut.start() for cut in _AFTER_LINK.finditer(word)}
     for cut in map(re.Match.start, _AFTER_CONSONANT.finditer(word)):
-        if _CODA.search(word, max(0, cut - _LONGEST_ENDING), cut) and not _SOUND.match(word, cut - 2):
+        if _CODA.search(word, max(0, cut - _LONGEST_ENDING), cut) and not _SOUND.match(
+            word, cut - 2
+        ):
             cuts.add(cut)
     if foreign:
         cuts.update(map(re.Match.start, _AFTER_VOWEL.finditer(word)))
@@ -118,8 +133,8 @@ ANALYSIS = 2
 MAX_WORD_CHARS = 64
 """A longer word, or a longer whole form of an identifier, is cut to so many characters."""
 
-# A date before a time, a number with thousands separators, or words with single joiners between them. Linear in
-# the text: no part of the pattern can match what the part before it has left.
+# A date before a time, a number with thousands separators, or words with single joiners between
+# them. Linear in the text: no part of the pattern can match what the part before it has left.
 _TOKEN = re.compile(
     r"\d{4}-\d\d-\d\d(?=T\d)"
     r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?"
@@ -128,7 +143,8 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(r"(?:\d+(?:\.\d+)*|\d{4}-\d\d(?:-\d\d)?)(?:\([a-z0-9]{1,4}\))*")
 _NUMBER_JOINER = re.compile(r"[.(-]")
 _ACRONYM = re.compile(r"[a-z](?:\.[a-z])+")
-# Letters alone, as in `well-known` and `method(s)`: a whole form beside the words would count them once too often.
+# Letters alone, as in `well-known` and `method(s)`: a whole form beside the words would count them
+# once too often.
 _HYPHENATED = re.compile(r"[^\W\d_]+(?:[-(][^\W\d_]+\)?)+")
 _WORD = re.compile(r"[^_.()-]+")
 _SEGMENT = re.compile(r"[^.()]+")
@@ -151,7 +167,11 @@ def words_of(text: str) -> Iterable[str]:
     >>> list(words_of("It rained.\nWe stayed in."))
     ['It', 'rained.', 'We', 'stayed', 'in.']
     """
-    return text.split() if len(text) <= _PART_CHARS else chain.from_iterable(map(str.split, _parts(text)))
+    return (
+        text.split()
+        if len(text) <= _PART_CHARS
+        else chain.from_iterable(map(str.split, _parts(text)))
+    )
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -167,15 +187,16 @@ def _parts(text: str) -> Iterator[str]:
 def analyze(text: str) -> list[str]:
     """Return the terms of a text, in order, each as often as it occurs.
 
-    Words are in Unicode's NFKC form and case-folded, stop words left out, the rest stemmed: by the rules of the
-    script where it tells the language (Arabic, Cyrillic, Devanagari, Greek), else as English. An identifier
-    (`snake_case`, `camelCase`, `TASK-17`, `os.path.join`) gives its whole form, then its parts, and of several parts
-    those in snake_case whole too; a number, version, date or clause (`4.2(b)`) its whole form, then its shorter
-    beginnings (`4.2`, `4`); a hyphenated word its words.
-    A word with accents gives its form without them too: queries are often typed so, and the exact form still ranks
-    first. A long word that is not English gives the ends, and where that is certain the beginnings, by which a
-    compound is found. Scripts written without spaces give each pair of neighbouring characters but function words,
-    and each Han character. An emoji is a word, whatever its skin tone.
+    Words are in Unicode's NFKC form and case-folded, stop words left out, the rest stemmed: by the
+    rules of the script where it tells the language (Arabic, Cyrillic, Devanagari, Greek), else as
+    English. An identifier (`snake_case`, `camelCase`, `TASK-17`, `os.path.join`) gives its whole
+    form, then its parts, and of several parts those in snake_case whole too; a number, version,
+    date or clause (`4.2(b)`) its whole form, then its shorter beginnings (`4.2`, `4`); a hyphenated
+    word its words. A word with accents gives its form without them too: queries are often typed so,
+    and the exact form still ranks first. A long word that is not English gives the ends, and where
+    that is certain the beginnings, by which a compound is found. Scripts written without spaces
+    give each pair of neighbouring characters but function words, and each Han character. An emoji
+    is a word, whatever its skin tone.
     """
     return list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, words_of(text))))
 
@@ -190,8 +211,14 @@ class _ChunkTerms(dict[str, tuple[str, ...]]):
         if len(chunk) > self._MAX_CHARS:
             return tuple(_chunk_terms(chunk))
         word = chunk.strip(_PUNCTUATION)
-        if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
-            terms = _plain_word_terms(word.lower())  # as the line below finds, in a tenth of the time
+        if (
+            word.isascii()
+            and word.isalpha()
+            and (word.islower() or word.istitle() or word.isupper())
+        ):
+            terms = _plain_word_terms(
+                word.lower()
+            )  # as the line below finds, in a tenth of the time
         else:
             terms = tuple(_chunk_terms(chunk))
         if len(self) >= self._MAX_CHUNKS:
@@ -204,7 +231,9 @@ _CHUNK_TERMS = _ChunkTerms()
 register_memo(_CHUNK_TERMS.clear)
 
 
-@lru_cache(maxsize=1 << 16)  # one word stands in many chunks: capitalised, in quotes, before a comma
+@lru_cache(
+    maxsize=1 << 16
+)  # one word stands in many chunks: capitalised, in quotes, before a comma
 def _plain_word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a lower-case word of ASCII letters."""
     return tuple(filter(None, map(_stem, (word, *compound_parts(word)))))

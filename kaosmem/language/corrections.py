@@ -1,13 +1,14 @@
 """Corrections: later items of the same speaker or source that give a subject another value.
 
-Two statements are of one subject if they share three of the words before their values. Two texts of one sentence are if
-three quarters of their words agree. They are not if each names something else beside the value: see `statements`.
+Two statements are of one subject if they share three of the words before their values. Two texts of
+one sentence are if three quarters of their words agree. They are not if each names something else
+beside the value: see `statements`.
 
-An item that says that it corrects, as in "make that 40", corrects items shortly before it: one that shares two words
-with it, and without a subject of its own the values that were told last.
+An item that says that it corrects, as in "make that 40", corrects items shortly before it: one that
+shares two words with it, and without a subject of its own the values that were told last.
 
-Nothing is learned and nothing is asked of a model. Values in words ("noon", "Oslo") are found in texts of one sentence
-alone.
+Nothing is learned and nothing is asked of a model. Values in words ("noon", "Oslo") are found in
+texts of one sentence alone.
 """
 
 from __future__ import annotations
@@ -38,11 +39,14 @@ CORRECTION_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "en": (
             r"\bcorrection(?: to (?:that|this|my \w+))?:",
-            r"\bmake (?:that|it) (?=\W?\d)|\b(?:scratch|strike|disregard) that\b|\bchange of plans?\b",
-            r"\b(?:sorry|no|oops|wait|actually),? i meant\b|\bi (?:misspoke|stand corrected)\b|\bon second thoughts?\b",
+            r"\bmake (?:that|it) (?=\W?\d)|\b(?:scratch|strike|disregard) that\b|\bchange of "
+            r"plans?\b",
+            r"\b(?:sorry|no|oops|wait|actually),? i meant\b|\bi (?:misspoke|stand "
+            r"corrected)\b|\bon second thoughts?\b",
         ),
         "de": (
-            r"\b(?:korrektur|berichtigung):|\bplanänderung\b|\bich habe mich (?:vertan|versprochen)\b",
+            r"\b(?:korrektur|berichtigung):|\bplanänderung\b|\bich habe mich "
+            r"(?:vertan|versprochen)\b",
             r"\b(?:nein|sorry|pardon|entschuldigung),? ich meinte\b",
         ),
         "fr": (
@@ -50,10 +54,14 @@ CORRECTION_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
             r"\b(?:non|pardon|désolée?),? je voulais dire\b|\bje me suis trompée?\b",
         ),
         "es": (
-            r"\b(?:corrección|rectificación):|\bcambio de planes?\b|\bme (?:he equivocado|equivoqué)\b",
+            r"\b(?:corrección|rectificación):|\bcambio de planes?\b|\bme (?:he "
+            r"equivocado|equivoqué)\b",
             r"\b(?:no|perdón|perdona|disculpa),? (?:quise|quería) decir\b",
         ),
-        "ru": (r"\b(?:поправка|исправление|уточнение):|\bя (?:оговорился|оговорилась|ошибся|ошиблась)\b",),
+        "ru": (
+            r"\b(?:поправка|исправление|уточнение):|\bя "
+            r"(?:оговорился|оговорилась|ошибся|ошиблась)\b",
+        ),
         "el": (r"\bδιόρθωση:|\bαλλαγή σχεδίων\b|\b(?:όχι|συγγνώμη),? εννοούσα\b",),
         "ar": (r"(?:تصحيح|تصويب) ?:|تغيرت الخطة|(?:لا|عفوا)،? كنت أقصد",),
         "hi": (r"(?:सुधार|संशोधन) ?:|योजना बदल गई|(?:नहीं|माफ़ करें),? मेरा मतलब",),
@@ -61,7 +69,9 @@ CORRECTION_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
 )
 """Patterns of corrections by language, as regular expressions that ignore case."""
 
-_PATTERN = re.compile("|".join(f"(?:{cue})" for cue in chain.from_iterable(CORRECTION_CUES.values())), re.IGNORECASE)
+_PATTERN = re.compile(
+    "|".join(f"(?:{cue})" for cue in chain.from_iterable(CORRECTION_CUES.values())), re.IGNORECASE
+)
 
 
 def says_it_corrects(text: str) -> bool:
@@ -103,7 +113,9 @@ def may_take_part(item: Item) -> bool:
 def _may_take_part(item: Item) -> bool:
     if not _has_teller(item):
         return False
-    return bool(statements(item)) or (is_short(item) and (has_value(item.text) or is_explicit(item)))
+    return bool(statements(item)) or (
+        is_short(item) and (has_value(item.text) or is_explicit(item))
+    )
 
 
 def _has_teller(item: Item) -> bool:
@@ -130,12 +142,14 @@ def _labels(item: Item) -> frozenset[str]:
 
 
 class Corrections:
-    """Which of some items correct which: items by ordinal. Of two items, the one that began to hold later is later.
+    """Which of some items correct which: items by ordinal.
+
+    Of two items, the one that began to hold later is later.
 
     Of two that began to hold at the same time, the one with the larger ordinal is later.
 
-    Every statement is a row, the newest ones first. A set of rows is an integer with one bit a row, so that the rows
-    which share words with a statement are found at once, however many there are.
+    Every statement is a row, the newest ones first. A set of rows is an integer with one bit a row,
+    so that the rows which share words with a statement are found at once, however many there are.
     """
 
     def __init__(self, items: Mapping[int, Item] | None = None) -> None:
@@ -146,7 +160,10 @@ class Corrections:
         return ordinal in self._items
 
     def add(self, items: Mapping[int, Item]) -> None:
-        """Add items. An item that states nothing, or has neither a speaker nor a dated source, is not kept."""
+        """Add items.
+
+        An item that states nothing, or has neither a speaker nor a dated source, is not kept.
+        """
         self._items |= {at: item for at, item in items.items() if may_take_part(item)}
         self._ordinals: list[int] = []  # of the item that states each row
         self._rows: list[Statement] = []
@@ -155,11 +172,17 @@ class Corrections:
         self._keyed = 0
         self._words: defaultdict[str, int] = defaultdict(int)
         self._values: defaultdict[str, int] = defaultdict(int)
-        self._sizes: defaultdict[int, int] = defaultdict(int)  # by number of words; 0 for a value in a longer text
+        self._sizes: defaultdict[int, int] = defaultdict(
+            int
+        )  # by number of words; 0 for a value in a longer text
         self._marks: defaultdict[str, int] = defaultdict(int)
-        self._mark_counts: defaultdict[int, int] = defaultdict(int)  # the rows by their number of marks
+        self._mark_counts: defaultdict[int, int] = defaultdict(
+            int
+        )  # the rows by their number of marks
         self._are_marks_indexed = False
-        newest_first = sorted(self._items, key=lambda at: (_began(self._items[at]), at), reverse=True)
+        newest_first = sorted(
+            self._items, key=lambda at: (_began(self._items[at]), at), reverse=True
+        )
         self._age = {at: age for age, at in enumerate(newest_first)}
         several = _tellers_of_several_times(self._items.values())
         for at in newest_first:
@@ -208,7 +231,8 @@ class Corrections:
             if same:
                 alike.append((statement, same))
                 rows |= same
-        # Few items share the words of a statement. Marks are looked at first only where not all would be compared.
+        # Few items share the words of a statement. Marks are looked at first only where not all
+        # would be compared.
         if rows.bit_count() > _MAX_COMPARED:
             alike = [(statement, self._unmarked(statement, same)) for statement, same in alike]
             rows = reduce(or_, (same for _, same in alike), 0)
@@ -220,7 +244,9 @@ class Corrections:
             rows ^= row
             number = row.bit_length() - 1
             at = self._ordinals[number]
-            if not any(same & row and are_of_one_subject(each, self._rows[number]) for each, same in alike):
+            if not any(
+                same & row and are_of_one_subject(each, self._rows[number]) for each, same in alike
+            ):
                 continue
             if may_correct(self._items[at], item):
                 rows &= ~self._stated_by[at]
@@ -261,7 +287,9 @@ class Corrections:
             return among
         if not self._are_marks_indexed:
             self._index_marks()
-        having = [among] + [0] * len(statement.marks)  # the rows that have at least 0, 1, 2, ... of its marks
+        having = [among] + [0] * len(
+            statement.marks
+        )  # the rows that have at least 0, 1, 2, ... of its marks
         for mark in statement.marks:
             marked = self._marks[mark]
             for count in range(len(statement.marks), 0, -1):
@@ -291,9 +319,13 @@ class Corrections:
             sizes = [each for each in self._sizes if each and _ALIKE * each <= size]
         alike: dict[int, int] = {}
         for each in sizes:
-            alike[each] = max(min(WORDS_IN_COMMON, size), ceil(_ALIKE * max(size, each)) if each else 0)
+            alike[each] = max(
+                min(WORDS_IN_COMMON, size), ceil(_ALIKE * max(size, each)) if each else 0
+            )
         most = size - min(alike.values(), default=size)
-        lacking = [among] * (most + 1)  # the rows that lack at most 0, 1, 2, ... of the words so far
+        lacking = [among] * (
+            most + 1
+        )  # the rows that lack at most 0, 1, 2, ... of the words so far
         for word in statement.words:
             having = self._words[word]
             for count in range(most, 0, -1):
@@ -301,12 +333,18 @@ class Corrections:
             lacking[0] &= having
             if not lacking[most]:
                 return 0
-        return reduce(or_, (lacking[size - least] & self._sizes[each] for each, least in alike.items()), 0)
+        return reduce(
+            or_, (lacking[size - least] & self._sizes[each] for each, least in alike.items()), 0
+        )
 
     def words(self, ordinals: Iterable[int], limit: int) -> list[str]:
         """Return the most frequent words of the statements of items."""
-        counts = Counter(word for at in ordinals for each in statements(self._items[at]) for word in each.words)
-        return [word for word, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:limit]]
+        counts = Counter(
+            word for at in ordinals for each in statements(self._items[at]) for word in each.words
+        )
+        return [
+            word for word, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:limit]
+        ]
 
 
 def may_correct(later: Item, earlier: Item) -> bool:
@@ -317,7 +355,8 @@ def may_correct(later: Item, earlier: Item) -> bool:
     """
     if later.trust < earlier.trust or (later.key and earlier.key):
         return False
-    before, after = earlier.timestamp, later.timestamp
+    before = earlier.timestamp
+    after = later.timestamp
     if before is not None and after is not None and aware(after) < aware(before):
         return False
     if later.role and later.role == earlier.role:
@@ -348,7 +387,8 @@ def _tellers_of_several_times(items: Iterable[Item]) -> set[tuple[str, str]]:
         for teller in _tellers(item):
             known = first.setdefault(teller, item)
             if known is not item and (
-                teller[0] == "role" or known.metadata.get("timestamp") != item.metadata.get("timestamp")
+                teller[0] == "role"
+                or known.metadata.get("timestamp") != item.metadata.get("timestamp")
             ):
                 several.add(teller)
     return several

@@ -57,7 +57,8 @@ _PATTERN = re.compile(
     rf"\b(?:(?P<today>today|tonight|this (?:morning|afternoon|evening))"
     rf"|(?P<before>the day before yesterday)|(?P<yesterday>yesterday|last night)"
     rf"|(?P<count>\d{{1,4}}|{_NUMBERS}|couple of) (?P<unit>day|week|month|year)s? ago"
-    rf"|(?:last|past|previous) (?P<span>\d{{1,4}}|{_NUMBERS}|couple of) (?P<of>day|week|month|year)s"
+    rf"|(?:last|past|previous) (?P<span>\d{{1,4}}|{_NUMBERS}|couple of) "
+    r"(?P<of>day|week|month|year)s"
     rf"|(?P<which>this|last|previous) (?P<period>week|month|year)"
     rf"|(?P<on>on|this|last) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b",
     re.IGNORECASE | re.ASCII,
@@ -83,15 +84,19 @@ def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
 
     It understands English and the phrases of `_PERIOD_TABLE`.
 
-    If a sentence of the text is a question, the other sentences do not count: they often tell something by the way.
-    The clock says which day is today.
+    If a sentence of the text is a question, the other sentences do not count: they often tell
+    something by the way. The clock says which day is today.
     """
-    questions = " ".join(each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(("?", "؟")))
+    questions = " ".join(
+        each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(("?", "؟"))
+    )
     asked = questions or text
-    phrases, others = [*_PATTERN.finditer(asked)], _OTHER_LANGUAGES.findall(asked)
+    phrases = [*_PATTERN.finditer(asked)]
+    others = _OTHER_LANGUAGES.findall(asked)
     if not phrases and not others:
         return ()
-    today, found = clock().date(), list[Period]()
+    today = clock().date()
+    found = list[Period]()
     with suppress(OverflowError):  # before the year 1
         found += (_stated(match, today) for match in phrases)
         found += (_meant(phrase, today) for phrase in others)
@@ -151,10 +156,12 @@ def _calendar_period(unit: str, today: date, ago: int) -> Period:
             first = today - timedelta(days=today.weekday() + 7 * ago)
             last = first + timedelta(days=6)
         case "month":
-            first, after = _month(today, ago), _month(today, ago - 1)
+            first = _month(today, ago)
+            after = _month(today, ago - 1)
             last = after - timedelta(days=1)
         case _:
-            first, last = _month(today.replace(month=1), 12 * ago), _month(today.replace(month=12), 12 * ago)
+            first = _month(today.replace(month=1), 12 * ago)
+            last = _month(today.replace(month=12), 12 * ago)
             last = last.replace(day=31)
     return Period(first, last)
 
@@ -172,10 +179,14 @@ _LAST_DAY = date.max - timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class PastWords:
-    """The words of one language that ask about the past. `*` stands for any letters, as in "previous*".
+    """The words of one language that ask about the past.
 
-    previous: ask for the version before the current one. first: ask for the first version. ever: ask for all versions.
-    months: names of the twelve months in order, forms of one month separated by `|`; they make dates.
+    `*` stands for any letters, as in "previous*".
+
+    previous: ask for the version before the current one. first: ask for the first version. ever:
+        ask for all versions.
+    months: names of the twelve months in order, forms of one month separated by `|`; they make
+        dates.
     """
 
     previous: tuple[str, ...] = ()
@@ -187,11 +198,17 @@ class PastWords:
         for each in fields(self):
             given = getattr(self, each.name)
             words = () if isinstance(given, str) else tuple(given)
-            if isinstance(given, str) or not all(isinstance(word, str) and word.strip("* ") for word in words):
-                raise InvalidArgumentError(f"{each.name} is {shown_name(given)}; give a list of words")
+            if isinstance(given, str) or not all(
+                isinstance(word, str) and word.strip("* ") for word in words
+            ):
+                raise InvalidArgumentError(
+                    f"{each.name} is {shown_name(given)}; give a list of words"
+                )
             object.__setattr__(self, each.name, words)
         if len(self.months) not in (0, 12):
-            raise InvalidArgumentError(f"there are {len(self.months)} months; give the names of all 12, or none")
+            raise InvalidArgumentError(
+                f"there are {len(self.months)} months; give the names of all 12, or none"
+            )
 
 
 ENGLISH = PastWords(
@@ -271,13 +288,19 @@ class PastQuestion:
     def choose(self, versions: Sequence[Version[T]], found: Collection[T] = ()) -> list[Version[T]]:
         """Return the past versions of one fact that the question asks for, the most wanted first.
 
-        With dates, they are the versions that held then, and with "before 2024" the version just before. Without dates,
-        they are the previous, the first or all versions, and the versions in `found`, which match the question's words.
+        With dates, they are the versions that held then, and with "before 2024" the version just
+        before. Without dates, they are the previous, the first or all versions, and the versions in
+        `found`, which match the question's words.
         versions: oldest first. The last one is the current version, and is never among the result.
         """
-        past, wanted = versions[:-1], list[Version[T]]()
+        past = versions[:-1]
+        wanted = list[Version[T]]()
         if self.periods:
-            wanted += [each for each in reversed(past) if any(_overlaps(each, period) for period in self.periods)]
+            wanted += [
+                each
+                for each in reversed(past)
+                if any(_overlaps(each, period) for period in self.periods)
+            ]
             if "previous" in self.which:
                 start = _midnight(min(period.first for period in self.periods))
                 wanted += [each for each in past if each.valid_from < start][-1:]
@@ -308,7 +331,9 @@ class PastCues:
         """Return these cues and those of more languages; a language that is there already is replaced."""
         for name, words in languages.items():
             if not isinstance(words, PastWords):
-                raise InvalidArgumentError(f"language {name!r} has {shown_name(words)}; give PastWords")
+                raise InvalidArgumentError(
+                    f"language {name!r} has {shown_name(words)}; give PastWords"
+                )
         return replace(self, languages=MappingProxyType({**self.languages, **languages}))
 
     def read(self, text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
@@ -327,7 +352,9 @@ class PastCues:
     def _patterns(self) -> dict[str, re.Pattern[str]]:
         found: dict[str, re.Pattern[str]] = {}
         for which in ("previous", "first", "ever"):
-            words = dict.fromkeys(word for each in self.languages.values() for word in getattr(each, which))
+            words = dict.fromkeys(
+                word for each in self.languages.values() for word in getattr(each, which)
+            )
             if words:
                 found[which] = re.compile(_whole("|".join(map(_pattern, words))))
         return found
@@ -337,7 +364,9 @@ class PastCues:
         """One pattern for each month, in all languages."""
         named = [each.months for each in self.languages.values() if each.months]
         return tuple(
-            re.compile("|".join(_pattern(form) for months in named for form in months[number].split("|")))
+            re.compile(
+                "|".join(_pattern(form) for months in named for form in months[number].split("|"))
+            )
             for number in range(12 if named else 0)
         )
 
@@ -346,7 +375,8 @@ class PastCues:
         year = r"(?P<{}>(?:19|20)\d\d)"
         dates = [rf"{year.format('iso')}-(?P<iso_month>\d\d)(?:-(?P<iso_day>\d\d))?"]
         if self._months:
-            month, of = "(?P<{}>" + "|".join(each.pattern for each in self._months) + ")", r"[\s,]+(?:of\s+)?"
+            month = "(?P<{}>" + "|".join(each.pattern for each in self._months) + ")"
+            of = r"[\s,]+(?:of\s+)?"
             day = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th|\.)?"
             dates += [
                 rf"{day.format('day')}{of}{month.format('month')}{of}{year.format('year')}",
@@ -409,7 +439,8 @@ def _period(year: int, month: int, day: int) -> Period | None:
 
 
 def _overlaps(version: Version[T], period: Period) -> bool:
-    start, end = _midnight(period.first), _midnight(min(period.last, _LAST_DAY)) + timedelta(days=1)
+    start = _midnight(period.first)
+    end = _midnight(min(period.last, _LAST_DAY)) + timedelta(days=1)
     return version.valid_from < end and (version.valid_until is None or version.valid_until > start)
 
 

@@ -1,6 +1,7 @@
 """Duplicates: items whose texts are equal but for case and white space.
 
-Texts that differ in one word are never duplicates: that word may be a value, a name, a date or a negation.
+Texts that differ in one word are never duplicates: that word may be a value, a name, a date or a
+negation.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ class Shown:
         A shown item of the same section is a twin only if it is not older: a repeated statement is the newest one.
         """
         twins = self.twins(items)
-        for item in items if not twins else ():
-            self._note(item)
+        if not twins:
+            for item in items:
+                self._note(item)
         return twins
 
     def twins(self, items: Sequence[Item]) -> tuple[str, ...]:
@@ -114,7 +116,11 @@ def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
             places[said].append(place)
     ordered = list(units)
     for same in places.values():
-        newest = sorted((units[place] for place in same), key=lambda unit: unit.items[0].created_at, reverse=True)
+        newest = sorted(
+            (units[place] for place in same),
+            key=lambda unit: unit.items[0].created_at,
+            reverse=True,
+        )
         for place, unit in zip(same, newest, strict=True):
             ordered[place] = unit
     return tuple(ordered)

@@ -10,7 +10,14 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from kaosmem.language.analysis import analyze
-from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, Period, periods_in, without_periods
+from kaosmem.language.dates import (
+    PAST_CUES,
+    PastCues,
+    PastQuestion,
+    Period,
+    periods_in,
+    without_periods,
+)
 from kaosmem.language.sentences import sentence_ends
 
 if TYPE_CHECKING:
@@ -39,9 +46,12 @@ class Query:
     """A question that ranks candidates. Sources and sections get it; a ranker gets its text alone.
 
     text: at most MAX_QUERY_CHARS characters: `read` takes an excerpt of a longer text.
-    periods: the days that the text speaks of, each period once: first "last week" and the like, then dates.
-    past: the text's reference to the past, which brings replaced versions of facts back; None for now.
-    as_of: the time at which an item must have held. known_at: the time at which it must have been known. None is now.
+    periods: the days that the text speaks of, each period once: first "last week" and the like,
+        then dates.
+    past: the text's reference to the past, which brings replaced versions of facts back; None for
+        now.
+    as_of: the time at which an item must have held. known_at: the time at which it must have been
+        known. None is now.
 
     >>> from datetime import UTC, datetime
     >>> query = Query.read("What happened yesterday?", lambda: datetime(2026, 11, 25, tzinfo=UTC))
@@ -65,12 +75,17 @@ class Query:
         as_of: datetime | None = None,
         known_at: datetime | None = None,
     ) -> Query:
-        """Return the query of a text. The clock says which day is today, the cues which words ask about the past."""
+        """Return the query of a text.
+
+        The clock says which day is today, the cues which words ask about the past.
+        """
         text = excerpt(text)
         relative = periods_in(text, clock)
         today = max((period.last for period in relative), default=None)
         past = cues.read(text, (each for each in relative if each.first != today))
-        return cls(text, tuple(dict.fromkeys((*relative, *cues.dates(text)))), past, as_of, known_at)
+        return cls(
+            text, tuple(dict.fromkeys((*relative, *cues.dates(text)))), past, as_of, known_at
+        )
 
     @property
     def topic(self) -> str:
@@ -94,10 +109,13 @@ def _without_topic() -> frozenset[str]:
 
 
 def excerpt(text: str) -> str:
-    r"""Return the part of a text that ranks, such as of a pasted log with a question. The time is linear.
+    r"""Return the part of a text that ranks, such as of a pasted log with a question.
 
-    A text of up to MAX_QUERY_CHARS characters is returned whole. Of a longer one, the excerpt holds the beginning, the
-    words that are rarest in the text, the last sentence with a question mark, and the end.
+    The time is linear.
+
+    A text of up to MAX_QUERY_CHARS characters is returned whole. Of a longer one, the excerpt holds
+    the beginning, the words that are rarest in the text, the last sentence with a question mark,
+    and the end.
 
     >>> log = "request served\n" * 5_000
     >>> text = excerpt(f"Look at this.\n{log}Quota exceeded for tenant.\n{log}")
@@ -107,7 +125,9 @@ def excerpt(text: str) -> str:
     if len(text) <= MAX_QUERY_CHARS:
         return text
     middle = text[_END_CHARS:-_END_CHARS]
-    return "\n".join([text[:_END_CHARS], *_rare_words(middle), _last_question(middle), text[-_END_CHARS:]])
+    return "\n".join(
+        [text[:_END_CHARS], *_rare_words(middle), _last_question(middle), text[-_END_CHARS:]]
+    )
 
 
 def _last_question(text: str) -> str:
@@ -122,10 +142,14 @@ def _rare_words(text: str) -> list[str]:
     """Return the words that occur least often: first of those with letters alone, then of all others."""
     counts: Counter[str] = Counter()
     for chunk, count in Counter(text.split()).items():
-        if len(word := chunk.strip(_PUNCTUATION)) in _WORD_CHARS:
+        word = chunk.strip(_PUNCTUATION)
+        if len(word) in _WORD_CHARS:
             counts[word] += count
     rarest = sorted(counts, key=counts.__getitem__)
-    return [" ".join(_within(_WORDS_CHARS, (w for w in rarest if w.isalpha() is letters))) for letters in (True, False)]
+    return [
+        " ".join(_within(_WORDS_CHARS, (w for w in rarest if w.isalpha() is letters)))
+        for letters in (True, False)
+    ]
 
 
 def _within(most: int, words: Iterable[str]) -> Iterable[str]:

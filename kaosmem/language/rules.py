@@ -20,14 +20,16 @@ _NOT_A_REQUEST = (
     r"nice|fun|mind|had|"
     r"heard|saw|seen|knew|got|gave|thought|really|even|again|ready|loved?\b|my\b|your\b|his\b|her\b|"
     r"their\b|our\b|"
-    r"say\b|know\b|give up|stop\b|feel|and\b|or\b|for\b|to\b|get\b|wanted|is\b|was\b|knows?\b|more\b|"
+    r"say\b|know\b|give "
+    r"up|stop\b|feel|and\b|or\b|for\b|to\b|get\b|wanted|is\b|was\b|knows?\b|more\b|"
     r"less\b|"
     r"[a-z]+(?:ing|ed)\b)[a-z]"
 )
 _NOT_A_BAN = (
     r"(?!worry|forget|give|know|think|be\b|let\b|miss|sweat|hesitate|stress|feel|lose|stop|want|need|"
     r"have|see|like|"
-    r"understand|remember|get|you|we\b|they\b|i\b|mention it|mind|care|believe|take|sell|panic|tell|"
+    r"understand|remember|get|you|we\b|they\b|i\b|mention "
+    r"it|mind|care|believe|take|sell|panic|tell|"
     r"hate|ask|even|just|"
     r"waste|delay|wait|muck|make me|make it)"
     r"[a-z]"
@@ -46,12 +48,14 @@ PLAIN_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
             r"\b(?:must|should|shall|have to|need to|please|remember to|sure (?:to|you|"
             r"that you)) (?:always|never)\b",
             r"\b(?:want|need|like|expect|ask|prefer) (?:that )?you (?:to )?(?:always|never)\b",
-            r"\b(?:i['’]d like|i would like|i want|i need) you to (?:start|stop|keep|avoid|use|follow|"
+            r"\b(?:i['’]d like|i would like|i want|i need) you to "
+            r"(?:start|stop|keep|avoid|use|follow|"
             r"end|begin|"
             r"include|add|import|continue|get into the habit)\b",
             r"\bfrom (?:now|here|this point|today) on(?:wards?)?\b|\bhenceforth\b|"
             r"\bunder no circumstances\b",
-            r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward,? (?!i(?:['’]m| am| think| hope)|"
+            r"(?:^|[,;:] |\b(?:and|so|but) )(?:going|moving) forward,? (?!i(?:['’]m| am| think| "
+            r"hope)|"
             r"we['’]re|with\b)",
             r"(?<!\bto )\b(?:going|moving) forward[.!]?$",
             r"(?:^|[,;:] )in (?:the )?future,? (?:please|always|never|do|don['’]t|use|you)\b",
@@ -65,18 +69,21 @@ PLAIN_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
         "de": (
             r"\bab (?:jetzt|sofort)\b|\bvon (?:jetzt|nun) an\b|\bin zukunft\b|\b(?:zu)?künftig\b",
             r"\bbitte (?:verwende|benutze|nutze|immer|nie|niemals|keine?)\w*",
-            r"^(?:bitte )?\w+(?:e|en sie)? (?:bitte )?(?:immer|niemals|nie)\b(?! (?:gern|wieder|da|so)\b)",
+            r"^(?:bitte )?\w+(?:e|en sie)? (?:bitte )?(?:immer|niemals|nie)\b(?! "
+            r"(?:gern|wieder|da|so)\b)",
             r"^(?:immer|niemals|nie) (?:\w+ ){0,6}\w+en[.!]?$",
         ),
         "fr": (
             r"\b(?:dorénavant|désormais)\b|\bà l['’]avenir\b|\bà partir de maintenant\b",
-            r"^(?:s['’]il (?:te|vous) pla[iî]t,? )?\w{2,}(?:e|s|z) toujours\b|^n(?:e |['’])\w+ jamais\b",
+            r"^(?:s['’]il (?:te|vous) pla[iî]t,? )?\w{2,}(?:e|s|z) toujours\b|^n(?:e |['’])\w+ "
+            r"jamais\b",
             r"\bmerci de (?:toujours|ne (?:jamais|pas))\b|\bs['’]il (?:te|"
             r"vous) pla[iî]t,? (?:(?:n['’])?utilis|évite)",
         ),
         "es": (
             r"\b(?:de|desde|a partir de) ahora(?: en adelante)?\b|\ben (?:adelante|lo sucesivo)\b",
-            r"^(?:por favor,? )?(?:siempre|nunca|jamás) (?!me\b|te\b|se\b|he\b|es\b|lo\b|la\b|fue|hay|"
+            r"^(?:por favor,? )?(?:siempre|nunca|jamás) "
+            r"(?!me\b|te\b|se\b|he\b|es\b|lo\b|la\b|fue|hay|"
             r"que\b|estoy)\w+",
             r"\bpor favor,? (?:usa|use|utiliza|utilice|evita|evite|no)\b",
         ),
@@ -92,7 +99,8 @@ PLAIN_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
         ),
         "ar": (
             r"من الآن فصاعد|ابتداء\w* من الآن|بعد الآن",
-            r"^(?:\w+ ){0,2}دائم|^لا ت\w+ (?:\w+ ){0,6}أبد|(?:يجب|الرجاء|رجاء|من فضلك).*(?:دائم|أبد)",
+            r"^(?:\w+ ){0,2}دائم|^لا ت\w+ (?:\w+ ){0,6}أبد|(?:يجب|الرجاء|رجاء|من "
+            r"فضلك).*(?:دائم|أبد)",
             r"(?:الرجاء|رجاءً?|من فضلك)،? (?:استخد|لا ت|عدم)",
         ),
         "hi": (
@@ -103,11 +111,17 @@ PLAIN_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
         ),
     }
 )
-"""Patterns that make a sentence a rule in any text, documents included. Ranking looks for these alone."""
+"""Patterns that make a sentence a rule in any text, documents included.
 
-# A label that says by itself that a rule follows, and one that says so only before a word of obligation.
+Ranking looks for these alone.
+"""
+
+# A label that says by itself that a rule follows, and one that says so only before a word of
+# obligation.
 _LABELLED = r"(?:\s*(?:no\.?\s*)?\d+)?\s*[:：–—]\s*"
-_NO_IMPERATIVE = r"(?!i\b|we\b|he\b|she\b|they\b|it\b|the\b|my\b|that\b|this\b|there\b|you\b|what|how|why|an?\b)"
+_NO_IMPERATIVE = (
+    r"(?!i\b|we\b|he\b|she\b|they\b|it\b|the\b|my\b|that\b|this\b|there\b|you\b|what|how|why|an?\b)"
+)
 
 # The verbs of what an assistant does: "you must cite" is a rule, "you must see that film" is not.
 _WORK = (
@@ -148,30 +162,36 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"\b(?:must|never|always|do not|don['’]t|only|no|may not|not allowed|avoid|keep|stop)\b",
         r"^(?:you|assistants?|agents?|nobody|no one|everyone|everybody) (?:must|shall|may|can|are|"
         r"should|will) "
-        r"(?:not|never|only|always)\b(?! (?:be (?:sure|surprised|serious)|sure|alone|believe|imagine|"
+        r"(?:not|never|only|always)\b(?! (?:be "
+        r"(?:sure|surprised|serious)|sure|alone|believe|imagine|"
         r"wrong|the only|have))",
         rf"^(?:you|assistants?|agents?) (?:must|shall|cannot|can['’]t|have to|need to|"
         rf"may only) (?:also |first )?{_WORK}",
-        r"^(?:you|assistants?|agents?) (?:must|have to|need to)\b.*\b(?:every|each|before|whenever)\b",
+        r"^(?:you|assistants?|agents?) (?:must|have to|need "
+        r"to)\b.*\b(?:every|each|before|whenever)\b",
         r"^(?:all|every|each|any|no)\b.*\b(?:must|shall|needs?|has to|have to|may|is to|"
         r"are to)\b(?! have\b)",
-        r"^(?:please )?(?:stop|quit) (?!worrying|crying|laughing|kidding|joking|staring|teasing|being|"
+        r"^(?:please )?(?:stop|quit) "
+        r"(?!worrying|crying|laughing|kidding|joking|staring|teasing|being|"
         r"panicking|complaining|"
         r"wasting|looking|pretending|talking nonsense)\w+ing\b|^no more \w+",
         r"^(?:please )?(?:ensure|refrain from|avoid)\b|^(?:please )?(?:make|be) sure\b.*\b(?:every|"
         r"all|each|any|no|never|only)\b",
-        r"^(?:please )?keep (?:all|every|each|any|your|the|it|them)?\b.*\b(?:under|below|short|brief|"
+        r"^(?:please )?keep "
+        r"(?:all|every|each|any|your|the|it|them)?\b.*\b(?:under|below|short|brief|"
         r"concise|simple|private|"
         r"confidential|secret|to yourself)\b",
         rf"^(?:please )?only {_WORK}",
         r"^no\b.*\b(?:ever|without|unless|except|allowed|permitted)\b",
-        rf"^{_NO_IMPERATIVE}[a-z]+ .*\b(?:unless i|unless told|unless asked|until i say|at all times|"
+        rf"^{_NO_IMPERATIVE}[a-z]+ .*\b(?:unless i|unless told|unless asked|until i say|at all "
+        r"times|"
         rf"without exception|"
         r"no matter what|in (?:all|every) (?:cases?|answers?|repl(?:y|ies)))\b",
         r"^(?:please )?(?:ask|check with|consult|tell|warn|inform|notify) me (?:first|whenever|"
         r"before (?:you|any|each|every|"
         r"\w+ing)|if you|each time|every time)\b",
-        rf"^{_NO_IMPERATIVE}[a-z]+ .*\bwithout (?:my|asking|prior|explicit|written|approval|permission)\b",
+        rf"^{_NO_IMPERATIVE}[a-z]+ .*\bwithout "
+        r"(?:my|asking|prior|explicit|written|approval|permission)\b",
         r"^(?!he\b|she\b|they\b|we\b|i\b).*\b(?:is|are) (?:strictly )?(?:forbidden|prohibited|"
         r"not (?:allowed|permitted)|"
         r"off[- ]limits|mandatory)\b",
@@ -189,7 +209,8 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"\b(?:muss|musst|müssen|darf\w*|dürfen|nie|niemals|immer|kein\w*|nicht|nur|verboten|soll\w*)\b",
         r"^(?:du|sie|ihr|man|niemand) (?:darfst|dürfen|dürft|darf|sollst|sollt|sollen|soll)\b.*"
         r"\b(?:nicht|nie|niemals|keine?[mnrs]?|nur|immer|ausschließlich)\b",
-        rf"^(?:du|sie|ihr|man) (?:musst|müssen|müsst|muss|sollst|sollen)\b.*(?:{_DE_WORK}|\b(?:immer|"
+        r"^(?:du|sie|ihr|man) "
+        rf"(?:musst|müssen|müsst|muss|sollst|sollen)\b.*(?:{_DE_WORK}|\b(?:immer|"
         rf"stets|vorher|jedes mal)\b)",
         r"^(?:alle|jede\w*|sämtliche\w*|kein\w*)\b.*\b(?:müssen|muss|dürfen|darf|sollen|soll|braucht|"
         r"brauchen)\b(?! (?:mal|irgendwann)\b)",
@@ -199,7 +220,8 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^(?:auf keinen fall|keinesfalls|unter keinen umständen|niemals|nie|immer|stets|"
         r"grundsätzlich|ausschließlich|"
         r"nur (?!noch|kurz|mal|ein|zwei|drei))\b.*\w+en[.!]?$",
-        r"^(?!das\b|er\b|ich\b|es\b|wir\b).*\b(?:auf keinen fall|unter keinen umständen|keinesfalls)\b",
+        r"^(?!das\b|er\b|ich\b|es\b|wir\b).*\b(?:auf keinen fall|unter keinen "
+        r"umständen|keinesfalls)\b",
         r"^hör(?:e|en sie)? (?:bitte )?auf\b(?!.*\b(?:weinen|lachen|jammern)\b)",
         r"^ab (?:heute|morgen|sofort|jetzt)\b(?! (?:habe|bin|ist|sind|haben|wird)\b)",
         r"^(?!alle|diese|meine|eine|keine|heute|gerne?|sie\b|die\b|viele|beide|danke|schade)(?:bitte )?"
@@ -211,7 +233,8 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^(?:bitte )?frag(?:e|en sie)? mich\b.*\b(?:bevor|vor|wenn|zuerst|erst|immer)\b",
         r"^(?!er\b|sie\b|ich\b|wir\b|ohne\b)\w+.*\bohne (?:rückfrage|freigabe|erlaubnis|zustimmung|"
         r"genehmigung|mich zu fragen)\b",
-        r"^(?:bitte )?(?:achte|achten sie|stelle?|stellen sie|sorge?|sorgen sie) (?:bitte )?(?:darauf|"
+        r"^(?:bitte )?(?:achte|achten sie|stelle?|stellen sie|sorge?|sorgen sie) (?:bitte "
+        r")?(?:darauf|"
         r"sicher|dafür)\b",
         r"^ich (?:will|möchte) (?:nie|keine?n?)\b.*\b(?:sehen|mehr|lesen)\b|^vermeide\w*\b",
     ),
@@ -220,13 +243,15 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         rf"d['’])\s?\w+)?{_LABELLED}\S+ \S",
         r"^(?:important|attention|note|rappel|avertissement)\s*[:!]\s*.*"
         r"\b(?:dois|devez|jamais|toujours|ne|aucune?|seulement|interdit\w*|uniquement)\b",
-        r"^(?:tu|vous|on) (?:ne |n['’])(?:dois|devez|doit|peux|pouvez|peut)\b.*\b(?:pas|jamais|plus|"
+        r"^(?:tu|vous|on) (?:ne "
+        r"|n['’])(?:dois|devez|doit|peux|pouvez|peut)\b.*\b(?:pas|jamais|plus|"
         r"que|aucune?)\b",
         rf"^(?:tu|vous) (?:dois|devez)\b.*(?:{_FR_WORK}|\b(?:toujours|chaque fois|d['’]abord)\b)",
         r"^(?:tous|toutes|toute?|chaque|aucune?)\b(?! (?:idée|problème|souci)).*"
         r"\b(?:doit|doivent|ne peut|ne peuvent|ne sera|sans|avant)\b(?! (?:mourir|être (?:fatigué|"
         r"content))\w*)",
-        r"^(?:ne|n['’]) ?(?!t['’]inqui|vous inqui|m['’]|sais|quitte|bouge|crois|pas\b|ris|pleure|pars|"
+        r"^(?:ne|n['’]) ?(?!t['’]inqui|vous "
+        r"inqui|m['’]|sais|quitte|bouge|crois|pas\b|ris|pleure|pars|"
         r"oublie)[\w'’-]+"
         r"(?: [\w'’-]+){2,} ?\b(?:jamais|rien|aucune?|que|pas|plus|sans)\b",
         r"^(?:ne|n['’]) ?(?!t['’]inqui|vous inqui|m['’]|sais|quitte|bouge|crois|ris|pleure|pars|"
@@ -236,10 +261,13 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^arrêt(?:e|ez) (?:de|d['’])(?! ?(?:pleurer|rire|crier))|^cess(?:e|ez) de|^évit(?:e|ez)\b",
         r"^plus (?:de|d['’]|aucune?) ?\w+ (?:dans|sur|en|pour|à|s['’]il)\b",
         r"\b(?:en aucun cas|sous aucun prétexte|en toutes circonstances)\b",
-        r"^à (?:partir|compter) (?:d['’]aujourd['’]hui|de demain|de ce jour)\b(?!,? (?:je|il|elle) )",
-        r"\b(?:est|sont) (?:strictement |formellement )?(?:interdite?s?|défendue?s?|obligatoires?)\b|"
+        r"^à (?:partir|compter) (?:d['’]aujourd['’]hui|de demain|de ce jour)\b(?!,? (?:je|il|elle) "
+        r")",
+        r"\b(?:est|sont) (?:strictement |formellement "
+        r")?(?:interdite?s?|défendue?s?|obligatoires?)\b|"
         r"^interdiction d",
-        r"^il faut toujours\b|^il ne faut (?!pas (?:exagérer|rêver|s['’]inquiéter))\b.*\b(?:jamais|pas)\b",
+        r"^il faut toujours\b|^il ne faut (?!pas "
+        r"(?:exagérer|rêver|s['’]inquiéter))\b.*\b(?:jamais|pas)\b",
         r"^demand(?:e|ez)[- ]moi (?:avant|d['’]abord|toujours|si)\b",
         r"^(?!il\b|elle\b|je\b|j['’]|nous\b).*\bsans (?:me demander|(?:mon )?accord|autorisation|"
         r"validation|permission)\b",
@@ -253,7 +281,8 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         rf"(?: de \w+)?{_LABELLED}\S+ \S",
         r"^(?:importante|atención|nota|aviso|recordatorio|ojo)\s*[:!]\s*.*"
         r"\b(?:debes?|deben|nunca|siempre|no|ning\w+|solo|sólo|prohibid\w+)\b",
-        r"^(?:siempre|nunca|no) (?:debes|deben|debéis|puedes|pueden|tienes que|se (?:puede|debe|permite))\b"
+        r"^(?:siempre|nunca|no) (?:debes|deben|debéis|puedes|pueden|tienes que|se "
+        r"(?:puede|debe|permite))\b"
         r"(?! (?:de )?(?:estar|ser|haber|creer|imaginar))",
         rf"^(?:debes|debe usted|deben|debéis|tienes que)\b.*(?:{_ES_WORK}|\b(?:siempre|cada vez|"
         rf"primero)\b)",
@@ -262,7 +291,8 @@ _SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^(?:usa|use|utiliza|utilice|responde|responda|contesta|escribe|escriba|instala|modifica|"
         r"cita|habla|trabaja) "
         r"(?:\w+ ){0,3}(?:siempre|solo|sólo|solamente|únicamente|exclusivamente)\b",
-        r"^(?:solo|sólo|solamente|únicamente) (?:usa|use|utiliza|puedes|responde|escribe|modifica)\b",
+        r"^(?:solo|sólo|solamente|únicamente) "
+        r"(?:usa|use|utiliza|puedes|responde|escribe|modifica)\b",
         r"^(?:deja|deje|dejen|para|paren) de (?!llorar|reír|gritar|mirarme)\w+|^evit(?:a|e|en)\b",
         r"^no más \w+ (?:en|de|para|a|por)\b|^nunca \w+(?:es|as)\b",
         r"^no (?!tienes|eres|quieres|sabes|vienes|haces|ves|crees|entiendes|estás|vas|has|llores|"
@@ -321,11 +351,14 @@ Bullets, numbers and marks of Markdown before and in a sentence are left out fir
 `Summarizer(rule_cues={**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)})` adds a language.
 """
 
-# A search for these takes a tenth of the patterns' time. Each rule of PLAIN_CUES in Latin letters has one of them.
+# A search for these takes a tenth of the patterns' time. Each rule of PLAIN_CUES in Latin letters
+# has one of them.
 _HINTS = (
-    r"always|never|do not|don['\u2019]t|please|you to |forward|henceforth|from (?:now|here|this point|"
+    r"always|never|do not|don['\u2019]t|please|you to |forward|henceforth|from (?:now|here|this "
+    r"point|"
     r"today)|future"
-    r"|i ask|no circumstances|(?:every|each) time|whenever you|ab (?:jetzt|sofort)|von (?:jetzt|nun)|"
+    r"|i ask|no circumstances|(?:every|each) time|whenever you|ab (?:jetzt|sofort)|von "
+    r"(?:jetzt|nun)|"
     r"in zukunft"
     r"|k\u00fcnftig|bitte|immer|nie|dor\u00e9navant|d\u00e9sormais|l['\u2019]avenir|de maintenant|"
     r"toujours|jamais"
@@ -348,7 +381,9 @@ _HEADING = re.compile(
 
 
 def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterator[str]:
-    r"""Yield the standing rules of a user's text in order. Questions, quoted lines and code hold none.
+    r"""Yield the standing rules of a user's text in order.
+
+    Questions, quoted lines and code hold none.
 
     Each item of a list under a heading such as "Rules:" is a rule.
 
@@ -365,7 +400,8 @@ def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterat
     is_listed = False
     text = _fence_free(text)
     for end in (*sentence_ends(text), len(text)):
-        sentence, is_line = text[begin:end].strip(), text[:begin].endswith("\n")
+        sentence = text[begin:end].strip()
+        is_line = text[:begin].endswith("\n")
         if _NUMBER.fullmatch(sentence):
             continue  # of a list: it belongs to the sentence after it
         begin = end
@@ -378,7 +414,9 @@ def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterat
         is_statement = len(sentence) <= MAX_RULE_CHARS and not sentence.endswith(_QUESTION_ENDS)
         if cues is not PLAIN_CUES and _HEADING.match(plain):
             is_listed = True
-        elif is_statement and ((is_listed and is_item) or _is_rule(sentence, plain, patterns, may_be_rule)):
+        elif is_statement and (
+            (is_listed and is_item) or _is_rule(sentence, plain, patterns, may_be_rule)
+        ):
             yield sentence
 
 

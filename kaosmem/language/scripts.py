@@ -11,22 +11,26 @@ from operator import add
 
 from kaosmem.memos import register_memo
 
-# Written without spaces: Thai, Lao, Myanmar, Khmer, Han, kana; and Hangul, whose words end in particles.
+# Written without spaces: Thai, Lao, Myanmar, Khmer, Han, kana; and Hangul, whose words end in
+# particles.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30fa\u30fc-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Marks that are part of a word and that `\w` misses: Latin, Cyrillic, and those of all Indic scripts.
+# Marks that are part of a word and that `\w` misses: Latin, Cyrillic, and those of all Indic
+# scripts.
 MARKS = "\u0300-\u036f\u0483-\u0487\u0900-\u0963\u0966-\u0dff"
 
 _FLAGS = "\U0001f1e6-\U0001f1ff"
 _EMOJI = "\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff"
 _TAGS = "\U000e0020-\U000e007f"
 
-# Nobody puts more than 30 marks on a letter (Unicode's Stream-Safe Text Format), and normalising n of them takes n².
+# Nobody puts more than 30 marks on a letter (Unicode's Stream-Safe Text Format), and normalising n
+# of them takes n².
 _EXCESS_MARKS = re.compile(r"(?<=[^\w\x00-\x7f]{30})[^\w\x00-\x7f]+")
 _DIGIT = re.compile(r"[^\D0-9]")
-# Between Arabic letters it separates the parts of one word, elsewhere it only keeps letters from joining.
+# Between Arabic letters it separates the parts of one word, elsewhere it only keeps letters from
+# joining.
 _NON_JOINER = re.compile("(?<![\u0600-\u06ff])\u200c")
 _JOINER = "\u200d"
 
@@ -42,13 +46,21 @@ _FOLDING: dict[int, str | None] = {
     0x066B: ".",
     0x066C: ",",
     # Soft hyphen, stress, variation selectors, skin tones.
-    **_dropped((0x00AD, 0x00AD), (0x0300, 0x0301), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x1F3FB, 0x1F3FF)),
-    # Vowels of Hebrew and Arabic, which are rarely written, and the stroke that lengthens an Arabic word.
-    **_dropped((0x0591, 0x05BD), (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7)),
-    **_dropped((0x0610, 0x061A), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06ED)),
+    **_dropped(
+        (0x00AD, 0x00AD), (0x0300, 0x0301), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x1F3FB, 0x1F3FF)
+    ),
+    # Vowels of Hebrew and Arabic, which are rarely written, and the stroke that lengthens an Arabic
+    # word.
+    **_dropped(
+        (0x0591, 0x05BD), (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7)
+    ),
+    **_dropped(
+        (0x0610, 0x061A), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06ED)
+    ),
     # Greek accents, which capitals have not.
     **dict(zip(map(ord, "άέήίϊΐόύϋΰώΆΈΉΊΌΎΏ"), "αεηιιιουυυωΑΕΗΙΟΥΩ", strict=True)),
-    # Letters that many write for one another: alef, yeh, teh marbuta and kaf; yo; nukta and candrabindu.
+    # Letters that many write for one another: alef, yeh, teh marbuta and kaf; yo; nukta and
+    # candrabindu.
     **dict.fromkeys((0x0622, 0x0623, 0x0625, 0x0671), "\u0627"),
     **dict.fromkeys((0x0649, 0x06CC), "\u064a"),
     0x0629: "\u0647",
@@ -203,9 +215,22 @@ def snowball(language: str) -> Callable[[str], str]:
 register_memo(snowball.cache_clear)  # a stemmer keeps the last word it was given
 
 
-# Letters that are not a plain one and a mark, and how German, Danish, Norwegian and Swedish write theirs without.
+# Letters that are not a plain one and a mark, and how German, Danish, Norwegian and Swedish write
+# theirs without.
 _PLAIN = str.maketrans(
-    {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ŧ": "t", "ı": "i", "ŋ": "n", "æ": "ae", "œ": "oe", "þ": "th"}
+    {
+        "ø": "o",
+        "đ": "d",
+        "ð": "d",
+        "ł": "l",
+        "ħ": "h",
+        "ŧ": "t",
+        "ı": "i",
+        "ŋ": "n",
+        "æ": "ae",
+        "œ": "oe",
+        "þ": "th",
+    }
 )
 _IN_TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 
@@ -221,4 +246,6 @@ def plain_forms(word: str) -> list[str]:
 
 def without_marks(word: str) -> str:
     """Return a word without accents and other combining marks."""
-    return "".join(char for char in unicodedata.normalize("NFD", word) if not unicodedata.combining(char))
+    return "".join(
+        char for char in unicodedata.normalize("NFD", word) if not unicodedata.combining(char)
+    )

@@ -30,18 +30,25 @@ def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
         return text
     text = text[: _MAX_CHARS_PER_TOKEN * most]
     sentences = _longest(text, sentence_ends(text), most, count)
-    words = _longest(text, [match.start() for match in _WORD_END.finditer(text)], most, count, end=_ELLIPSIS)
+    words = _longest(
+        text, [match.start() for match in _WORD_END.finditer(text)], most, count, end=_ELLIPSIS
+    )
     return sentences if len(sentences) >= _LEAST_SHARE * len(words) else words
 
 
-def _longest(text: str, ends: Sequence[int], most: int, count: Callable[[str], int], *, end: str = "") -> str:
+def _longest(
+    text: str, ends: Sequence[int], most: int, count: Callable[[str], int], *, end: str = ""
+) -> str:
     """Return the text up to the last of the ends at which it is small enough, found by bisection; "" if none is."""
-    longest, low, high = "", 0, len(ends)
+    longest = ""
+    low = 0
+    high = len(ends)
     while low < high:
         middle = (low + high) // 2
         cut = text[: ends[middle]].rstrip() + end
         if count(cut) <= most:
-            longest, low = cut, middle + 1
+            longest = cut
+            low = middle + 1
         else:
             high = middle
     return longest

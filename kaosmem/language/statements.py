@@ -1,11 +1,11 @@
 """Statements of a text: values with the subjects that they are about.
 
-A statement is a value (a number, a quotation or an identifier) with the words before it in its sentence. A text of one
-sentence is a statement too.
+A statement is a value (a number, a quotation or an identifier) with the words before it in its
+sentence. A text of one sentence is a statement too.
 
-Two statements are of different subjects if each names something that the other does not: a number, an identifier, a
-name or a day beside the value. They also are if they are word for word the same but for one term between two others:
-`a box of tea costs 4` and `a box of coffee costs 5`.
+Two statements are of different subjects if each names something that the other does not: a number,
+an identifier, a name or a day beside the value. They also are if they are word for word the same
+but for one term between two others: `a box of tea costs 4` and `a box of coffee costs 5`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from kaosmem.memos import register_memo
 from kaosmem.types import Item
 
 WORDS_IN_COMMON = 3
-"""So many words make a subject. Fewer do if a verb such as `is` stands between them and the value."""
+"""So many words make a subject.
+
+Fewer do if a verb such as `is` stands between them and the value.
+"""
 
 _WORDS = 6
 _FEWEST_WORDS = 2
@@ -37,7 +40,9 @@ _MAX_EXCHANGED = 3
 _SENTENCE_END = re.compile(r"(?<=[.!?…।؟])[\"')\]»”’*]*\s+|(?<=[。！？])|\n")
 _QUESTION = re.compile(r"[?？؟][\"')\]»”’*\s]*$")
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
-_CHUNK_END = re.compile(rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])")
+_CHUNK_END = re.compile(
+    rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])"
+)
 _VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
 _FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
 """Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
@@ -101,7 +106,11 @@ def statements(item: Item) -> tuple[Statement, ...]:
 
 def is_short(item: Item) -> bool:
     """Return whether an item is a text that is short enough to be about few things, and not code."""
-    if not isinstance(item.content, str) or len(item.content) > _MAX_WORDS * 16 or "```" in item.content:
+    if (
+        not isinstance(item.content, str)
+        or len(item.content) > _MAX_WORDS * 16
+        or "```" in item.content
+    ):
         return False
     return len(item.content.split()) <= _MAX_WORDS
 
@@ -196,7 +205,8 @@ def _shared_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
 class _Token(NamedTuple):
     """One chunk of a sentence.
 
-    text: in lower case, without signs around it. is_name: whether it begins with a capital within the sentence.
+    text: in lower case, without signs around it. is_name: whether it begins with a capital within
+        the sentence.
     mark: how it tells its subject from others.
     """
 
@@ -223,7 +233,9 @@ def _tokens(sentence: str) -> list[_Token]:
         is_name = not begins and not is_value and bare[:1].isupper() and bare not in _FIRST_PERSON
         if text:
             before = tokens[-1].text if tokens else ""
-            tokens.append(_Token(text, chunk, is_value, is_name or text in _DAYS, _mark(text, before)))
+            tokens.append(
+                _Token(text, chunk, is_value, is_name or text in _DAYS, _mark(text, before))
+            )
         begins = chunk.endswith((":", "]"))
     return tokens
 
@@ -259,7 +271,9 @@ def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
             continue
         is_identifier = token.text[:1].isalpha() or token.chunk.startswith("#")
         label = tokens[place - 1].text if place else ""
-        if is_identifier or (label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS):
+        if is_identifier or (
+            label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS
+        ):
             yield token.mark
 
 
@@ -333,4 +347,8 @@ def _say_something(tokens: Sequence[str]) -> bool:
 
 
 def _terms(text: str) -> Iterator[str]:
-    return (term for term in analyze(text) if term not in _NO_SUBJECT and (len(term) > 1 or not term.isascii()))
+    return (
+        term
+        for term in analyze(text)
+        if term not in _NO_SUBJECT and (len(term) > 1 or not term.isascii())
+    )

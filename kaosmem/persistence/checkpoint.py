@@ -1,4 +1,7 @@
-"""Files derived from the log: snapshots, joined segments, stored indexes. A snapshot lets older files go."""
+"""Files derived from the log: snapshots, joined segments, stored indexes.
+
+A snapshot lets older files go.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,19 @@ from kaosmem.persistence.layout import (
     snapshot_file,
     surplus_indexes,
 )
-from kaosmem.persistence.steps import Delete, Discard, Draft, List, Lock, Publish, Read, Step, Steps, Sweep, Write
+from kaosmem.persistence.steps import (
+    Delete,
+    Discard,
+    Draft,
+    List,
+    Lock,
+    Publish,
+    Read,
+    Step,
+    Steps,
+    Sweep,
+    Write,
+)
 from kaosmem.types import JSONValue
 
 ROLL_UP = 16
@@ -66,7 +81,10 @@ def store_snapshot(
     if archive is not None:
         drafts.append((yield from _drafted(archive, seq)))
     drafts.append(
-        (snapshot_file(seq), (yield Draft(snapshot_file(seq), lines(spare_files(sight.segments, before, seq)))))
+        (
+            snapshot_file(seq),
+            (yield Draft(snapshot_file(seq), lines(spare_files(sight.segments, before, seq)))),
+        )
     )
     yield Lock(create=False)
     try:
@@ -107,7 +125,10 @@ def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
 
 
 def _sight(head: Head) -> Steps[Sight]:
-    """Return the present view of the log. Raises ConflictError if it is another log than that of `head`."""
+    """Return the present view of the log.
+
+    Raises ConflictError if it is another log than that of `head`.
+    """
     sight = yield from look(head)
     check_same_log(head, sight)
     return sight
@@ -142,7 +163,10 @@ def purge(
         # Where nothing locks, another may purge at the same record, and its snapshot may come last.
         if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
-    for folder in (QUARANTINE, INDEX):  # after the snapshot: who stores an index looks for that afterwards
+    for folder in (
+        QUARANTINE,
+        INDEX,
+    ):  # after the snapshot: who stores an index looks for that afterwards
         for name in sorted((yield List(folder))):
             yield Delete(f"{folder}/{name}", at_once=True)
     for name in sorted((yield List(BLOB)) - {*kept}):
@@ -186,7 +210,9 @@ def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
     return ROLL_UP if len(newest) == ROLL_UP and len(set(newest)) == 1 else 0
 
 
-def plan_pruning(segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]) -> list[Step]:
+def plan_pruning(
+    segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]
+) -> list[Step]:
     """Return the steps that delete the files that the snapshot `newest` and the sound one before it replace.
 
     sound: snapshots that were read or written whole; without one before `newest` everything stays.
@@ -236,11 +262,18 @@ _CRC_BYTES = 4
 
 
 def encode_index(
-    section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, txn: str, ranker: str = ""
+    section: str,
+    header: Mapping[str, JSONValue],
+    chunks: Iterable[bytes],
+    *,
+    seq: int,
+    txn: str,
+    ranker: str = "",
 ) -> Iterator[bytes]:
     """Yield an index file: a line that describes it, the index, and the checksum of both.
 
-    txn: the id of the commit whose last record is `seq`. ranker: name of the ranker that made the index.
+    txn: the id of the commit whose last record is `seq`. ranker: name of the ranker that made the
+        index.
     """
     stated = {"index": VERSION, "sec": section, "ranker": ranker, "seq": seq, "txn": txn}
     line, crc = encode_line({**stated, "d": header}, 0)
@@ -254,7 +287,10 @@ def encode_index(
 def decode_index(
     data: bytes, section: str, *, seq: int, txn: str, ranker: str = ""
 ) -> tuple[dict[str, JSONValue], memoryview]:
-    """Return the header of an index file and the index. Raises CorruptionError for any other file."""
+    """Return the header of an index file and the index.
+
+    Raises CorruptionError for any other file.
+    """
     end = data.find(b"\n")
     fields, crc = decode_line(data[: max(0, end)], 0)
     header = fields.pop("d", None)
@@ -263,7 +299,9 @@ def decode_index(
     if fields != stated or type(header) is not dict:
         raise CorruptionError("it is another index")
     index = memoryview(data)[end + 1 : -_CRC_BYTES]
-    if crc32(index, crc).to_bytes(_CRC_BYTES, "little") != data[-_CRC_BYTES:] or end + _CRC_BYTES >= len(data):
+    if crc32(index, crc).to_bytes(_CRC_BYTES, "little") != data[
+        -_CRC_BYTES:
+    ] or end + _CRC_BYTES >= len(data):
         raise CorruptionError("the checksum does not fit")
     return header, index
 
@@ -288,7 +326,13 @@ def indexed_records() -> Steps[list[int]]:
 
 
 def store_index(
-    head: Head, section: str, chunks: Iterable[bytes], *, seq: int, sound: Collection[int], ranker: str = ""
+    head: Head,
+    section: str,
+    chunks: Iterable[bytes],
+    *,
+    seq: int,
+    sound: Collection[int],
+    ranker: str = "",
 ) -> Steps[bool]:
     """Store a ranker's index of a section after record `seq`, and delete the indexes that it replaces.
 
@@ -318,7 +362,9 @@ def store_index(
     if failure is not None:
         raise failure
     if is_welcome:
-        for surplus in surplus_indexes((yield List(INDEX)), section, seq, ranker, rankers=MAX_RANKERS):
+        for surplus in surplus_indexes(
+            (yield List(INDEX)), section, seq, ranker, rankers=MAX_RANKERS
+        ):
             yield Delete(surplus, at_once=True)
     return is_welcome
 

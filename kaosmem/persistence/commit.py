@@ -10,7 +10,15 @@ from zlib import crc32
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
 from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, read_tail
-from kaosmem.persistence.layout import LOG, SNAP, blob_file, log_file, numbers, quarantine_file, snapshot_file
+from kaosmem.persistence.layout import (
+    LOG,
+    SNAP,
+    blob_file,
+    log_file,
+    numbers,
+    quarantine_file,
+    snapshot_file,
+)
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
 from kaosmem.persistence.steps import (
@@ -48,8 +56,10 @@ class Sight:
 class News:
     """The commits of others since a handle read the log.
 
-    is_whole: the recovery is of the whole session, as the log no longer reaches back to where the handle was.
-    is_settled: the handle's own commit, of which it does not know, is there; its records are not told again.
+    is_whole: the recovery is of the whole session, as the log no longer reaches back to where the
+        handle was.
+    is_settled: the handle's own commit, of which it does not know, is there; its records are not
+        told again.
     """
 
     recovery: Recovery
@@ -57,11 +67,15 @@ class News:
     is_settled: bool
 
 
-def append(head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity | None = None) -> Steps[Head]:
+def append(
+    head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity | None = None
+) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
-    snapshot: the newest that the writer knows of; a segment that begins before it is not gone on with.
-    unnamed: the identity of the session if its first writer was killed before it was stored. It is stored before the
+    snapshot: the newest that the writer knows of; a segment that begins before it is not gone on
+        with.
+    unnamed: the identity of the session if its first writer was killed before it was stored. It is
+        stored before the
     commit: only a log of one commit may lack it.
     Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
     """
@@ -71,7 +85,9 @@ def append(head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity |
             yield Sync(snapshot_file(commit.snapshot))
     sight = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, sight, commit)
-    if unnamed is not None:  # the writer of the segment that it names may have been killed before that was durable
+    if (
+        unnamed is not None
+    ):  # the writer of the segment that it names may have been killed before that was durable
         with suppress(FileNotFoundError):
             yield Sync(log_file(head.segment), head.began)
         yield from write_identity(unnamed)
@@ -85,7 +101,8 @@ def create(
 ) -> Steps[Head]:
     """Store a commit as a segment of its own, and return where the log ends then.
 
-    The name of the segment is the compare-and-swap: the first writer that creates it has the next record.
+    The name of the segment is the compare-and-swap: the first writer that creates it has the next
+    record.
     torn: the bytes that recovery found after the head in its segment.
     look_first: so much time has passed that the name may have been taken and be free again.
     unnamed: as for `append`.
@@ -129,8 +146,8 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
     """Return the commits after `head`.
 
     unsettled: a commit that may or may not have reached the log. whole: read the whole session.
-    Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it that nobody can tell
-    whether the unsettled commit is there.
+    Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it
+    that nobody can tell whether the unsettled commit is there.
     """
     txn = "" if unsettled is None else unsettled.txn
     try:
@@ -138,14 +155,19 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
             raise conflict(head)
         check_same_log(head, (yield from look(head)))
         recovery = yield from recover_since(head)
-    except (ConflictError, CorruptionError, FileNotFoundError):  # forgotten or pruned away, or truly damaged
+    except (
+        ConflictError,
+        CorruptionError,
+        FileNotFoundError,
+    ):  # forgotten or pruned away, or truly damaged
         recovery = yield from recover()
         if head.seq and (recovery.head.log_id != head.log_id or recovery.head.seq < head.seq):
             raise _replaced() from None
         is_settled = txn in recovery.head.txns
         if txn and not is_settled and head.txns and head.txns[-1] not in recovery.head.txns:
             raise ConflictError(
-                f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody can tell whether it "
+                f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody "
+                "can tell whether it "
                 "took effect; open the session again and look"
             ) from None
         return News(recovery, True, is_settled)
@@ -172,7 +194,8 @@ def withdraw(commit: Commit) -> Steps[None]:
 def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
     """Return the changes that another writer may have made.
 
-    snapshot: the newest that is known, if others do not matter as long as the log ends in the segment of `head`.
+    snapshot: the newest that is known, if others do not matter as long as the log ends in the
+        segment of `head`.
     """
     segments = segment_numbers((yield List(LOG)))
     if snapshot is not None and segments and segments[-1] == head.segment:
@@ -190,11 +213,13 @@ def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
 def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], Head]:
     """Return the steps that append a commit to this view of the log, and the head after them."""
     check_unmoved(head, sight)
-    known, before = head, head.segment in sight.segments
+    known = head
+    before = head.segment in sight.segments
     head, steps = _cut_tail(head, sight.tail[head.size - head.last :], commit.txn)
     is_followed = head.seq + 1 in sight.segments and head.segment != head.seq + 1
     if head.seq == known.seq and (is_followed or head.segment <= max(sight.snapshots, default=0)):
-        # A writer may have been killed before what it wrote was durable: it must not be missing before what follows.
+        # A writer may have been killed before what it wrote was durable: it must not be missing
+        # before what follows.
         steps += [Sync(log_file(head.segment), head.began)] if before else []
         head = head.before(head.seq + 1)
         if is_followed:
@@ -203,7 +228,8 @@ def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], 
     if head.seq > known.seq:  # this commit itself, of which an error was reported
         return [*steps, Sync(log_file(head.segment), head.began)], head
     if not head.whole:
-        # Durable before what follows: were both torn in one sector, the record before would be part of the damage.
+        # Durable before what follows: were both torn in one sector, the record before would be part
+        # of the damage.
         steps.append(Append(log_file(head.segment), head.size, b"\n", head.began))
         head = replace(head, size=head.size + 1, whole=True)
     after = _after(head, commit, head.size + len(commit.data))
@@ -259,7 +285,8 @@ def _is_last(line: bytes, head: Head) -> bool:
 
 def _replaced() -> ConflictError:
     return ConflictError(
-        "the session was deleted, replaced or shortened since it was read, so nothing was written; open it again"
+        "the session was deleted, replaced or shortened since it was read, so nothing was written; "
+        "open it again"
     )
 
 
@@ -271,7 +298,8 @@ def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
     if not beyond:
         return head, []
     if not head.whole and beyond.startswith(b"\n"):
-        head, beyond = replace(head, size=head.size + 1, whole=True), beyond[1:]
+        head = replace(head, size=head.size + 1, whole=True)
+        beyond = beyond[1:]
     tail = read_tail(beyond, head, start=head.size, path=log_file(head.segment))
     if any(record.txn != txn for record in tail.records):
         raise conflict(head)
@@ -304,7 +332,8 @@ def _after(head: Head, commit: Commit, size: int) -> Head:
 class End:
     """Where a commit ends.
 
-    crc: checksum of its last record. txn: its id. log_bytes: of the log since the snapshot, up to there.
+    crc: checksum of its last record. txn: its id. log_bytes: of the log since the snapshot, up to
+        there.
     """
 
     crc: int
@@ -323,11 +352,13 @@ class Extent:
     snapshot_bytes, log_bytes: of the last snapshot, and of the records after it.
     sound: the two newest snapshots that were read or written whole.
     segments: each the seq of its first record and its number of commits.
-    commits: by their last records, the ids of those since the snapshot, and of older ones that an index is kept of.
+    commits: by their last records, the ids of those since the snapshot, and of older ones that an
+        index is kept of.
     """
 
     def __init__(self, recovery: Recovery) -> None:
-        self.snapshot_bytes, self.log_bytes = recovery.snapshot_bytes, recovery.log_bytes
+        self.snapshot_bytes = recovery.snapshot_bytes
+        self.log_bytes = recovery.log_bytes
         self.sound = {recovery.snapshot} - {0}
         self.segments = list(recovery.segments)
         self.commits = dict(recovery.commits)
@@ -368,13 +399,19 @@ class Extent:
         self.snapshot_bytes = snapshot_bytes
         self.log_bytes -= end.log_bytes
         kept = {at: each for at, each in self._ends.items() if at >= seq}
-        self._ends = {at: replace(each, log_bytes=each.log_bytes - end.log_bytes) for at, each in kept.items()}
+        self._ends = {
+            at: replace(each, log_bytes=each.log_bytes - end.log_bytes) for at, each in kept.items()
+        }
         self.segments = [(first, count) for first, count in self.segments if first > seq]
-        self.commits = {last: txn for last, txn in self.commits.items() if last >= seq or last in indexed}
+        self.commits = {
+            last: txn for last, txn in self.commits.items() if last >= seq or last in indexed
+        }
 
     def begin_anew(self, head: Head, *, snapshot_bytes: int) -> None:
         """Note that only the state at `head` is stored."""
-        self.snapshot_bytes, self.log_bytes = snapshot_bytes, 0
-        self.sound, self.segments = {head.seq}, []
+        self.snapshot_bytes = snapshot_bytes
+        self.log_bytes = 0
+        self.sound = {head.seq}
+        self.segments = []
         self._ends = {head.seq: End.of(head, 0)}
         self.commits = {last: txn for last, txn in self.commits.items() if last == head.seq}

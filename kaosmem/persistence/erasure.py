@@ -34,9 +34,10 @@ _CALLERS = "content", "metadata"
 class Erasure:
     """An erasure, as the log has it.
 
-    log_id, record, checksum: the log, the number of its last record at the erasure, and that record's checksum. Record
-    0 is an erasure before anything was stored. item_ids: the erased items. created_at: when these were created, as far
-    as it is known. at: no erased item is newer.
+    log_id, record, checksum: the log, the number of its last record at the erasure, and that
+        record's checksum. Record
+    0 is an erasure before anything was stored. item_ids: the erased items. created_at: when these
+    were created, as far as it is known. at: no erased item is newer.
     """
 
     log_id: str
@@ -60,10 +61,15 @@ class Erasure:
             return False
 
 
-def unerased(erasure: Erasure, files: Collection[str], old_versions: Collection[str]) -> Steps[list[str]]:
-    """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError for a damaged snapshot.
+def unerased(
+    erasure: Erasure, files: Collection[str], old_versions: Collection[str]
+) -> Steps[list[str]]:
+    """Return a sentence for each reason why an erasure does not hold.
 
-    files: the paths of the session's files that are not blank. old_versions: the paths of those that have, or had when
+    Raises CorruptionError for a damaged snapshot.
+
+    files: the paths of the session's files that are not blank. old_versions: the paths of those
+        that have, or had when
     they were deleted, an old version that the storage keeps.
     """
     reasons: list[str] = []
@@ -83,7 +89,8 @@ def unerased(erasure: Erasure, files: Collection[str], old_versions: Collection[
     if kept := older_files(old_versions, erasure.record, search.blobs):
         count = "1 file" if len(kept) == 1 else f"{len(kept):,} files"
         reasons.append(
-            f"the bucket keeps old versions of {count} from before the erasure, such as {kept[0]!r}; delete these "
+            f"the bucket keeps old versions of {count} from before the erasure, such as "
+            f"{kept[0]!r}; delete these "
             "versions"
         )
     return reasons + search.reasons + search.in_derived() + search.in_windows()
@@ -100,7 +107,8 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
         return ["the session has another log: it was deleted and made anew, or is another session"]
     if newest.purged < record:
         return [
-            f"the session says that files before record {newest.purged} were deleted, and not before record {record}: "
+            f"the session says that files before record {newest.purged} were deleted, and not "
+            f"before record {record}: "
             "it was brought back from an older copy"
         ]
     if record in snapshots:
@@ -116,9 +124,10 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
 class _Search:
     """A search of a session's files for erased items.
 
-    blobs: the names of long texts that records refer to. newer: ids of later items, which may be erased ids that were
-    free again. derived: paths with an item and the erased item that it names as its source. shown: paths with the
-    erased ids that a window in them shows.
+    blobs: the names of long texts that records refer to. newer: ids of later items, which may be
+        erased ids that were
+    free again. derived: paths with an item and the erased item that it names as its source. shown:
+    paths with the erased ids that a window in them shows.
     """
 
     erasure: Erasure
@@ -151,7 +160,10 @@ class _Search:
     def in_windows(self) -> list[str]:
         """Return a sentence for each erased item that a window shows."""
         shown_ids = sorted({each for each in self.shown if each[1] not in self.newer})
-        return [f"{path!r} holds a window that shows item {shown(item_id)}" for path, item_id in shown_ids]
+        return [
+            f"{path!r} holds a window that shows item {shown(item_id)}"
+            for path, item_id in shown_ids
+        ]
 
     def _search(self, path: str, stored: object) -> None:
         """Search the data of a line."""

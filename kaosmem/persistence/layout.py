@@ -62,7 +62,10 @@ def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def quarantine_file(segment: int, start: int, crc: int) -> str:
-    """Return the path for bytes cut from a segment. Their digest is in it, so that a retry writes the same file."""
+    """Return the path for bytes cut from a segment.
+
+    Their digest is in it, so that a retry writes the same file.
+    """
     return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
 
 
@@ -103,19 +106,29 @@ def index_numbers(names: Iterable[str], section: str | None = None, ranker: str 
     return sorted(int(match[3]) for match in found if wanted in (None, match.groups()[:2]))
 
 
-def surplus_indexes(names: Iterable[str], section: str, seq: int, ranker: str, *, rankers: int) -> list[str]:
+def surplus_indexes(
+    names: Iterable[str], section: str, seq: int, ranker: str, *, rankers: int
+) -> list[str]:
     """Return the index files of a section that are not to be kept once a ranker's index of record `seq` is.
 
     They are those of the same ranker from before, and all of the rankers that are not among the last `rankers`.
     """
-    found = [match for name in names if (match := _INDEX.fullmatch(name)) and match[1] == path_of(section)]
+    found = [
+        match
+        for name in names
+        if (match := _INDEX.fullmatch(name)) and match[1] == path_of(section)
+    ]
     newest: dict[str, int] = {}
     for match in found:
         newest[match[2]] = max(newest.get(match[2], 0), int(match[3]))
     own = _key(ranker)
     others = sorted(newest.keys() - {own}, key=lambda key: (newest[key], key), reverse=True)
     gone = others[rankers - 1 :]
-    return [f"{INDEX}/{each[0]}" for each in found if each[2] in gone or (each[2] == own and int(each[3]) < seq)]
+    return [
+        f"{INDEX}/{each[0]}"
+        for each in found
+        if each[2] in gone or (each[2] == own and int(each[3]) < seq)
+    ]
 
 
 def _key(ranker: str) -> str:
@@ -125,7 +138,8 @@ def _key(ranker: str) -> str:
 def older_files(paths: Iterable[str], record: int, referenced: Container[str]) -> list[str]:
     """Return the files from before an erasure at a record, which deletes them.
 
-    paths: of the session's files that are not blank; a blank segment keeps its name taken. referenced: the names of
+    paths: of the session's files that are not blank; a blank segment keeps its name taken.
+        referenced: the names of
     the long texts that are still needed.
     """
     return [path for path in sorted(paths) if _is_older(path, record, referenced)]
@@ -153,7 +167,8 @@ def segments(names: Iterable[str]) -> list[int]:
     found = {_number(name): name for name in sorted(names, reverse=True)}
     if foreign := found.get(0):
         raise CorruptionError(
-            f"{LOG + '/' + foreign!r} is not a segment of a session log; move it elsewhere, or open another session",
+            f"{LOG + '/' + foreign!r} is not a segment of a session log; move it elsewhere, or "
+            "open another session",
             file=f"{LOG}/{foreign}",
         )
     return sorted(found)

@@ -25,7 +25,17 @@ from kaosmem.persistence.checkpoint import (
     store_index,
     store_snapshot,
 )
-from kaosmem.persistence.commit import End, Extent, News, append, catch_up, conflict, create, settle, withdraw
+from kaosmem.persistence.commit import (
+    End,
+    Extent,
+    News,
+    append,
+    catch_up,
+    conflict,
+    create,
+    settle,
+    withdraw,
+)
 from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.files.archive import (
     ArchiveFile,
@@ -39,14 +49,34 @@ from kaosmem.persistence.files.archive import (
     read_archive,
 )
 from kaosmem.persistence.files.items import ItemFile, encode_items
-from kaosmem.persistence.files.manifest import Identity, KnownTexts, ListedArchive, Place, txn_prefix, write_identity
+from kaosmem.persistence.files.manifest import (
+    Identity,
+    KnownTexts,
+    ListedArchive,
+    Place,
+    txn_prefix,
+    write_identity,
+)
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
 from kaosmem.persistence.layout import FOLDERS, SESSION, older_files
-from kaosmem.persistence.recovery import LOOKS, Recovered, Recovery, archives_after_purge, changed_meanwhile, recover
+from kaosmem.persistence.recovery import (
+    LOOKS,
+    Recovered,
+    Recovery,
+    archives_after_purge,
+    changed_meanwhile,
+    recover,
+)
 from kaosmem.persistence.salvage import salvage, salvage_archive
 from kaosmem.persistence.steps import Steps, Sync, run
 from kaosmem.persistence.storage.disk import Leave
-from kaosmem.persistence.storage.places import Location, Storage, as_durability_error, check_no_other, open_storage
+from kaosmem.persistence.storage.places import (
+    Location,
+    Storage,
+    as_durability_error,
+    check_no_other,
+    open_storage,
+)
 from kaosmem.sections import EvictedItem
 from kaosmem.sections.operations import Forget
 from kaosmem.types import JSONValue
@@ -89,18 +119,25 @@ class SessionLog:
         self._measures = threading.Lock()
         self._damage = recovery.recovered.damage
         self._named = recovery.named
-        # The writer of the only commit may have been killed before the identity, which it stores next, was durable.
-        self._is_name_unsure = storage.appends and len(recovery.head.txns) == 1 and not recovery.snapshot
+        # The writer of the only commit may have been killed before the identity, which it stores
+        # next, was durable.
+        self._is_name_unsure = (
+            storage.appends and len(recovery.head.txns) == 1 and not recovery.snapshot
+        )
         self._start_from(recovery)
 
     def _start_from(self, recovery: Recovery) -> None:
         self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
         self._is_outdated = False
         self._extent = Extent(recovery)
-        self._purged, self._has_leftovers = recovery.purged, recovery.has_leftovers
-        self._archives, self._stated = recovery.archives, recovery.stated
+        self._purged = recovery.purged
+        self._has_leftovers = recovery.has_leftovers
+        self._archives = recovery.archives
+        self._stated = recovery.stated
         self._counters: set[str | None] = {None}  # of what the archive files hold
-        self._keyed: dict[str, KeyedLines] = {}  # by path; archive files do not change until the next purge
+        self._keyed: dict[
+            str, KeyedLines
+        ] = {}  # by path; archive files do not change until the next purge
         self._texts = KnownTexts(recovery.texts)
         # Once an item is forgotten, another process may delete its texts at any time.
         self._may_lose_texts = any(record.op == Forget.op for record in recovery.recovered.records)
@@ -116,7 +153,9 @@ class SessionLog:
         single_writer: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> tuple[SessionLog, Recovered]:
-        """Return the log of a session and its state. Nothing is written, even for a missing session.
+        """Return the log of a session and its state.
+
+        Nothing is written, even for a missing session.
 
         location: a path, a URL that fsspec knows, or a filesystem, whose root is then meant.
         read_only: serve the intact part and list the rest.
@@ -125,11 +164,12 @@ class SessionLog:
         """
         storage = open_storage(location, namespace, session_id, single_writer=single_writer)
         log, recovered = cls.over(storage, session_id, read_only=read_only, clock=clock)
-        for pause_s in _UNDER_WAY_S if storage.appends else ():
-            if not log._torn:
-                break
-            time.sleep(pause_s)
-            log, recovered = cls.over(storage, session_id, read_only=read_only, clock=clock)
+        if storage.appends:
+            for pause_s in _UNDER_WAY_S:
+                if not log._torn:
+                    break
+                time.sleep(pause_s)
+                log, recovered = cls.over(storage, session_id, read_only=read_only, clock=clock)
         return log, recovered
 
     @classmethod
@@ -156,7 +196,10 @@ class SessionLog:
                 check_no_other(storage)
         log = cls(storage, recovery, session_id, read_only=read_only, clock=clock)
         if recovery.purged and not (read_only or storage.appends):
-            needed = {*recovery.texts, *(name for each in recovery.archives or () for name in each.blobs)}
+            needed = {
+                *recovery.texts,
+                *(name for each in recovery.archives or () for name in each.blobs),
+            }
             log._late = older_files(log.files(), recovery.purged, needed)
         return log, recovery.recovered
 
@@ -189,13 +232,16 @@ class SessionLog:
         """Make `changes` durable, all or none, and return the number of the last record.
 
         The first change of a session holds its `version`, FORMAT_VERSION.
-        Raises ConflictError, InvalidArgumentError or ReadOnlyError with nothing written, and DurabilityError.
+        Raises ConflictError, InvalidArgumentError or ReadOnlyError with nothing written, and
+        DurabilityError.
         """
         self._check_writable()
         if not changes:
             return self.seq
         if self.seq == 0 and changes[0].data.get("version") != FORMAT_VERSION:
-            raise ValueError(f"a session's first change needs data={{'version': {FORMAT_VERSION}, ...}}")
+            raise ValueError(
+                f"a session's first change needs data={{'version': {FORMAT_VERSION}, ...}}"
+            )
         if self._is_outdated:
             raise conflict(self._head)
         is_retry = self._unsettled is not None and self._unsettled[1] == list(changes)
@@ -209,7 +255,8 @@ class SessionLog:
                 if is_retry and self._is_settled_alone():
                     return self.seq
                 if not is_retry and self._storage.appends:
-                    self._unsettled = None  # elsewhere it may be there, its answer lost, under what others did since
+                    # elsewhere it may be there, its answer lost, under what others did since
+                    self._unsettled = None
                 raise
         self._unsettled = None
         self._named = head.segment
@@ -219,28 +266,44 @@ class SessionLog:
 
     def steps_of(self, commit: Commit) -> Steps[Head]:
         """Return the protocol of a commit."""
-        head, unnamed = self._head, None
-        # The writer that began the segment may have been killed, or refused, before the identity named it. A segment
-        # without a commit is named after its first.
-        is_named = not self._named < head.segment <= head.seq if self._storage.appends else bool(self._named)
+        head = self._head
+        unnamed = None
+        # The writer that began the segment may have been killed, or refused, before the identity
+        # named it. A segment without a commit is named after its first.
+        is_named = (
+            not self._named < head.segment <= head.seq
+            if self._storage.appends
+            else bool(self._named)
+        )
         if self._session_id and head.seq and not is_named:
             unnamed = Identity(self._session_id, head.log_id, head.segment)
         if self._storage.appends:
-            steps = append(head, commit, snapshot=max(self._extent.sound, default=0), unnamed=unnamed)
+            steps = append(
+                head, commit, snapshot=max(self._extent.sound, default=0), unnamed=unnamed
+            )
         else:
             look_first = self._clock() - self._seen_at > _TRUSTED_S
             steps = create(head, self._torn, commit, look_first=look_first, unnamed=unnamed)
-        return self._naming(steps, unnamed.segment if unnamed else self._named) if self._session_id else steps
+        return (
+            self._naming(steps, unnamed.segment if unnamed else self._named)
+            if self._session_id
+            else steps
+        )
 
     def _naming(self, steps: Steps[Head], named: int) -> Steps[Head]:
-        """Do the steps of a commit. Then store the identity of the session if it does not name the segment yet."""
+        """Do the steps of a commit.
+
+        Then store the identity of the session if it does not name the segment yet.
+        """
         head = yield from steps
         if head.segment > named if self._storage.appends else not self._head.seq:
             yield from write_identity(Identity(self._session_id, head.log_id, head.segment))
         return head
 
     def catch_up(self) -> News:
-        """Return the later commits of others, and whether a failed commit is stored. Nothing changes here.
+        """Return the later commits of others, and whether a failed commit is stored.
+
+        Nothing changes here.
 
         Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
         """
@@ -254,16 +317,24 @@ class SessionLog:
             return news
 
     def state_at(self, news: News) -> Recovered | None:
-        """Return the whole session as it was at the news, None where the log no longer tells. Raises as `catch_up`."""
+        """Return the whole session as it was at the news, None where the log no longer tells.
+
+        Raises as `catch_up`.
+        """
         if news.is_whole:
             return news.recovery.recovered
         with as_durability_error("reading what others committed"):
             recovery = run(recover(), self._storage)
-        seq, found = news.recovery.head.seq, recovery.recovered
+        seq = news.recovery.head.seq
+        found = recovery.recovered
         if recovery.snapshot > seq:
             return None
         with self._measures:  # what another has archived is not in memory then
-            known = {} if recovery.purged > self._purged else {each.path: each for each in self._archives or ()}
+            known = (
+                {}
+                if recovery.purged > self._purged
+                else {each.path: each for each in self._archives or ()}
+            )
             known |= {each.path: each for each in recovery.archives or ()}
             self._archives = tuple(known[path] for path in sorted(known))
         return replace(found, records=[record for record in found.records if record.seq <= seq])
@@ -279,7 +350,9 @@ class SessionLog:
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
             self._stated = max(self._stated, recovery.stated)
             self._texts.add(recovery.texts)
-            self._may_lose_texts |= any(record.op == Forget.op for record in recovery.recovered.records)
+            self._may_lose_texts |= any(
+                record.op == Forget.op for record in recovery.recovered.records
+            )
             self._extent.follow(recovery)
 
     def snapshot(
@@ -301,11 +374,15 @@ class SessionLog:
         if self._session_id and not self._named:  # the next commit names it
             return False
         with self._measures:
-            # Another writer may finish an unfinished purge at any time, and delete archive files that are named here.
-            if (end := self._extent.end(seq)) is None or self._is_outdated or self._has_leftovers:
+            # Another writer may finish an unfinished purge at any time, and delete archive files
+            # that are named here.
+            end = self._extent.end(seq)
+            if end is None or self._is_outdated or self._has_leftovers:
                 return False
-            sound, purged = {*self._extent.sound}, self._purged
-        # A snapshot holds no tombstone: a later opening would not know that files still hold the forgotten texts.
+            sound = {*self._extent.sound}
+            purged = self._purged
+        # A snapshot holds no tombstone: a later opening would not know that files still hold the
+        # forgotten texts.
         is_forgetting = self._may_lose_texts
         if (is_forgetting or purged) and not self._storage.appends:
             is_forgetting = self._is_purged_by_another()
@@ -315,16 +392,26 @@ class SessionLog:
             self._sync_name()
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
-            commits = {last: txn for last, txn in self._extent.commits.items() if last < seq and last in indexed}
+            commits = {
+                last: txn
+                for last, txn in self._extent.commits.items()
+                if last < seq and last in indexed
+            }
         archive = self._new_archive(archived, seq, self._texts.place(), header)
-        archives, sizes = self._archives or (), list[int]()
+        archives = self._archives or ()
+        sizes = list[int]()
 
         def lines(spare: Sequence[int]) -> Iterable[bytes]:
-            file = ItemFile(seq, end.crc, purged=purged, header=header, commits=commits, spare=tuple(spare))
+            file = ItemFile(
+                seq, end.crc, purged=purged, header=header, commits=commits, spare=tuple(spare)
+            )
             return self._lines(file, items, end.txn, sizes, archives=(archives, archive))
 
         with as_durability_error("the snapshot"):
-            stored = run(store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged), self._storage)
+            stored = run(
+                store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged),
+                self._storage,
+            )
         if stored:
             with self._measures:
                 self._archives = _listed(self._archives or (), archive)
@@ -342,7 +429,13 @@ class SessionLog:
         return self._is_outdated or self._may_lose_texts
 
     def store_index(
-        self, section: str, header: Mapping[str, JSONValue], chunks: Iterable[bytes], *, seq: int, ranker: str = ""
+        self,
+        section: str,
+        header: Mapping[str, JSONValue],
+        chunks: Iterable[bytes],
+        *,
+        seq: int,
+        ranker: str = "",
     ) -> bool:
         """Keep the index of a section, as it was after record `seq`, the last of a commit that is known here.
 
@@ -352,14 +445,21 @@ class SessionLog:
         """
         self._check_writable()
         with self._measures:
-            head, sound, txn = self._head, {*self._extent.sound}, self._extent.commits.get(seq)
+            head = self._head
+            sound = {*self._extent.sound}
+            txn = self._extent.commits.get(seq)
         if txn is None:  # the log was read anew since, without it
             return False
         lines = encode_index(section, header, chunks, seq=seq, txn=txn, ranker=ranker)
         with as_durability_error("the index"):
-            return run(store_index(head, section, lines, seq=seq, sound=sound, ranker=ranker), self._storage)
+            return run(
+                store_index(head, section, lines, seq=seq, sound=sound, ranker=ranker),
+                self._storage,
+            )
 
-    def index(self, section: str, ranker: str = "") -> tuple[dict[str, JSONValue], memoryview] | None:
+    def index(
+        self, section: str, ranker: str = ""
+    ) -> tuple[dict[str, JSONValue], memoryview] | None:
         """Return the header of a ranker's index of a section, and the index; None where none can be used."""
         with self._measures:
             commits = dict(self._extent.commits)
@@ -368,7 +468,9 @@ class SessionLog:
         except (KaosmemError, OSError):  # all that it says can be made anew
             return None
 
-    def purge(self, header: Mapping[str, JSONValue], items: Iterable[Entry], *, archived: Iterable[Entry]) -> None:
+    def purge(
+        self, header: Mapping[str, JSONValue], items: Iterable[Entry], *, archived: Iterable[Entry]
+    ) -> None:
         """Store the state after the last record as all that there is, and delete everything older at once.
 
         archived: all versions that are to be kept, those in archive files included, oldest first.
@@ -378,10 +480,14 @@ class SessionLog:
         head = self._head
         kept: set[str] = set()
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
-        archive = self._new_archive(archived, head.seq, self._texts.place(kept), {"counter": counter})
+        archive = self._new_archive(
+            archived, head.seq, self._texts.place(kept), {"counter": counter}
+        )
         sizes: list[int] = []
         file = ItemFile(head.seq, head.crc, purged=head.seq, header=header)
-        lines = self._lines(file, items, End.of(head, 0).txn, sizes, archives=((), archive), used=kept)
+        lines = self._lines(
+            file, items, End.of(head, 0).txn, sizes, archives=((), archive), used=kept
+        )
         with as_durability_error("forgetting"):
             run(purge(head, lines, archive, kept=kept, locks=self._storage.appends), self._storage)
         with self._measures:
@@ -391,7 +497,9 @@ class SessionLog:
             self._may_lose_texts = False
             self._archives = _listed((), archive)
             self._extent.begin_anew(head, snapshot_bytes=sum(sizes))
-            self._purged, self._has_leftovers, self._keyed = head.seq, False, {}
+            self._purged = head.seq
+            self._has_leftovers = False
+            self._keyed = {}
 
     @property
     def has_late_files(self) -> bool:
@@ -399,7 +507,10 @@ class SessionLog:
         return bool(self._late)
 
     def delete_late_files(self) -> None:
-        """Delete the files that a server stored after their erasure. Raises ReadOnlyError, DurabilityError."""
+        """Delete the files that a server stored after their erasure.
+
+        Raises ReadOnlyError, DurabilityError.
+        """
         self._check_writable()
         with as_durability_error("forgetting"):
             run(erase(self._late), self._storage)
@@ -408,11 +519,14 @@ class SessionLog:
     def archived(self, item_id: str, check: Callable[[Entry], object] = bool) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
 
-        check: raises InvalidArgumentError for a version that makes no sense, which is a CorruptionError then.
+        check: raises InvalidArgumentError for a version that makes no sense, which is a
+            CorruptionError then.
         Raises CorruptionError. A read-only session skips the damaged parts and lists them.
         """
         try:
-            return self._read(lambda archives: find_archived(check_item_id(item_id), archives, check))
+            return self._read(
+                lambda archives: find_archived(check_item_id(item_id), archives, check)
+            )
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -420,9 +534,14 @@ class SessionLog:
         return next((version for version in versions if version[1].get("id") == item_id), None)
 
     def archive(self, check: Callable[[Entry], object] = bool) -> list[Entry]:
-        """Return the section and data of every archived version, oldest first. `check` and errors as in `archived`."""
+        """Return the section and data of every archived version, oldest first.
+
+        `check` and errors as in `archived`.
+        """
         try:
-            entries, texts, self._counters = self._read(lambda archives: read_archive(archives, check))
+            entries, texts, self._counters = self._read(
+                lambda archives: read_archive(archives, check)
+            )
         except CorruptionError:
             if not self._read_only:
                 raise
@@ -431,9 +550,12 @@ class SessionLog:
         return entries
 
     def keyed(self, key: str) -> list[Entry]:
-        """Return the section and data of every archived version with a key, oldest first. Raises as `archived`.
+        """Return the section and data of every archived version with a key, oldest first.
 
-        The first call reads the keys that each archive file lists. Later calls read only the lines with the key.
+        Raises as `archived`.
+
+        The first call reads the keys that each archive file lists. Later calls read only the lines
+        with the key.
         """
         try:
             return self._read(partial(find_keyed, key, self._keyed))
@@ -443,14 +565,20 @@ class SessionLog:
                 raise
         return [entry for entry in self._intact_archive() if entry[1].get("key") == key]
 
-    def evicted(self, counter: str, *, at: int | None = None) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
+    def evicted(
+        self, counter: str, *, at: int | None = None
+    ) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
         """Return the items that may be recalled from the archives, or from that of record `at`, oldest first, by file.
 
         counter: name of the caller's token counter. A file by another counter has none. Raises CorruptionError.
         """
 
-        def read(archives: Iterable[ListedArchive]) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-            return evicted_items([each for each in archives if at in (None, each.seq)], counter, self._perform)
+        def read(
+            archives: Iterable[ListedArchive],
+        ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
+            return evicted_items(
+                [each for each in archives if at in (None, each.seq)], counter, self._perform
+            )
 
         return self._read(read)
 
@@ -458,7 +586,12 @@ class SessionLog:
         """Return the paths of the session's files that are not blank."""
         with as_durability_error("listing the files"):
             sizes = {folder: self._storage.sizes(folder) for folder in FOLDERS}
-        return {f"{folder}/{name}" for folder, each in sizes.items() for name, size in each.items() if size}
+        return {
+            f"{folder}/{name}"
+            for folder, each in sizes.items()
+            for name, size in each.items()
+            if size
+        }
 
     @property
     def mark(self) -> tuple[str, int, str]:
@@ -466,7 +599,10 @@ class SessionLog:
         return self._head.log_id, self.seq, f"{self._head.crc:08x}"
 
     def unerased(self, erasure: Erasure) -> list[str]:
-        """Return a sentence for each reason why an erasure does not hold. Raises CorruptionError, DurabilityError."""
+        """Return a sentence for each reason why an erasure does not hold.
+
+        Raises CorruptionError, DurabilityError.
+        """
         with as_durability_error("verifying an erasure"):
             old_versions, refusals = self._old_versions()
             return run(unerased(erasure, self.files(), old_versions), self._storage) + refusals
@@ -516,17 +652,21 @@ class SessionLog:
             return self._storage.old_versions(), []
         except OSError as error:
             return set(), [
-                f"the bucket does not tell which old versions of deleted files it keeps ({type(error).__name__}); "
+                "the bucket does not tell which old versions of deleted files it keeps "
+                f"({type(error).__name__}); "
                 "allow s3:GetBucketVersioning and s3:ListBucketVersions"
             ]
 
     def _check_writable(self) -> None:
         if self._read_only:
-            raise ReadOnlyError("the session was opened read-only or is closed; open it for writing")
+            raise ReadOnlyError(
+                "the session was opened read-only or is closed; open it for writing"
+            )
 
     def _encoded(self, changes: Sequence[Change]) -> Commit:
         txn = txn_prefix(self._head.log_id) + secrets.token_hex(5 if self.seq else 8)
-        # Where nothing locks, another may be deleting texts for good that are known here from before the tombstone.
+        # Where nothing locks, another may be deleting texts for good that are known here from
+        # before the tombstone.
         names = {} if self._may_lose_texts and not self._storage.appends else self._texts.names
         newest = max(self._extent.sound, default=0)
         return encode_commit(
@@ -553,10 +693,18 @@ class SessionLog:
 
         archives: the archive files that it names; the new one is read before the first line.
         """
-        head, place = self._head, self._texts.place(used)
-        # Those up to there alone: who reads the log after it would count the others twice, and so know fewer.
+        head = self._head
+        place = self._texts.place(used)
+        # Those up to there alone: who reads the log after it would count the others twice, and so
+        # know fewer.
         txns = head.txns[: head.txns.index(txn) + 1] if txn in head.txns else ()
-        named = replace(file, txns=txns, log_id=head.log_id, session=self._session_id, archives=_listed(*archives))
+        named = replace(
+            file,
+            txns=txns,
+            log_id=head.log_id,
+            session=self._session_id,
+            archives=_listed(*archives),
+        )
         for line in encode_items(named, items, place=place):
             sizes.append(len(line))
             yield line
@@ -606,4 +754,6 @@ class SessionLog:
 
 def _listed(archives: Iterable[ListedArchive], new: NewArchive | None) -> tuple[ListedArchive, ...]:
     """Return archive files, the new one last, once it is read."""
-    return (*archives, new.listed) if new is not None and new.listed is not None else tuple(archives)
+    return (
+        (*archives, new.listed) if new is not None and new.listed is not None else tuple(archives)
+    )

@@ -55,7 +55,8 @@ _GONE = "bring it back from a copy, or delete the session"
 class Recovered:
     """The state that opening a session found.
 
-    header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored order, plain items
+    header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored
+        order, plain items
     not decoded; None and empty without one.
     records: committed after that snapshot.
     damage: the faults and their consequences, with a tail torn by a crash among them.
@@ -73,15 +74,21 @@ class Recovered:
 class Recovery:
     """The state that opening a session found, with the fields that a writer needs.
 
-    torn: bytes at the log's end to be cut at the next commit, in segment `head.segment` after `head.size`.
+    torn: bytes at the log's end to be cut at the next commit, in segment `head.segment` after
+        `head.size`.
     segments: the segments read, each the seq of its first record and its number of commits.
-    snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after it.
+    snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after
+        it.
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
     texts: the SHA-256 of each long text read, by its name.
-    commits: ids of commits by their last records: of those since the snapshot, and of those that it names.
-    archives: the archive files that belong to the session, oldest first; None where no snapshot tells.
-    session: the id that the session was created under, as far as these files tell. stated: the newest snapshot that the
-    log after that one names. named: the segment that the stored identity of the session names, 0 without one.
+    commits: ids of commits by their last records: of those since the snapshot, and of those that it
+        names.
+    archives: the archive files that belong to the session, oldest first; None where no snapshot
+        tells.
+    session: the id that the session was created under, as far as these files tell. stated: the
+        newest snapshot that the
+    log after that one names. named: the segment that the stored identity of the session names, 0
+    without one.
     """
 
     recovered: Recovered
@@ -111,8 +118,8 @@ def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
     seen = None
     told: list[str] = []
     for _ in range(LOOKS):
-        # First the note and the identity, which are stored after their records, and then the log: a snapshot listed
-        # after it cannot lack the log that follows it.
+        # First the note and the identity, which are stored after their records, and then the log: a
+        # snapshot listed after it cannot lack the log that follows it.
         noted = (yield Noted()) if is_noted else None
         identity = (yield from read_identity()) if session else None
         log = yield List(LOG)
@@ -130,16 +137,22 @@ def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
             seen = log, snapshots
             continue
         damage = recovery.recovered.damage
-        # Another writer may have stored a missing file since; a torn tail alone is believed at once.
+        # Another writer may have stored a missing file since; a torn tail alone is believed at
+        # once.
         if len(damage) <= bool(recovery.torn) or [*map(str, damage)] == told:
-            return replace(recovery, named=identity.segment if isinstance(identity, Identity) else 0)
+            return replace(
+                recovery, named=identity.segment if isinstance(identity, Identity) else 0
+            )
         told = [*map(str, damage)]
         del recovery, damage  # or two states would be in memory
     raise changed_meanwhile()
 
 
 def recover_since(head: Head) -> Steps[Recovery]:
-    """Return the commits after `head`, without a snapshot. Raises CorruptionError if the log lacks them."""
+    """Return the commits after `head`, without a snapshot.
+
+    Raises CorruptionError if the log lacks them.
+    """
     log = yield List(LOG)
     snapshots = numbers((yield List(SNAP)))
     walk = _Walk(head)
@@ -165,14 +178,18 @@ def _recovery(
         raise _with(error, damage) from error
     yield from _check_blank(walk, snapshots)
     if log_id and walk.head.log_id not in ("", log_id):
-        raise other_log(log_file(walk.firsts[0]) if walk.firsts else snapshot_file(base.seq if base else 0))
+        raise other_log(
+            log_file(walk.firsts[0]) if walk.firsts else snapshot_file(base.seq if base else 0)
+        )
     if walk.torn:
         head = walk.head
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
     damage += _missing_spare(base, walk, snapshots)
     if base and (gone := (yield from check_archives(base.archives))):
         raise _with(gone[0], [*gone[1:], *damage])
-    recovered = Recovered(base.header if base else None, base.items if base else [], walk.records, damage)
+    recovered = Recovered(
+        base.header if base else None, base.items if base else [], walk.records, damage
+    )
     return (yield from _found(walk, base, snapshot_bytes, recovered))
 
 
@@ -182,7 +199,9 @@ def _check_blank(walk: _Walk, snapshots: Sequence[int]) -> Steps[None]:
         raise FileNotFoundError(log_file(walk.head.segment))
 
 
-def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered) -> Steps[Recovery]:
+def _found(
+    walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered
+) -> Steps[Recovery]:
     """Return a recovery, its long texts in their places."""
     lacking = list(base.lacking) if base else []
     lacking += ((record.data, record.blobs) for record in walk.records if record.blobs)
@@ -210,7 +229,9 @@ def _found(walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: R
     )
 
 
-def archives_after_purge(purged: int, known: Sequence[ListedArchive]) -> Steps[Sequence[ListedArchive] | None]:
+def archives_after_purge(
+    purged: int, known: Sequence[ListedArchive]
+) -> Steps[Sequence[ListedArchive] | None]:
     """Return the archives of the newest snapshot if others have deleted some of the known ones, else None.
 
     purged: up to which record files are known to be deleted. Two writers may have done that up to the same record.
@@ -219,18 +240,26 @@ def archives_after_purge(purged: int, known: Sequence[ListedArchive]) -> Steps[S
     for _ in range(LOOKS):
         try:
             newest = yield from _newest_readable()
-        except FileNotFoundError:  # another has deleted it since it was listed, and stored a newer one
+        except (
+            FileNotFoundError
+        ):  # another has deleted it since it was listed, and stored a newer one
             continue
         if newest is None:
             return None
-        before, after = ([each.path for each in files if each.seq <= purged] for files in (known, newest.archives))
+        before, after = (
+            [each.path for each in files if each.seq <= purged]
+            for files in (known, newest.archives)
+        )
         is_replaced = newest.purged > purged or (newest.purged == purged > 0 and before != after)
         return newest.archives if is_replaced else None
     raise changed_meanwhile()
 
 
 def _newest_readable() -> Steps[ItemFile | None]:
-    """Return the newest sound snapshot. Raises FileNotFoundError if one is gone that was just listed."""
+    """Return the newest sound snapshot.
+
+    Raises FileNotFoundError if one is gone that was just listed.
+    """
     for seq in reversed(numbers((yield List(SNAP)))):
         path = snapshot_file(seq)
         with suppress(CorruptionError):
@@ -249,7 +278,9 @@ def is_purge_unfinished() -> Steps[bool]:
 
 def changed_meanwhile() -> ConflictError:
     """Return the error for a session whose files others move each time that it is read."""
-    return ConflictError(f"other writers changed the session {LOOKS} times while it was read; open it again")
+    return ConflictError(
+        f"other writers changed the session {LOOKS} times while it was read; open it again"
+    )
 
 
 class _Walk:
@@ -265,19 +296,26 @@ class _Walk:
         self.log_bytes = 0
 
     def run(self, firsts: Sequence[int]) -> Steps[None]:
-        """Read these segments until the log ends. Raises CorruptionError, and keeps the records read before it."""
+        """Read these segments until the log ends.
+
+        Raises CorruptionError, and keeps the records read before it.
+        """
         self.firsts = firsts
         while (segment := self._next()) is not None:
             path = log_file(segment)
             data = yield Read(path)
             self.met_blank |= not data and segment == self.head.seq + 1
             start, last = _skip_lines(data, self.head.seq + 1 - segment)
-            # Without a new commit, the last one begins where it did: it may have to be written again.
+            # Without a new commit, the last one begins where it did: it may have to be written
+            # again.
             began = self.head.began if segment == self.head.segment else start
-            begin = replace(self.head, segment=segment, size=start, last=last, began=began, whole=True)
+            begin = replace(
+                self.head, segment=segment, size=start, last=last, began=began, whole=True
+            )
             tail = read_tail(data[start:], begin, start=start, path=path)
             self.records += tail.records
-            self.head, self.torn = tail.head, tail.torn
+            self.head = tail.head
+            self.torn = tail.torn
             self.commits[segment] = tail.commits
             self.log_bytes += self.head.size - start
             if begin.seq == 0:
@@ -346,14 +384,20 @@ def _check_own(
 
     Enter faults of the identity alone in the damage. newest: the last segment of the log.
     """
-    head, damage = recovery.head, recovery.recovered.damage
-    # Only an erasure deletes the last segment. A snapshot may hold its first commits, and not its newest.
-    segment = identity.segment if isinstance(identity, Identity) and identity.session == session else 0
+    head = recovery.head
+    damage = recovery.recovered.damage
+    # Only an erasure deletes the last segment. A snapshot may hold its first commits, and not its
+    # newest.
+    segment = (
+        identity.segment if isinstance(identity, Identity) and identity.session == session else 0
+    )
     if head.seq < segment or max(newest, recovery.purged) < segment:
         raise missing(log_file(segment), f"or its commits are; {_GONE}")
     if head.seq == 0:
         for _, path in archive_files((yield List(ARCHIVE))):
-            raise CorruptionError(f"{path!r} is here, but neither a log nor a snapshot; {_GONE}", file=path)
+            raise CorruptionError(
+                f"{path!r} is here, but neither a log nor a snapshot; {_GONE}", file=path
+            )
         return
     if isinstance(identity, Identity):
         if identity.session != session:
@@ -362,7 +406,9 @@ def _check_own(
         raise other_id(recovery.session, session)
     elif isinstance(identity, CorruptionError):
         damage.append(identity)
-    elif recovery.snapshot or len(head.txns) > 1:  # else its writer may have been killed before it stored it
+    elif (
+        recovery.snapshot or len(head.txns) > 1
+    ):  # else its writer may have been killed before it stored it
         damage.append(missing(SESSION, "the next save writes it anew"))
 
 
@@ -371,10 +417,15 @@ def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError
     if noted is None or head.seq > noted[0] or (head.seq, head.crc) == noted:
         return None
     seq = min(head.seq + 1, noted[0])
-    lost = f"record {seq}, which was" if seq == noted[0] else f"records {seq} to {noted[0]}, which were"
+    lost = (
+        f"record {seq}, which was"
+        if seq == noted[0]
+        else f"records {seq} to {noted[0]}, which were"
+    )
     path = log_file(head.segment or 1)
     return CorruptionError(
-        f"{path!r} is an older copy, or was cut: it lacks {lost} saved, as {LOCK!r} notes; bring back the newest file, "
+        f"{path!r} is an older copy, or was cut: it lacks {lost} saved, as {LOCK!r} notes; bring "
+        "back the newest file, "
         f"or empty the file {LOCK!r} to go on without what is lost; {REMEDY}",
         file=path,
         byte=head.size,
@@ -382,12 +433,17 @@ def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError
     )
 
 
-def _missing_spare(base: ItemFile | None, walk: _Walk, snapshots: Sequence[int]) -> list[CorruptionError]:
+def _missing_spare(
+    base: ItemFile | None, walk: _Walk, snapshots: Sequence[int]
+) -> list[CorruptionError]:
     """Return an error for each file that is missing though nothing is lost without it."""
-    stated, start = _stated(walk.records), base.seq if base else 0
+    stated = _stated(walk.records)
+    start = base.seq if base else 0
     gone = check_spare(base.spare, snapshots, walk.firsts) if base else []
     if stated > start and stated not in snapshots:
-        gone.append(missing(snapshot_file(stated), "the snapshot before and more of the log are used"))
+        gone.append(
+            missing(snapshot_file(stated), "the snapshot before and more of the log are used")
+        )
     return gone
 
 
@@ -400,7 +456,8 @@ def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:
     if snapshots and seq < snapshots[-1]:
         path = snapshot_file(snapshots[-1])
         raise CorruptionError(
-            f"records {seq + 1} to {snapshots[-1]} are in no sound file; bring back {path!r} or the log from a copy; "
+            f"records {seq + 1} to {snapshots[-1]} are in no sound file; bring back {path!r} or "
+            "the log from a copy; "
             f"{REMEDY}",
             file=path,
             seq=seq + 1,
@@ -420,7 +477,9 @@ def check_version(record: Record) -> None:
 
     Raises CorruptionError for the first record of a log if it states none.
     """
-    version = record.data.get("version") if not record.section or record.seq == 1 else FORMAT_VERSION
+    version = (
+        record.data.get("version") if not record.section or record.seq == 1 else FORMAT_VERSION
+    )
     if type(version) is not int or version < 1:
         if record.seq == 1:
             raise _no_session()
@@ -430,7 +489,8 @@ def check_version(record: Record) -> None:
 
 def _no_session() -> CorruptionError:
     return CorruptionError(
-        f"{log_file(1)!r} does not begin with the version of its format, so it is no kaosmem session",
+        f"{log_file(1)!r} does not begin with the version of its format, so it is no kaosmem "
+        "session",
         file=log_file(1),
         byte=0,
         seq=1,

@@ -31,8 +31,25 @@ from kaosmem.persistence.files.manifest import (
     read_identity,
     txn_prefix,
 )
-from kaosmem.persistence.files.records import TXNS_KEPT, Head, Record, read_tail, record_of, stated_blobs, torn_tail
-from kaosmem.persistence.layout import ARCHIVE, LOG, SNAP, archive_files, log_file, numbers, segments, snapshot_file
+from kaosmem.persistence.files.records import (
+    TXNS_KEPT,
+    Head,
+    Record,
+    read_tail,
+    record_of,
+    stated_blobs,
+    torn_tail,
+)
+from kaosmem.persistence.layout import (
+    ARCHIVE,
+    LOG,
+    SNAP,
+    archive_files,
+    log_file,
+    numbers,
+    segments,
+    snapshot_file,
+)
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,
@@ -51,11 +68,15 @@ _BEGINNING = b'{"crc":"'
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 
 
-def salvage(cause: CorruptionError, session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
+def salvage(
+    cause: CorruptionError, session: str = "", *, is_noted: bool = False
+) -> Steps[Recovery]:
     """Return the intact part of a session, and the damage.
 
-    cause: the reason why it cannot be recovered; raised if nothing is intact. session, is_noted: as in `recover`.
-    Raises UnsupportedVersionError, and ConflictError if other writers move the session's files all the time.
+    cause: the reason why it cannot be recovered; raised if nothing is intact. session, is_noted: as
+        in `recover`.
+    Raises UnsupportedVersionError, and ConflictError if other writers move the session's files all
+    the time.
     """
     for _ in range(LOOKS):
         noted = (yield Noted()) if is_noted else None
@@ -75,7 +96,9 @@ def salvage(cause: CorruptionError, session: str = "", *, is_noted: bool = False
     raise changed_meanwhile()
 
 
-def _salvaged(log: Collection[str], snapshots: Collection[str], session: str, noted: int) -> Steps[Recovery | None]:
+def _salvaged(
+    log: Collection[str], snapshots: Collection[str], session: str, noted: int
+) -> Steps[Recovery | None]:
     """Return the intact part of a session, None if there are files and nothing of them is intact.
 
     noted: the number of the last record that a writer noted, 0 for none.
@@ -97,7 +120,9 @@ def _salvaged(log: Collection[str], snapshots: Collection[str], session: str, no
     in_order = [records[seq] for seq in sorted(records)]
     txns = (*base.txns, *(record.txn for record in in_order if record.k == 0))[-TXNS_KEPT:]
     return Recovery(
-        Recovered(base.header if base.log_id else None, base.items, in_order, damage, is_partial=True),
+        Recovered(
+            base.header if base.log_id else None, base.items, in_order, damage, is_partial=True
+        ),
         Head(max([base.seq, *records]), txns=txns, log_id=log_id),
         torn=b"",
         segments=tuple((first, 0) for first in numbers(log)),
@@ -112,7 +137,10 @@ def _salvaged(log: Collection[str], snapshots: Collection[str], session: str, no
 
 
 def _log_id(session: str, damage: list[CorruptionError]) -> Steps[str]:
-    """Return the id of the log that the identity of a session names, "" without one. Name another's identity."""
+    """Return the id of the log that the identity of a session names, "" without one.
+
+    Name another's identity.
+    """
     identity = (yield from read_identity()) if session else None
     if isinstance(identity, CorruptionError):
         damage.append(identity)
@@ -140,13 +168,16 @@ class _Line(NamedTuple):
 def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
     """Yield the lines of a file, valid or not.
 
-    crc: the checksum that the first line goes on from. If it is lost (None), the first line is not checked.
+    crc: the checksum that the first line goes on from. If it is lost (None), the first line is not
+        checked.
     """
     start = 0
     before = [] if crc is None else [crc]  # the checksums that the next line may go on from
     *lines, rest = split_lines(data)
     for raw in [*lines, rest] if rest else lines:
-        line = raw[max(0, raw.find(_BEGINNING)) : raw.rfind(b"}") + 1]  # without a byte order mark or carriage return
+        line = raw[
+            max(0, raw.find(_BEGINNING)) : raw.rfind(b"}") + 1
+        ]  # without a byte order mark or carriage return
         computed = [chained_crc(line, each) for each in before]
         stated = _stated(line)
         fields = None
@@ -156,7 +187,9 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         size = min(len(raw) + 1, len(data) - start)
         yield _Line(start, size, stated or 0, fields, is_exact=raw == line and size > len(raw))
         start += size
-        last = _stated(raw[max(0, raw.rfind(_BEGINNING)) :])  # of two lines whose newline is damaged
+        last = _stated(
+            raw[max(0, raw.rfind(_BEGINNING)) :]
+        )  # of two lines whose newline is damaged
         possible = [stated] if fields else [*before[:1], *computed[:1], stated, last]
         before = [each for each in possible if each is not None]
 
@@ -172,7 +205,9 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
 
     Without its header, it is of record `seq` and has no `log_id`. Raises UnsupportedVersionError.
     """
-    file, count, is_exact = ItemFile(seq), None, True
+    file = ItemFile(seq)
+    count = None
+    is_exact = True
     bad: list[int] = []
     for line in _lines(data, 0):
         fields = line.fields or {}
@@ -191,25 +226,36 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
             bad.append(line.start)
     if file.log_id and is_exact and not bad and count == len(file.items):
         return file, None
-    lost = "its end is lost" if count is None else f"{count - len(file.items)} of its {count} items are lost"
+    lost = (
+        "its end is lost"
+        if count is None
+        else f"{count - len(file.items)} of its {count} items are lost"
+    )
     if not file.log_id:
         lost += ", and its header"
     return file, _damaged(path, bad[0] if bad else len(data), f"{lost}; {OLDER_TEXTS}")
 
 
 def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> CorruptionError:
-    return CorruptionError(f"{path!r} is damaged at byte {byte}: {what}", file=path, byte=byte, seq=seq)
+    return CorruptionError(
+        f"{path!r} is damaged at byte {byte}: {what}", file=path, byte=byte, seq=seq
+    )
 
 
 def _base(
-    seqs: Sequence[int], log: Iterable[str], log_id: str, session: str, damage: list[CorruptionError]
+    seqs: Sequence[int],
+    log: Iterable[str],
+    log_id: str,
+    session: str,
+    damage: list[CorruptionError],
 ) -> Steps[ItemFile]:
     """Return the newest whole snapshot, an empty one without it.
 
-    A session in which something was forgotten has one snapshot and no log before it: if that is damaged, its intact
-    items are returned.
+    A session in which something was forgotten has one snapshot and no log before it: if that is
+    damaged, its intact items are returned.
     """
-    part, purged = None, 0
+    part = None
+    purged = 0
     for seq in reversed(seqs):
         path = snapshot_file(seq)
         try:
@@ -224,10 +270,13 @@ def _base(
             damage.append(error)
             if part is None:
                 is_purge = not file.log_id and (yield from is_purge_unfinished())
-                part, purged = file, seq if is_purge else file.purged
+                part = file
+                purged = seq if is_purge else file.purged
         elif seq >= purged:  # else a crash has left it undeleted
             return file
-    begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))  # it is blank if something was forgotten
+    begins = 1 in numbers(log) and (
+        yield Read(log_file(1), 0, 1)
+    )  # it is blank if something was forgotten
     return part if part and (purged or not begins) else ItemFile(0)
 
 
@@ -263,7 +312,8 @@ class _Log:
         bad = [stretch for stretch in self.bad if stretch.last > self.start]
         end = max([newest, self.start, *self.records, *(stretch.last for stretch in bad)])
         for before, after in pairwise(sorted([self.start, *self.records, end + 1])):
-            first, last = before + 1, after - 1
+            first = before + 1
+            last = after - 1
             if first > last:
                 continue
             which = f"record {first} is" if first == last else f"records {first} to {last} are"
@@ -277,13 +327,17 @@ class _Log:
                 what = f"{at.size} bytes are not valid, and {which} lost; {older}"
                 yield _damaged(at.path, at.start, what, first)
         for at in bad:
-            yield _damaged(at.path, at.start, f"{at.size} bytes are not valid, and no record is lost")
+            yield _damaged(
+                at.path, at.start, f"{at.size} bytes are not valid, and no record is lost"
+            )
         for seq, path in self.unchecked:
             what = f"record {seq} cannot be checked, as what precedes it is lost, and is served as it is"
             yield _damaged(path, 0, what, seq)
 
 
-def _read_log(names: Collection[str], base: ItemFile, log_id: str, damage: list[CorruptionError]) -> Steps[_Log]:
+def _read_log(
+    names: Collection[str], base: ItemFile, log_id: str, damage: list[CorruptionError]
+) -> Steps[_Log]:
     """Return the log after a snapshot. Raises UnsupportedVersionError."""
     try:
         segments(names)
@@ -306,9 +360,15 @@ def _read_log(names: Collection[str], base: ItemFile, log_id: str, damage: list[
     return log
 
 
-def _read_segment(lines: list[tuple[_Line, Record | None]], first: int, log: _Log, crcs: dict[int, int]) -> None:
-    """Add the lines of the segment that begins with record `first`. crcs: checksums of records by number."""
-    path, seq = log_file(first), first - 1
+def _read_segment(
+    lines: list[tuple[_Line, Record | None]], first: int, log: _Log, crcs: dict[int, int]
+) -> None:
+    """Add the lines of the segment that begins with record `first`.
+
+    crcs: checksums of records by number.
+    """
+    path = log_file(first)
+    seq = first - 1
     is_checked = seq in crcs
     for line, record in lines:
         is_believed = not is_checked and line.start == 0
@@ -325,7 +385,10 @@ def _read_segment(lines: list[tuple[_Line, Record | None]], first: int, log: _Lo
 
 
 def _record(line: _Line, log_id: str) -> Record | None:
-    """Return the record of a line, None if it is not valid or of another log. Raises UnsupportedVersionError."""
+    """Return the record of a line, None if it is not valid or of another log.
+
+    Raises UnsupportedVersionError.
+    """
     try:
         record = record_of(line.fields or {})
     except CorruptionError:
@@ -347,13 +410,20 @@ def _is_plausible(record: Record) -> bool:
 
 
 def _without_torn(
-    lines: list[tuple[_Line, Record | None]], data: bytes, first: int, crc: int, damage: list[CorruptionError]
+    lines: list[tuple[_Line, Record | None]],
+    data: bytes,
+    first: int,
+    crc: int,
+    damage: list[CorruptionError],
 ) -> list[tuple[_Line, Record | None]]:
     """Return the lines of the last segment without the remains of a commit that a crash has cut short."""
-    count, head, path = 0, Head(first - 1, crc, first), log_file(first)
+    count = 0
+    head = Head(first - 1, crc, first)
+    path = log_file(first)
     for number, (line, record) in enumerate(lines, 1):
         if record and record.k == 0:
-            count, head = number, Head(record.seq, line.crc, first, line.start + line.size)
+            count = number
+            head = Head(record.seq, line.crc, first, line.start + line.size)
     torn = read_tail(data[head.size :], head, start=head.size, path=path).torn
     if not torn:
         return lines
@@ -362,7 +432,11 @@ def _without_torn(
 
 
 def _fill(
-    data: dict[str, JSONValue], blobs: Iterable[Blob], what: str, damage: list[CorruptionError], seq: int | None = None
+    data: dict[str, JSONValue],
+    blobs: Iterable[Blob],
+    what: str,
+    damage: list[CorruptionError],
+    seq: int | None = None,
 ) -> Steps[list[Sequence[str | int]]]:
     """Put long texts in their places, and return the places of the texts that are lost."""
     lost: list[Sequence[str | int]] = []
@@ -386,7 +460,10 @@ def _fill_items(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
 
 
 def _fill_records(records: dict[int, Record], damage: list[CorruptionError]) -> Steps[None]:
-    """Put long texts in their places. Leave out a record, or the element of one, without its text."""
+    """Put long texts in their places.
+
+    Leave out a record, or the element of one, without its text.
+    """
     for seq, record in [*records.items()]:
         lost = yield from _fill(record.data, record.blobs, f"record {seq}", damage, seq)
         elements: set[tuple[str, int]] = set()
@@ -402,7 +479,10 @@ def _fill_records(records: dict[int, Record], damage: list[CorruptionError]) -> 
 
 
 def _leave_out(record: Record, records: dict[int, Record]) -> None:
-    """Leave out a record whose text is lost. If it is an update, keep the id of its item and its time."""
+    """Leave out a record whose text is lost.
+
+    If it is an update, keep the id of its item and its time.
+    """
     del records[record.seq]
     match record.op, record.data:
         case Update.op, {"item": {"id": str(item_id)}, "at": str(at)}:
@@ -414,7 +494,8 @@ def salvage_archive(
 ) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
     """Return the intact versions of the archives, oldest first, and the damage.
 
-    archives: None if no snapshot names them; then all files of this log from record `since` on are read.
+    archives: None if no snapshot names them; then all files of this log from record `since` on are
+        read.
     """
     damage: list[CorruptionError] = []
     entries: list[Entry] = []

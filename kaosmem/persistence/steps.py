@@ -1,7 +1,7 @@
 """Steps of reading and writing a session's files; a storage performs them one by one.
 
-A protocol is a generator that yields steps and is sent the answer to each. It does no I/O, so that a test can stop it
-between any two steps, let others go on, or lose an answer.
+A protocol is a generator that yields steps and is sent the answer to each. It does no I/O, so that
+a test can stop it between any two steps, let others go on, or lose an answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadParts:
-    """Answered by parts of files, as far as each goes, asked for together. Raises FileNotFoundError.
+    """Answered by parts of files, as far as each goes, asked for together.
+
+    Raises FileNotFoundError.
 
     parts: of each its path, its first byte and its number of bytes.
     """
@@ -60,8 +62,10 @@ class Lock:
 class Append:
     """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file.
 
-    since: as for `Sync`; the bytes from there to `size` are durable before the new ones are written.
-    last: the number and the checksum of the last record in `data`, for `Noted`; None if `data` ends no commit.
+    since: as for `Sync`; the bytes from there to `size` are durable before the new ones are
+        written.
+    last: the number and the checksum of the last record in `data`, for `Noted`; None if `data` ends
+        no commit.
     """
 
     path: str
@@ -81,10 +85,14 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Make a file durable, even one of another process, where commits are appended. Raises FileNotFoundError.
+    """Make a file durable, even one of another process, where commits are appended.
 
-    since: the byte at which the last commit begins, in a segment of the log. If a sync of it failed, no later sync
-    writes it, so its bytes are written again. None for a file that was synced before it had its name.
+    Raises FileNotFoundError.
+
+    since: the byte at which the last commit begins, in a segment of the log. If a sync of it
+        failed, no later sync
+    writes it, so its bytes are written again. None for a file that was synced before it had its
+    name.
     """
 
     path: str
@@ -190,7 +198,10 @@ class Performer(Protocol):
 
 
 def run(steps: Steps[_Result], performer: Performer) -> _Result:
-    """Perform a protocol's steps and return its result. Errors of a step are thrown into the protocol."""
+    """Perform a protocol's steps and return its result.
+
+    Errors of a step are thrown into the protocol.
+    """
     locked = False
     try:
         step = next(steps)

@@ -44,8 +44,8 @@ def item_terms(item: Item, analyze: Callable[[str], list[str]]) -> list[str]:
 class Slots:
     """The ordinals of entries by slot.
 
-    A new entry gets the next slot, and that of a removed one stays empty. The first slots may be settled: those of
-    entries in order of ordinals, which are found without a table.
+    A new entry gets the next slot, and that of a removed one stays empty. The first slots may be
+    settled: those of entries in order of ordinals, which are found without a table.
     """
 
     def __init__(self, settled: NDArray[np.int64] = _NO_ORDINALS) -> None:
@@ -93,7 +93,11 @@ class Slots:
         if slot is not None:
             return slot
         slot = bisect_left(self._ordinals, ordinal, 0, self._settled)
-        return slot if slot < self._settled and self._ordinals[slot] == ordinal and self._full[slot] else -1
+        return (
+            slot
+            if slot < self._settled and self._ordinals[slot] == ordinal and self._full[slot]
+            else -1
+        )
 
     def find(self, ordinal: int) -> int:
         """Return the slot of an entry. Raises KeyError for an unknown ordinal."""
@@ -111,13 +115,17 @@ class Slots:
         slots = np.full(len(wanted), -1)
         if self._settled:
             settled = self.ordinals[: self._settled]
-            near = np.clip(wanted - settled[0], 0, self._settled - 1)  # right where no ordinal before it is missing
+            near = np.clip(
+                wanted - settled[0], 0, self._settled - 1
+            )  # right where no ordinal before it is missing
             (others,) = np.nonzero(settled[near] != wanted)
             near[others] = np.minimum(np.searchsorted(settled, wanted[others]), self._settled - 1)
             found = (settled[near] == wanted) & np.frombuffer(self._full, np.bool_)[near]
             slots[found] = near[found]
         if self._later:
-            later = np.fromiter(map(self._later.get, wanted.tolist(), repeat(-1)), np.int64, len(wanted))
+            later = np.fromiter(
+                map(self._later.get, wanted.tolist(), repeat(-1)), np.int64, len(wanted)
+            )
             slots = np.maximum(slots, later)
         return slots
 
@@ -141,8 +149,8 @@ def places_of(slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return places
 
 
-# From so many entries on, sorting their terms together costs less than placing each; at most so many at a time, as
-# the memory of the sorting stays in the process.
+# From so many entries on, sorting their terms together costs less than placing each; at most so
+# many at a time, as the memory of the sorting stays in the process.
 _MIN_BATCH, _MAX_BATCH = 32, 1024
 _MIN_UNSETTLED = 8192
 
@@ -167,7 +175,11 @@ class BM25Index:
         analyze: Callable[[str], list[str]],
         tokens_of: TokensOf | None = None,
     ) -> None:
-        self._idf, self._k1, self._b, self._epsilon, self._analyze = idf, k1, b, epsilon, analyze
+        self._idf = idf
+        self._k1 = k1
+        self._b = b
+        self._epsilon = epsilon
+        self._analyze = analyze
         self.tokens_of = tokens_of
         self._slots = Slots()
         self._lengths = array("i")
@@ -217,7 +229,9 @@ class BM25Index:
             raise unusable("its terms are not those of the ranker's own analysis")
         self._restore(StoredColumns(data, self._kind))
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         weights = self._weights(query)
         if not weights or limit < 1:
             return []
@@ -229,7 +243,9 @@ class BM25Index:
         """Return the number of entries with each term; None with an analysis of the caller's."""
         if self._analyze is not analyze:
             return None
-        return {term: self._postings.frequency(term) if term in self._postings else 0 for term in terms}
+        return {
+            term: self._postings.frequency(term) if term in self._postings else 0 for term in terms
+        }
 
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded; `idf="okapi"` may give negative ones."""
@@ -276,14 +292,18 @@ class BM25Index:
     def _rearrange(self, slots: NDArray[np.int64]) -> None:
         """Move the entries, which are in these slots, into the first ones in this order."""
         # Part by part, so that no more than one of them is there twice.
-        self._postings = Postings(self._postings.frozen()(places_of(slots, len(self._slots))), len(slots))
+        self._postings = Postings(
+            self._postings.frozen()(places_of(slots, len(self._slots))), len(slots)
+        )
         self._lengths = array("i", np.array(self._lengths, np.int32)[slots].tobytes())
         self._slots = Slots(self._slots.ordinals[slots])
 
     def _frozen(self) -> Callable[[], Columns]:
         """Return how the columns of the present entries are made, whatever changes after this call."""
-        slots, size = self._slots.in_order(), len(self._slots)
-        ordinals, lengths = self._slots.ordinals[slots], np.array(self._lengths, np.int32)[slots]
+        slots = self._slots.in_order()
+        size = len(self._slots)
+        ordinals = self._slots.ordinals[slots]
+        lengths = np.array(self._lengths, np.int32)[slots]
         postings = self._postings.frozen()
 
         def columns() -> Columns:
@@ -311,7 +331,10 @@ class BM25Index:
         """Return the weight of each known term of a query: its idf times its count times k1 + 1."""
         counts = {term: n for term, n in Counter(terms).items() if term in self._postings}
         weight = self._lucene_idf if self._idf == "lucene" else self._okapi_idf
-        return {term: weight(self._postings.frequency(term)) * n * (self._k1 + 1) for term, n in counts.items()}
+        return {
+            term: weight(self._postings.frequency(term)) * n * (self._k1 + 1)
+            for term, n in counts.items()
+        }
 
     def _lucene_idf(self, frequency: int) -> float:
         return idf(len(self), frequency)
@@ -358,7 +381,9 @@ class _Okapi(BM25Okapi):  # type: ignore[misc]
 class RankBM25Index:
     """Items by ordinal, their texts ranked by `rank_bm25.BM25Okapi`, which is built anew when they have changed."""
 
-    def __init__(self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]) -> None:
+    def __init__(
+        self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]
+    ) -> None:
         self._parameters = {"k1": k1, "b": b, "epsilon": epsilon}
         self._analyze = analyze
         self._terms: dict[int, list[str]] = {}
@@ -368,7 +393,10 @@ class RankBM25Index:
         return len(self._terms)
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._terms |= {ordinal: item_terms(item, self._analyze) for ordinal, item in check_new(entries, self._terms)}
+        self._terms |= {
+            ordinal: item_terms(item, self._analyze)
+            for ordinal, item in check_new(entries, self._terms)
+        }
         self._model = None
 
     def update(self, ordinal: int, item: Item) -> None:
@@ -383,7 +411,9 @@ class RankBM25Index:
         del self._terms[ordinal]
         self._model = None
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         scores = self.scores(query)
         if among is not None:
             scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}
@@ -398,5 +428,7 @@ class RankBM25Index:
             self._model = _Okapi(list(self._terms.values()), **self._parameters)
         # With b = 1 an entry without terms scores 0 / 0.
         with np.errstate(invalid="ignore"):
-            scores: NDArray[np.float64] = np.nan_to_num(self._model.get_scores(self._analyze(query)))
+            scores: NDArray[np.float64] = np.nan_to_num(
+                self._model.get_scores(self._analyze(query))
+            )
         return dict(zip(self._terms, scores.tolist(), strict=True))

@@ -42,8 +42,8 @@ def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]
 class StoredColumns:
     """The columns of a dump, as views of its bytes where they can be.
 
-    Raises CorruptionError, here or where a column is taken, for bytes that are no index of this kind, of another
-    version or analysis, or damaged. Memory is in proportion to the bytes.
+    Raises CorruptionError, here or where a column is taken, for bytes that are no index of this
+    kind, of another version or analysis, or damaged. Memory is in proportion to the bytes.
     """
 
     def __init__(self, data: bytes | memoryview, kind: str) -> None:
@@ -58,7 +58,12 @@ class StoredColumns:
         self._places = dict(self._placed(header.get("columns"), len(line) + 1))
 
     def numbers(
-        self, name: str, dtype: DTypeLike, *, among: tuple[int, int] | None = None, size: int | None = None
+        self,
+        name: str,
+        dtype: DTypeLike,
+        *,
+        among: tuple[int, int] | None = None,
+        size: int | None = None,
     ) -> NDArray[Any]:
         """Return a column of numbers.
 
@@ -71,14 +76,24 @@ class StoredColumns:
         found = np.frombuffer(self._data[start:stop], stored).astype(wanted, copy=False)
         if size is not None and len(found) != size:
             raise unusable(f"column {name!r} has {len(found)} numbers, not {size}")
-        if among is not None and len(found) and not (among[0] <= found.min().item() and found.max().item() < among[1]):
-            raise unusable(f"column {name!r} has a number that is not from {among[0]} to below {among[1]}")
+        if (
+            among is not None
+            and len(found)
+            and not (among[0] <= found.min().item() and found.max().item() < among[1])
+        ):
+            raise unusable(
+                f"column {name!r} has a number that is not from {among[0]} to below {among[1]}"
+            )
         return found
 
     def texts(self, name: str) -> list[str]:
         """Return a column of texts, each of them once."""
         found = _parsed(self.numbers(name, np.uint8).tobytes())
-        if not isinstance(found, list) or not {*map(type, found)} <= {str} or len({*found}) != len(found):
+        if (
+            not isinstance(found, list)
+            or not {*map(type, found)} <= {str}
+            or len({*found}) != len(found)
+        ):
             raise unusable(f"column {name!r} is no list of different texts")
         return found
 
@@ -87,25 +102,35 @@ class StoredColumns:
         return self._places.get(name, ("", 0, 0))[0].endswith("8")
 
     def _placed(self, columns: object, start: int) -> Iterator[tuple[str, tuple[str, int, int]]]:
-        for name, column in columns.items() if isinstance(columns, dict) else ():
-            match column:
-                case [str(dtype), int(size)] if dtype in _DTYPES and 0 <= size <= len(self._data):
-                    stop = start + size * np.dtype(dtype).itemsize
-                    yield name, (dtype, start, stop)
-                    start = stop + -stop % _ALIGNMENT
-                case _:
-                    raise unusable("a column is of no known kind")
+        if isinstance(columns, dict):
+            for name, column in columns.items():
+                match column:
+                    case [str(dtype), int(size)] if dtype in _DTYPES and 0 <= size <= len(
+                        self._data
+                    ):
+                        stop = start + size * np.dtype(dtype).itemsize
+                        yield name, (dtype, start, stop)
+                        start = stop + -stop % _ALIGNMENT
+                    case _:
+                        raise unusable("a column is of no known kind")
         if start != len(self._data):
-            raise unusable(f"it has {len(self._data)} bytes, and not the {start} that its columns take")
+            raise unusable(
+                f"it has {len(self._data)} bytes, and not the {start} that its columns take"
+            )
 
 
-_DTYPES = {np.dtype(each).newbyteorder("<").str for each in (np.uint8, np.uint16, np.int32, np.uint32, np.int64)}
+_DTYPES = {
+    np.dtype(each).newbyteorder("<").str
+    for each in (np.uint8, np.uint16, np.int32, np.uint32, np.int64)
+}
 _DTYPES.add("<f4")
 
 
 def unusable(why: str) -> CorruptionError:
     """Return the error for a dump that can't be used; why is about form alone."""
-    return CorruptionError(f"this is no index that can be used: {why}; make the index anew from its items")
+    return CorruptionError(
+        f"this is no index that can be used: {why}; make the index anew from its items"
+    )
 
 
 def owned(column: NDArray[Any]) -> NDArray[Any]:

@@ -44,7 +44,10 @@ class Vectors:
     """
 
     def __init__(
-        self, dimensions: int, digests: NDArray[np.int64] = _NO_DIGESTS, rows: NDArray[np.int8] | None = None
+        self,
+        dimensions: int,
+        digests: NDArray[np.int64] = _NO_DIGESTS,
+        rows: NDArray[np.int8] | None = None,
     ) -> None:
         self._digests = array("q", digests.tobytes())
         self._rows = np.zeros((0, dimensions), np.int8) if rows is None else rows
@@ -76,7 +79,8 @@ class Vectors:
 
     def found(self, digests: Iterable[int]) -> dict[int, NDArray[np.int8]]:
         """Return the rows of those digests that some slot has."""
-        wanted, held = np.array(sorted(digests), np.int64), np.frombuffer(self._digests, np.int64)
+        wanted = np.array(sorted(digests), np.int64)
+        held = np.frombuffer(self._digests, np.int64)
         if not len(wanted):
             return {}
         places = np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)
@@ -88,7 +92,8 @@ class Vectors:
 
         Of shape (slots, len(queries)). All sums are of whole numbers: the same on every machine.
         """
-        size, across = len(self._digests), queries.T.astype(np.float32)
+        size = len(self._digests)
+        across = queries.T.astype(np.float32)
         products = np.empty((size, len(queries)), np.float32)
         for start in range(0, size, _BLOCK):
             stop = min(start + _BLOCK, size)
@@ -101,7 +106,9 @@ class Vectors:
 
     def frozen(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int8]]]:
         """Return a function that gives the digests and rows of some slots as they are now, despite later changes."""
-        return partial(_picked, np.array(self._digests, np.int64), self._rows[: len(self._digests)].copy())
+        return partial(
+            _picked, np.array(self._digests, np.int64), self._rows[: len(self._digests)].copy()
+        )
 
 
 def text_key(text: str) -> int:
@@ -113,7 +120,9 @@ def text_key(text: str) -> int:
 def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
     """Return vectors in whole numbers of which the largest is 127 or -127, in almost the same directions."""
     most = np.abs(vectors).max(axis=1, keepdims=True)
-    shares: NDArray[np.float32] = np.divide(vectors, most, out=np.zeros_like(vectors), where=most > 0)
+    shares: NDArray[np.float32] = np.divide(
+        vectors, most, out=np.zeros_like(vectors), where=most > 0
+    )
     return np.rint(shares * _MOST).astype(np.int8)
 
 
@@ -155,7 +164,8 @@ class DenseIndex(LinearIndex):
     ) -> None:
         if not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
             raise InvalidArgumentError(
-                f"the embedder's vectors have {embedder.dimensions} dimensions; give one with 1 to {MAX_DIMENSIONS}"
+                f"the embedder's vectors have {embedder.dimensions} dimensions; give one with 1 to "
+                f"{MAX_DIMENSIONS}"
             )
         super().__init__(weights=weights, analyze=analyze, tokens_of=tokens_of)
         self._kind = f"dense by {embedder.name}"
@@ -170,7 +180,10 @@ class DenseIndex(LinearIndex):
             super().add(new)
 
     def update(self, ordinal: int, item: Item) -> None:
-        """Put another item in an entry's place, embedded only if its text is new. Raises KeyError."""
+        """Put another item in an entry's place, embedded only if its text is new.
+
+        Raises KeyError.
+        """
         self._slots.find(ordinal)
         with self._embedded([_embedded_text(item)]):
             super().update(ordinal, item)
@@ -201,7 +214,9 @@ class DenseIndex(LinearIndex):
         super()._detach(slot)
 
     def _frozen(self) -> Callable[[], Columns]:
-        slots, others, vectors = self._slots.in_order(), super()._frozen(), self._vectors.frozen()
+        slots = self._slots.in_order()
+        others = super()._frozen()
+        vectors = self._vectors.frozen()
 
         def columns() -> Columns:
             digests, rows = vectors(slots)
@@ -215,8 +230,13 @@ class DenseIndex(LinearIndex):
 
     def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
-        size, dimensions = len(self._slots), self._embedder.dimensions
-        rows = columns.numbers("vectors", np.uint8, size=size * dimensions).view(np.int8).reshape(size, dimensions)
+        size = len(self._slots)
+        dimensions = self._embedder.dimensions
+        rows = (
+            columns.numbers("vectors", np.uint8, size=size * dimensions)
+            .view(np.int8)
+            .reshape(size, dimensions)
+        )
         self._vectors = Vectors(dimensions, columns.numbers("digests", np.int64, size=size), rows)
 
     def _scores(self, asked: QueryTerms) -> QueryScores:
@@ -230,7 +250,8 @@ class DenseIndex(LinearIndex):
         texts = tuple(dict.fromkeys((asked.text, asked.last)))
         cosines = self._vectors.cosines(_query_rows(self._embedder, texts))
         # On a grid, sums are exact, in whichever slots the entries are.
-        grid, used = np.rint(cosines * (1 << 20)).astype(np.int64), np.flatnonzero(self._vectors.used)
+        grid = np.rint(cosines * (1 << 20)).astype(np.int64)
+        used = np.flatnonzero(self._vectors.used)
         size = max(1, len(used))
         mean = grid[used].sum(axis=0) / size
         squares = (grid[used] * grid[used]).sum(axis=0) / size
@@ -242,7 +263,8 @@ class DenseIndex(LinearIndex):
 
     def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
         assert isinstance(scores, _DenseScores)
-        likeness, near = scores.likeness, chosen.near
+        likeness = scores.likeness
+        near = chosen.near
 
         def beside(step: int) -> NDArray[np.float64]:
             return (_of(likeness, near[-step]) + _of(likeness, near[step])) / 2
@@ -284,7 +306,8 @@ def _rows(vectors: NDArray[np.float32], embedder: Embedder, size: int) -> NDArra
     wanted = (size, embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         raise InvalidArgumentError(
-            f"the embedder {embedder.name!r} gave an array of shape {vectors.shape} for {size} texts; "
+            f"the embedder {embedder.name!r} gave an array of shape {vectors.shape} for {size} "
+            "texts; "
             f"return finite numbers of shape {wanted}"
         )
     return rounded(vectors)
@@ -293,7 +316,8 @@ def _rows(vectors: NDArray[np.float32], embedder: Embedder, size: int) -> NDArra
 def _mean_by(numbers: NDArray[np.int32], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the values of each source, by number, 0 of no source."""
     # As for the cosines: on a grid, sums are exact.
-    sums, sizes = np.bincount(numbers, np.rint(values * (1 << 20))), np.bincount(numbers)
+    sums = np.bincount(numbers, np.rint(values * (1 << 20)))
+    sizes = np.bincount(numbers)
     means: NDArray[np.float64] = sums / np.maximum(1, sizes) / (1 << 20)
     means[NONE] = 0.0
     return means

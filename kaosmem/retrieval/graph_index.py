@@ -26,7 +26,8 @@ _END_OF_SENTENCE = (".", "!", "?", ":")
 class _Word(NamedTuple):
     """A word of a text.
 
-    term: its form for comparisons. written: as it stands there, of a word that is no term (`it`, `&`).
+    term: its form for comparisons. written: as it stands there, of a word that is no term (`it`,
+        `&`).
     opens: whether it begins a sentence.
     """
 
@@ -45,15 +46,17 @@ class _Bearer(NamedTuple):
 class Mentions:
     """Names of entities, found in a text at a cost that grows with the text and not with the names.
 
-    Case, accents, possessives and inflection do not matter; all words of a name count, in their order, but a leading
-    "the" before two more. At each word the longest name wins, and its words name nothing else. A name of nothing but
-    stop words or signs (`IT`, `The Who`) must stand there as it is written and, if it is a single capitalised word,
-    not open a sentence.
+    Case, accents, possessives and inflection do not matter; all words of a name count, in their
+    order, but a leading "the" before two more. At each word the longest name wins, and its words
+    name nothing else. A name of nothing but stop words or signs (`IT`, `The Who`) must stand there
+    as it is written and, if it is a single capitalised word, not open a sentence.
     """
 
     def __init__(self) -> None:
         self._bearers: dict[tuple[str, ...], list[_Bearer]] = {}
-        self._lengths: dict[str, Counter[int]] = {}  # first term -> how many names of so many words begin with it
+        self._lengths: dict[
+            str, Counter[int]
+        ] = {}  # first term -> how many names of so many words begin with it
 
     def add(self, name: str, entity: str) -> None:
         """Add a name of an entity; a name added twice is discarded twice."""
@@ -76,7 +79,8 @@ class Mentions:
 
     def entities_in(self, text: str) -> list[str]:
         """Return the entities that a text names, each once, in the order of their first mention."""
-        words, start = list(_words(text)), 0
+        words = list(_words(text))
+        start = 0
         named: dict[str, None] = {}
         while start < len(words):
             length, entities = self._longest(words, start)
@@ -89,8 +93,16 @@ class Mentions:
         lengths = self._lengths.get(words[start].term, ())
         for length in sorted(lengths, reverse=True):
             here = words[start : start + length]
-            bearers = self._bearers.get(tuple(word.term for word in here), ()) if len(here) == length else ()
-            entities = [bearer.entity for bearer in bearers if bearer.written is None or _is_written(bearer, here)]
+            bearers = (
+                self._bearers.get(tuple(word.term for word in here), ())
+                if len(here) == length
+                else ()
+            )
+            entities = [
+                bearer.entity
+                for bearer in bearers
+                if bearer.written is None or _is_written(bearer, here)
+            ]
             if entities:
                 return length, entities
         return 1, []
@@ -106,7 +118,10 @@ def _keys(name: str, entity: str) -> Iterator[tuple[tuple[str, ...], _Bearer]]:
     for variant in (words, words[1:] if len(words) > 2 and words[0].term == "the" else []):
         if variant:
             written = tuple(word.written for word in variant)
-            yield tuple(word.term for word in variant), _Bearer(entity, written if all(written) else None)
+            yield (
+                tuple(word.term for word in variant),
+                _Bearer(entity, written if all(written) else None),
+            )
 
 
 def _words(text: str) -> Iterator[_Word]:
@@ -132,8 +147,9 @@ def _plain(chunk: str) -> str:
     return unicodedata.normalize("NFC", plain)
 
 
-# Weight of being named against the words of the best line. Above 1, so that the relationships between two named
-# entities come before all else; low enough that a line with the asked words outranks a distant neighbour.
+# Weight of being named against the words of the best line. Above 1, so that the relationships
+# between two named entities come before all else; low enough that a line with the asked words
+# outranks a distant neighbour.
 _PULL = 3
 # From so many times more relationships than there is room for, those to walk are chosen.
 _CHOICE = 4
@@ -145,12 +161,20 @@ _Edges = dict[int, tuple[str, str]]
 
 
 class GraphIndex:
-    """Items by ordinal; those whose metadata holds an entity or a relationship make a graph. See `GraphRanker`."""
+    """Items by ordinal; those whose metadata holds an entity or a relationship make a graph.
+
+    See `GraphRanker`.
+    """
 
     def __init__(self, *, depth: int, hub: int, max_relationships: int, words: Index) -> None:
-        self._depth, self._hub, self._max_relationships, self._words = depth, hub, max_relationships, words
+        self._depth = depth
+        self._hub = hub
+        self._max_relationships = max_relationships
+        self._words = words
         self._items: dict[int, Item] = {}
-        self._described: dict[str, list[int]] = {}  # entity -> ordinals of the items that describe it
+        self._described: dict[
+            str, list[int]
+        ] = {}  # entity -> ordinals of the items that describe it
         self._mentions = Mentions()
 
     @cached_property
@@ -178,7 +202,9 @@ class GraphIndex:
         self._detach(ordinal)
         self._words.remove(ordinal)
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         wanted = max(limit, self._max_relationships)
         found = self._words.rank(query, wanted)
         near = self._near(query, dict(found[: self._max_relationships]))
@@ -186,7 +212,8 @@ class GraphIndex:
         if among is not None:
             among = frozenset(among)
             near = {ordinal: steps for ordinal, steps in near.items() if ordinal in among}
-            wanted, found = limit, self._words.rank(query, limit, among=among)
+            wanted = limit
+            found = self._words.rank(query, limit, among=among)
         if not near:
             return found[: max(limit, 0)]
         scores = dict(found)
@@ -208,10 +235,14 @@ class GraphIndex:
         if entity not in self._graph:
             return [], []
         hops: dict[str, int] = single_source_shortest_path_length(self._graph, entity, cutoff=depth)
-        entities = [(n, ordinal) for each, n in hops.items() for ordinal in self._described.get(each, ())]
+        entities = [
+            (n, ordinal) for each, n in hops.items() for ordinal in self._described.get(each, ())
+        ]
         walked = [each for each, n in hops.items() if n < depth]
         relationships = sorted(self._edges_of(walked))
-        return [self._items[ordinal] for _, ordinal in sorted(entities)], [self._items[each] for each in relationships]
+        return [self._items[ordinal] for _, ordinal in sorted(entities)], [
+            self._items[each] for each in relationships
+        ]
 
     def _near(self, query: str, worded: Mapping[int, float]) -> dict[int, float]:
         """Return how many steps the lines connected to the entities that a query names are from these, by ordinal.
@@ -219,27 +250,42 @@ class GraphIndex:
         worded: scores of their best lines by the words alone.
         """
         named = sorted(self._mentions.entities_in(query), key=self._recency, reverse=True)
-        frontier, left = named[: self._max_relationships], self._max_relationships
+        frontier = named[: self._max_relationships]
+        left = self._max_relationships
         hops = dict.fromkeys(frontier, 0)
         near: dict[int, float] = {}
         for hop in count():
-            near |= ((ordinal, 2 * hop + 0.5) for each in frontier for ordinal in self._described.get(each, ()))
+            near |= (
+                (ordinal, 2 * hop + 0.5)
+                for each in frontier
+                for ordinal in self._described.get(each, ())
+            )
             if hop >= self._depth:  # spare room alone is filled
                 left = min(left, _FURTHER - len(near))
             if not frontier or left <= 0:
                 break
             room = (left + 1) // 2 if hop < self._depth - 1 else left
-            through = [each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub]
+            through = [
+                each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub
+            ]
             choice = _CHOICE if hop < self._depth else 1
             edges = self._edges_of(through, besides=near, enough=choice * room if hop else None)
             chosen = _chosen(edges, room, hops, worded)
             left -= len(chosen)
-            frontier = list(dict.fromkeys(edges[ordinal][1] for ordinal in chosen if edges[ordinal][1] not in hops))
+            frontier = list(
+                dict.fromkeys(
+                    edges[ordinal][1] for ordinal in chosen if edges[ordinal][1] not in hops
+                )
+            )
             hops |= dict.fromkeys(frontier, hop + 1)
-            near |= ((ordinal, hops[edges[ordinal][0]] + hops[edges[ordinal][1]]) for ordinal in chosen)
+            near |= (
+                (ordinal, hops[edges[ordinal][0]] + hops[edges[ordinal][1]]) for ordinal in chosen
+            )
         return near
 
-    def _edges_of(self, entities: Iterable[str], *, besides: Collection[int] = (), enough: int | None = None) -> _Edges:
+    def _edges_of(
+        self, entities: Iterable[str], *, besides: Collection[int] = (), enough: int | None = None
+    ) -> _Edges:
         """Return the relationships of entities, of one after another until there are enough."""
         edges: _Edges = {}
         for entity in entities:
@@ -300,7 +346,9 @@ class GraphIndex:
             self._mentions.discard(safe_line(entity), entity)
 
 
-def _chosen(edges: _Edges, room: int, hops: Mapping[str, int], worded: Mapping[int, float]) -> list[int]:
+def _chosen(
+    edges: _Edges, room: int, hops: Mapping[str, int], worded: Mapping[int, float]
+) -> list[int]:
     """Return at most `room` of the relationships in the order in which they are walked."""
     ordinals = np.fromiter(edges, np.int64, len(edges))
     words = np.fromiter(map(worded.get, edges, repeat(0.0)), np.float64, len(edges))

@@ -21,12 +21,14 @@ DIMENSIONS = 18
 ENOUGH_TEXTS = 128
 """Fewer say little of which words go together, and count for less in proportion."""
 _ROUNDS = 2  # of the iteration: each brings the directions nearer to the main ones
-_BLOCK = 16  # texts at a time: products so small take one core, where more would mostly wait for one another
+# texts at a time: products so small take one core, where more would mostly wait for one another
+_BLOCK = 16
 _MISSING = 1e-9  # a direction that has so little of its own left is one of those before it
 
-# Every product of matrices is of whole numbers and exact, in whatever order a kernel adds them up. Those with texts are
-# in single precision, which holds sums up to 2**24: a text has the length 2**7 and a column of at most 512 texts
-# 2**11.5, a direction 2**12 and a vector 2**16.5. All others are in double precision, which holds sums up to 2**53.
+# Every product of matrices is of whole numbers and exact, in whatever order a kernel adds them up.
+# Those with texts are in single precision, which holds sums up to 2**24: a text has the length 2**7
+# and a column of at most 512 texts 2**11.5, a direction 2**12 and a vector 2**16.5. All others are
+# in double precision, which holds sums up to 2**53.
 _TEXT_BITS = 7
 _BASIS_BITS = 12
 _VECTOR_BITS = 11
@@ -43,7 +45,11 @@ class LatentSpace:
     """
 
     def __init__(
-        self, hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int, asked: Iterable[str] = ()
+        self,
+        hashes: NDArray[np.uint16],
+        rows: NDArray[np.int64],
+        size: int,
+        asked: Iterable[str] = (),
     ) -> None:
         self._size = size
         texts = _text_vectors(hashes, rows, size, asked)
@@ -51,7 +57,8 @@ class LatentSpace:
         for _ in range(_ROUNDS):
             basis = _orthonormal(_onto(texts, _whole(_across(texts, basis), _VECTOR_BITS), size))
         self._basis = basis
-        # The factor of the directions' products turns a text's share of each direction into its place.
+        # The factor of the directions' products turns a text's share of each direction into its
+        # place.
         across = _whole(_across(texts, basis), _BITS)
         self._factor = _whole(_factor(across @ across.T), _BITS)
         self._places = _whole(self._factor.T @ basis, _BITS)
@@ -61,7 +68,8 @@ class LatentSpace:
     def similarities(self, matches: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how near each text is to the texts that match a query, 0 to 1: shape (size,).
 
-        matches: score of each text by the query's words, shape (size,), from 0 to 1. It weighs the texts.
+        matches: score of each text by the query's words, shape (size,), from 0 to 1. It weighs the
+            texts.
         Source: Rocchio 1971, "Relevance feedback in information retrieval".
         """
         weights = np.rint(matches * 2**_BITS)
@@ -82,7 +90,9 @@ def _across(texts: NDArray[np.float32], basis: NDArray[np.float64]) -> NDArray[n
     return sums
 
 
-def _onto(texts: NDArray[np.float32], vectors: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _onto(
+    texts: NDArray[np.float32], vectors: NDArray[np.float64], size: int
+) -> NDArray[np.float64]:
     """Return the product of each vector with each text: shape (len(vectors), size)."""
     products = (vectors.astype(np.float32) @ texts.transpose(0, 2, 1)).transpose(1, 0, 2)
     found: NDArray[np.float64] = products.reshape(len(vectors), -1)[:, :size].astype(np.float64)
@@ -95,7 +105,8 @@ def _text_vectors(
     """Return the vectors of texts, each of about the same length: shape (blocks, _BLOCK, BUCKETS), in whole numbers."""
     occurrences = np.bincount(hashes, minlength=HASHES)
     occurrences[[term_hash(term) for term in asked]] = 0
-    # How much a term counts that occurs so often. One that occurs once tells nothing about other texts.
+    # How much a term counts that occurs so often. One that occurs once tells nothing about other
+    # texts.
     counts = np.arange(2, int(occurrences.max()) + 1)
     idf = np.concatenate([[0.0, 0.0], np.rint(4096 * logs(1 + size / (counts + 0.5)))])
     buckets, signs = _projection()
@@ -125,8 +136,12 @@ def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _factor(products: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Cholesky factor of a matrix of products, the lower one. A missing direction has a row of zeros."""
-    left, found = products.copy(), np.zeros_like(products)
+    """Return the Cholesky factor of a matrix of products, the lower one.
+
+    A missing direction has a row of zeros.
+    """
+    left = products.copy()
+    found = np.zeros_like(products)
     for place, square in enumerate(products.diagonal()):
         if left[place, place] <= _MISSING * square:
             found[place] = 0.0
@@ -140,7 +155,8 @@ def _factor(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _solved(factor: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what the factor makes these rows of, by one row after another: no sum has an order to choose."""
-    left, found = rows.copy(), np.zeros_like(rows)
+    left = rows.copy()
+    found = np.zeros_like(rows)
     for place in range(len(rows)):
         if factor[place, place]:
             found[place] = left[place] / factor[place, place]

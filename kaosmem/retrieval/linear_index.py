@@ -19,7 +19,16 @@ from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.scores import Chosen, EntryScores, QueryScores, QueryTerms, best, by_chunks, is_tied, scaled
+from kaosmem.retrieval.scores import (
+    Chosen,
+    EntryScores,
+    QueryScores,
+    QueryTerms,
+    best,
+    by_chunks,
+    is_tied,
+    scaled,
+)
 from kaosmem.retrieval.signals import (
     MAX_TERMS,
     Sequences,
@@ -44,7 +53,9 @@ if TYPE_CHECKING:
 
 CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
-_NEIGHBOURED = 64  # of the best of these so many, neighbours are candidates too, at most as many again
+_NEIGHBOURED = (
+    64  # of the best of these so many, neighbours are candidates too, at most as many again
+)
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
 _RULES = 32
 """So many of the newest standing rules of a conversation are candidates for every query: a request names none."""
@@ -87,9 +98,15 @@ class LinearIndex(BM25Index):
     _kind = "linear"
 
     def __init__(
-        self, *, weights: Weights, analyze: Callable[[str], list[str]], tokens_of: TokensOf | None = None
+        self,
+        *,
+        weights: Weights,
+        analyze: Callable[[str], list[str]],
+        tokens_of: TokensOf | None = None,
     ) -> None:
-        super().__init__(idf="lucene", k1=K1, b=B, epsilon=0.0, analyze=analyze, tokens_of=tokens_of)
+        super().__init__(
+            idf="lucene", k1=K1, b=B, epsilon=0.0, analyze=analyze, tokens_of=tokens_of
+        )
         self._model = weights
         self._sequences = Sequences()
         self._sources = SourceMatcher(analyze)
@@ -98,34 +115,49 @@ class LinearIndex(BM25Index):
         self._tokens = array("q")
         self._rules = bytearray()  # 1 for an entry that states a standing rule
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         return [*self.ranking(query, limit, among=among).matches]
 
     def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
         """Return at most `limit` (ordinal, score), with their signals.
 
-        The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's reckoning. Entries
-        are compared with one another, so `among` changes scores. A signal is its addend to the logarithm of a
-        score, less its average over the candidates. If no term of the query is known, the terms that are spelt
-        almost the same take its place.
+        The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's
+        reckoning. Entries are compared with one another, so `among` changes scores. A signal is its
+        addend to the logarithm of a score, less its average over the candidates. If no term of the
+        query is known, the terms that are spelt almost the same take its place.
         """
         found, rest = self._candidates(query, max(limit, CANDIDATES), among)
         if found is None or limit < 1:
             return Ranking()
-        weights = {**BY_HAND, **(self._model.conversation if self.is_conversation else self._model.documents)}
-        added = {name: weights[name] * values for name, values in found.signals.items() if weights.get(name)}
+        weights = {
+            **BY_HAND,
+            **(self._model.conversation if self.is_conversation else self._model.documents),
+        }
+        added = {
+            name: weights[name] * values
+            for name, values in found.signals.items()
+            if weights.get(name)
+        }
         sums = sum(added.values(), np.zeros(len(found.ordinals)))
         if not self.is_conversation:
             numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
-            added["passage"] = _PASSAGE * self._source_weight * passage_scores(found.ordinals, numbers, sums)
+            added["passage"] = (
+                _PASSAGE * self._source_weight * passage_scores(found.ordinals, numbers, sums)
+            )
             sums = sums + added["passage"]
             surplus = _surplus_of_tests(found.signals, sums)
             added["test_source"] = added.get("test_source", 0.0) - surplus
             sums = sums - surplus
         ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
-            least, most = ranked[-1][1], rest[0][1]
-            after = [(ordinal, round(least * score / most, 12)) for ordinal, score in rest[: limit - len(ranked)]]
+            least = ranked[-1][1]
+            most = rest[0][1]
+            after = [
+                (ordinal, round(least * score / most, 12))
+                for ordinal, score in rest[: limit - len(ranked)]
+            ]
             ranked += sorted(after, key=lambda each: (-each[1], -each[0]))
         places = {ordinal: place for place, ordinal in enumerate(found.ordinals.tolist())}
 
@@ -137,13 +169,18 @@ class LinearIndex(BM25Index):
             place = places.get(ordinal)
             if place is None:
                 return {}
-            return {name: round(float(added[name][place] - mean), 9) for name, mean in means().items()}
+            return {
+                name: round(float(added[name][place] - mean), 9) for name, mean in means().items()
+            }
 
         return Ranking([each for each in ranked if each[1] > 0], signals=signals)
 
     @property
     def _source_weight(self) -> float:
-        """How much the sources of entries count, 0 to 1: in full from ENOUGH_TEXTS entries on. Fewer say little."""
+        """How much the sources of entries count, 0 to 1: in full from ENOUGH_TEXTS entries on.
+
+        Fewer say little.
+        """
         return min(1.0, len(self) / ENOUGH_TEXTS)
 
     @property
@@ -162,7 +199,9 @@ class LinearIndex(BM25Index):
         self._roles.append(item.role)
         self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
         self._tokens.append(item.tokens)
-        self._rules.append(item.role not in _NEVER_RULES and any(rules_in(item.text[:_RULE_CHARS], PLAIN_CUES)))
+        self._rules.append(
+            item.role not in _NEVER_RULES and any(rules_in(item.text[:_RULE_CHARS], PLAIN_CUES))
+        )
 
     def _detach(self, slot: int) -> None:
         self._sequences.clear(slot)
@@ -173,16 +212,31 @@ class LinearIndex(BM25Index):
 
     def _frozen(self) -> Callable[[], Columns]:
         slots = self._slots.in_order()
-        numeric, tokens = np.array(self._numeric, np.float32)[slots], np.array(self._tokens, np.int64)[slots]
+        numeric = np.array(self._numeric, np.float32)[slots]
+        tokens = np.array(self._tokens, np.int64)[slots]
         rules = np.array(self._rules, np.uint8)[slots]
-        entries, sources = super()._frozen(), self._sources.frozen()
-        sequences, roles = self._sequences.frozen(), self._roles.frozen()
+        entries = super()._frozen()
+        sources = self._sources.frozen()
+        sequences = self._sequences.frozen()
+        roles = self._roles.frozen()
 
         def columns() -> Columns:
             hashes, sizes = sequences(slots)
             names, numbers, _ = roles(slots)
-            own: Columns = {"roles": names, "role_numbers": numbers, "hashes": hashes, "hash_sizes": sizes}
-            return {**entries(), **sources(slots), **own, "numeric": numeric, "tokens": tokens, "rules": rules}
+            own: Columns = {
+                "roles": names,
+                "role_numbers": numbers,
+                "hashes": hashes,
+                "hash_sizes": sizes,
+            }
+            return {
+                **entries(),
+                **sources(slots),
+                **own,
+                "numeric": numeric,
+                "tokens": tokens,
+                "rules": rules,
+            }
 
         return columns
 
@@ -197,7 +251,8 @@ class LinearIndex(BM25Index):
 
     def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
-        size, names = len(self._slots), columns.texts("roles")
+        size = len(self._slots)
+        names = columns.texts("roles")
         numbers = columns.numbers("role_numbers", np.int32, among=(1, len(names) + 1), size=size)
         self._roles = Labels(names, numbers)
         self._sources.restore(columns, np.array(self._lengths, np.int32))
@@ -206,9 +261,15 @@ class LinearIndex(BM25Index):
         if sizes.sum(dtype=np.int64) != len(hashes):
             raise unusable("its sequences are not as long as they should be")
         self._sequences = Sequences(hashes, sizes)
-        self._numeric = array("f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes())
-        self._tokens = array("q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes())
-        self._rules = bytearray(columns.numbers("rules", np.uint8, among=(0, 2), size=size).tobytes())
+        self._numeric = array(
+            "f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes()
+        )
+        self._tokens = array(
+            "q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes()
+        )
+        self._rules = bytearray(
+            columns.numbers("rules", np.uint8, among=(0, 2), size=size).tobytes()
+        )
 
     def _candidates(
         self, query: str, limit: int, among: Collection[int] | None
@@ -219,12 +280,15 @@ class LinearIndex(BM25Index):
         scores = self._scores(asked)
         slots = scores.contenders(limit) if among is None else self._slots_of(among)
         if slots is None:
-            slots, proposed = np.arange(len(self._slots)), by_chunks(scores.proposed, len(self._slots))
+            slots = np.arange(len(self._slots))
+            proposed = by_chunks(scores.proposed, len(self._slots))
         else:
             proposed = scores.proposed(slots)
         ranked = best(self._slots.ordinals[slots], proposed, limit)
         if is_tied(ranked, CANDIDATES - _NEIGHBOURED):
-            proposed = self._untied(ranked[CANDIDATES - _NEIGHBOURED][1], slots, proposed, self._asked_last(scores))
+            proposed = self._untied(
+                ranked[CANDIDATES - _NEIGHBOURED][1], slots, proposed, self._asked_last(scores)
+            )
             ranked = best(self._slots.ordinals[slots], proposed, limit)
         if not ranked:
             return None, []
@@ -237,10 +301,13 @@ class LinearIndex(BM25Index):
 
     def _scores(self, asked: QueryTerms) -> QueryScores:
         words = clause = self._scores_of(self._weights_of(asked.terms))
-        # A message of a conversation asks in all its clauses; a question on documents begins with its subject.
+        # A message of a conversation asks in all its clauses; a question on documents begins with
+        # its subject.
         if asked.clause != asked.terms and not self.is_conversation:
             clause = self._scores_of(self._weights_of(asked.clause))
-        sources = self._sources.matches(asked, self._occurrences(asked.counts)) * self._source_weight
+        sources = (
+            self._sources.matches(asked, self._occurrences(asked.counts)) * self._source_weight
+        )
         return QueryScores(asked, words, clause, sources, self._sources.numbers)
 
     def _chosen(self, ordinals: list[int]) -> Chosen:
@@ -250,7 +317,11 @@ class LinearIndex(BM25Index):
         return Chosen(ordinals, slots, numbers, near)
 
     def _untied(
-        self, score: float, slots: NDArray[np.int64], proposed: NDArray[np.float64], terms: list[str]
+        self,
+        score: float,
+        slots: NDArray[np.int64],
+        proposed: NDArray[np.float64],
+        terms: list[str],
     ) -> NDArray[np.float64]:
         """Return the proposing scores; of entries that tie, those with the query's phrases get a little more.
 
@@ -264,8 +335,11 @@ class LinearIndex(BM25Index):
 
     def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
         """Return the signals of candidates, by name: those of any entry, and those of its kind."""
-        asked, slots, near = scores.asked, chosen.slots, chosen.near
-        words, source = scores.words.shares(slots), scores.sources[chosen.numbers]
+        asked = scores.asked
+        slots = chosen.slots
+        near = chosen.near
+        words = scores.words.shares(slots)
+        source = scores.sources[chosen.numbers]
         hashes, rows = self._sequences.gathered(slots.tolist())
         numbers = np.minimum(1.0, 3.0 * self._other_numbers(asked.counts, slots, hashes, rows))
         signals = {
@@ -289,8 +363,13 @@ class LinearIndex(BM25Index):
     def _phrases(
         terms: list[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
     ) -> NDArray[np.float64]:
-        """Return the scores of entries for the query's phrases. In a long query, one pair of words says little."""
-        return scaled(phrase_scores(terms, hashes, rows, size)) * min(1.0, _TELLING_PAIRS / max(1, len(terms) - 1))
+        """Return the scores of entries for the query's phrases.
+
+        In a long query, one pair of words says little.
+        """
+        return scaled(phrase_scores(terms, hashes, rows, size)) * min(
+            1.0, _TELLING_PAIRS / max(1, len(terms) - 1)
+        )
 
     @staticmethod
     def _asked_last(scores: QueryScores) -> list[str]:
@@ -301,7 +380,8 @@ class LinearIndex(BM25Index):
         self, asked: QueryTerms, slots: NDArray[np.int64], words: NDArray[np.float64]
     ) -> dict[str, NDArray[np.float64]]:
         """Return the signals of entries of a conversation alone."""
-        roles, named = np.frombuffer(self._roles.numbers, np.int32)[slots], np.zeros(self._roles.size)
+        roles = np.frombuffer(self._roles.numbers, np.int32)[slots]
+        named = np.zeros(self._roles.size)
         for role, role_number in self._roles.number_of.items():
             named[role_number] = self._is_named(role, asked.counts)
         assistant = roles == self._roles.number_of.get("assistant", NONE)
@@ -319,14 +399,24 @@ class LinearIndex(BM25Index):
         """
         rules = self._rule_ordinals
         older = np.searchsorted(rules, self._slots.ordinals[slots], side="right")
-        return np.frombuffer(self._rules, np.uint8)[slots] * (0.4 + 0.6 * older / max(1, len(rules)))
+        return np.frombuffer(self._rules, np.uint8)[slots] * (
+            0.4 + 0.6 * older / max(1, len(rules))
+        )
 
     def _written(
-        self, scores: QueryScores, chosen: Chosen, hashes: NDArray[np.uint16], rows: NDArray[np.int64]
+        self,
+        scores: QueryScores,
+        chosen: Chosen,
+        hashes: NDArray[np.uint16],
+        rows: NDArray[np.int64],
     ) -> dict[str, NDArray[np.float64]]:
         """Return the signals of entries of documents alone."""
-        asked, slots, numbers, near = scores.asked, chosen.slots, chosen.numbers, chosen.near
-        clause, source = scores.clause.shares(slots), scores.sources[numbers]
+        asked = scores.asked
+        slots = chosen.slots
+        numbers = chosen.numbers
+        near = chosen.near
+        clause = scores.clause.shares(slots)
+        source = scores.sources[numbers]
         latent = LatentSpace(hashes, rows, len(slots), asked.counts)
         meaning = latent.similarities(scores.words.shares(slots))
         clause_meaning = meaning if scores.clause is scores.words else latent.similarities(clause)
@@ -346,12 +436,20 @@ class LinearIndex(BM25Index):
             "test_source": title.is_test,
         }
         if asked.names:
-            defined = [having((word, name), hashes, rows, len(slots)) for word in _DEFINING for name in asked.names]
+            defined = [
+                having((word, name), hashes, rows, len(slots))
+                for word in _DEFINING
+                for name in asked.names
+            ]
             signals["definition"] = np.any(defined, axis=0).astype(np.float64)
         return signals
 
     def _other_numbers(
-        self, asked: Iterable[str], slots: NDArray[np.int64], hashes: NDArray[np.uint16], rows: NDArray[np.int64]
+        self,
+        asked: Iterable[str],
+        slots: NDArray[np.int64],
+        hashes: NDArray[np.uint16],
+        rows: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """Return the share of each entry's terms that are numbers, without the query's own numbers."""
         shares = np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64)
@@ -359,15 +457,21 @@ class LinearIndex(BM25Index):
         if not own:
             return shares
         counts = np.bincount(rows, np.isin(hashes, own), len(slots))
-        return np.maximum(0.0, shares - counts / np.maximum(1, np.frombuffer(self._lengths, np.int32)[slots]))
+        return np.maximum(
+            0.0, shares - counts / np.maximum(1, np.frombuffer(self._lengths, np.int32)[slots])
+        )
 
-    def _occurrences(self, terms: Iterable[str]) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
+    def _occurrences(
+        self, terms: Iterable[str]
+    ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
         for term in terms:
             if term in self._postings:
                 slots, times, _ = self._postings.unpacked([term])
                 yield term, slots, times
 
-    def _neighbours_of(self, ordinals: list[int], known: set[int], among: Collection[int] | None) -> list[int]:
+    def _neighbours_of(
+        self, ordinals: list[int], known: set[int], among: Collection[int] | None
+    ) -> list[int]:
         """Return the unknown neighbours of these entries in the same named source, at most _NEIGHBOURED.
 
         A question for a word finds the entries with the word, and their neighbours.
@@ -377,12 +481,13 @@ class LinearIndex(BM25Index):
         numbers = self._sources.numbers
         for ordinal in ordinals:
             source = numbers[self._slots.get(ordinal)]
-            for step in _NEIGHBOURS if source != NONE else ():
-                slot = self._slots.get(ordinal + step)
-                if slot < 0 or numbers[slot] != source or ordinal + step in known:
-                    continue
-                if allowed is None or ordinal + step in allowed:
-                    found[ordinal + step] = None
+            if source != NONE:
+                for step in _NEIGHBOURS:
+                    slot = self._slots.get(ordinal + step)
+                    if slot < 0 or numbers[slot] != source or ordinal + step in known:
+                        continue
+                    if allowed is None or ordinal + step in allowed:
+                        found[ordinal + step] = None
         return list(islice(found, _NEIGHBOURED))
 
     def _newest_rules(self, known: set[int], among: Collection[int] | None) -> list[int]:
@@ -391,14 +496,18 @@ class LinearIndex(BM25Index):
             return []
         allowed = among if among is None or isinstance(among, Set) else set(among)
         newest = self._rule_ordinals[: -_RULES - 1 : -1].tolist()
-        return [each for each in newest if each not in known and (allowed is None or each in allowed)]
+        return [
+            each for each in newest if each not in known and (allowed is None or each in allowed)
+        ]
 
     @property
     def _rule_ordinals(self) -> NDArray[np.int64]:
         """Return the ordinals of the entries that state standing rules, ascending."""
         return np.sort(self._slots.ordinals[np.flatnonzero(np.frombuffer(self._rules, np.uint8))])
 
-    def _neighbour_slots(self, ordinals: list[int], numbers: NDArray[np.int32], step: int) -> NDArray[np.int64]:
+    def _neighbour_slots(
+        self, ordinals: list[int], numbers: NDArray[np.int32], step: int
+    ) -> NDArray[np.int64]:
         """Return the slot `step` steps from each entry in the same source, -1 if there is none.
 
         Without a named source, only the entries of a conversation have neighbours.
@@ -418,7 +527,9 @@ class LinearIndex(BM25Index):
         return any(term in terms for term in self._analyze(role))
 
 
-def _surplus_of_tests(signals: Mapping[str, NDArray[np.float64]], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _surplus_of_tests(
+    signals: Mapping[str, NDArray[np.float64]], sums: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return how much the tests among the candidates lose, so that the best of them ranks below a definition.
 
     It is 0 if no candidate outside of tests defines a name of the query. Tests keep their order.

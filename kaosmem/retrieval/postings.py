@@ -37,7 +37,8 @@ def is_wide(size: int) -> bool:
 class FlatPostings:
     """The postings of terms in order, one term after another.
 
-    starts: where those of each term start, and their end: shape (terms + 1,). packed: shape (n,), of each term in
+    starts: where those of each term start, and their end: shape (terms + 1,). packed: shape (n,),
+        of each term in
     order of slots. many: shape (3, m), numbers of terms, slots and occurrences.
     """
 
@@ -52,7 +53,9 @@ class FlatPostings:
         return cls.of_sizes(np.empty(0, np.int64), np.empty(0, np.uint32))
 
     @classmethod
-    def of_sizes(cls, sizes: NDArray[np.int64], packed: NDArray[np.uint32 | np.int64]) -> FlatPostings:
+    def of_sizes(
+        cls, sizes: NDArray[np.int64], packed: NDArray[np.uint32 | np.int64]
+    ) -> FlatPostings:
         """Return postings of terms that are known by number alone."""
         return cls([], np.concatenate([[0], np.cumsum(sizes)]), packed, np.empty((3, 0), np.int64))
 
@@ -77,7 +80,8 @@ class FlatPostings:
     ) -> FlatPostings:
         """Return these postings and later ones as one, of the terms that have a number.
 
-        many: occurrences by number and slot. places: by slot, where its entry is to be, -1 for nowhere.
+        many: occurrences by number and slot. places: by slot, where its entry is to be, -1 for
+            nowhere.
         """
         terms = list(_in_order(numbers))
         of_terms = [numbers[term] for term in terms]
@@ -98,11 +102,16 @@ class FlatPostings:
             if (place := int(places[slot])) >= 0
         ]
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        return FlatPostings(terms, starts, packed, np.array(sorted(table), np.int64).reshape(-1, 3).T)
+        return FlatPostings(
+            terms, starts, packed, np.array(sorted(table), np.int64).reshape(-1, 3).T
+        )
 
     def _runs(self, later: FlatPostings, numbers: list[int]) -> Iterator[memoryview]:
         """Yield the postings of each term, here and there."""
-        parts = [(each.packed.data.cast("B"), (each.starts * each.packed.itemsize).tolist()) for each in (self, later)]
+        parts = [
+            (each.packed.data.cast("B"), (each.starts * each.packed.itemsize).tolist())
+            for each in (self, later)
+        ]
         for number in numbers:
             for packed, starts in parts:
                 if number + 1 < len(starts):
@@ -119,7 +128,10 @@ class FlatPostings:
 
     @classmethod
     def stored(cls, columns: StoredColumns, prefix: str, size: int) -> FlatPostings:
-        """Return the postings of `size` slots that are stored as columns. Raises CorruptionError."""
+        """Return the postings of `size` slots that are stored as columns.
+
+        Raises CorruptionError.
+        """
         terms = columns.texts(f"{prefix}terms")
         dtype = np.int64 if columns.is_wide(f"{prefix}packed") else np.uint32
         packed = columns.numbers(f"{prefix}packed", dtype, among=(0, size << OCCURRENCE_BITS))
@@ -131,10 +143,15 @@ class FlatPostings:
         found._check_order()
         return found
 
-    def places_where(self, condition: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> NDArray[np.int64]:
+    def places_where(
+        self, condition: Callable[[NDArray[Any]], NDArray[np.bool_]]
+    ) -> NDArray[np.int64]:
         """Return where a condition is true of postings, which it is told some at a time."""
         starts = range(0, len(self.packed), _CHUNK)
-        found = [start + np.flatnonzero(condition(self.packed[start : start + _CHUNK])) for start in starts]
+        found = [
+            start + np.flatnonzero(condition(self.packed[start : start + _CHUNK]))
+            for start in starts
+        ]
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _check_order(self) -> None:
@@ -145,7 +162,8 @@ class FlatPostings:
             if (self.starts[np.searchsorted(self.starts, falls)] != falls).any():
                 raise unusable("the postings of a term are not in order")
         places = self.places_where(lambda packed: packed & MANY == MANY)
-        numbers, slots = self.numbers_at(places), self.packed[places].astype(np.int64) >> OCCURRENCE_BITS
+        numbers = self.numbers_at(places)
+        slots = self.packed[places].astype(np.int64) >> OCCURRENCE_BITS
         if not np.array_equal(self.many[:2], [numbers, slots]) or (self.many[2] < MANY).any():
             raise unusable("its table of many occurrences is not that of its postings")
 
@@ -174,7 +192,8 @@ def _placed(
     packed = moved[slots] | (packed & MANY).astype(moved.dtype)
     if len(left) < len(places):
         kept = (places >= 0)[slots]
-        packed, sizes = packed[kept], _summed(kept, sizes)
+        packed = packed[kept]
+        sizes = _summed(kept, sizes)
     if (left[1:] < left[:-1]).any():
         packed = packed[np.lexsort((packed, np.repeat(np.arange(len(sizes)), sizes)))]
     return packed, sizes
@@ -204,16 +223,23 @@ class Postings:
         self._numbers = dict(zip(flat.terms, range(len(flat.terms)), strict=True))
         self._terms = list(flat.terms)  # by number
         self._frequencies = array("i", flat.sizes.astype(np.int32).tobytes())  # by number
-        self._flat, self._flat_size = FlatPostings.of_sizes(flat.sizes, flat.packed), size
+        self._flat = FlatPostings.of_sizes(flat.sizes, flat.packed)
+        self._flat_size = size
         self._full = bytearray(b"\1") * size  # by slot
         self._empty = 0
         self._typecode = "q" if flat.packed.itemsize == 8 else "I"
-        # Of the slots after those that are flat: by number of a term, and the numbers of each slot's terms.
-        # As bytes, not arrays: the collector of garbage looks through every array each time.
+        # Of the slots after those that are flat: by number of a term, and the numbers of each
+        # slot's terms. As bytes, not arrays: the collector of garbage looks through every array
+        # each time.
         self._later: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self._own, self._ends = array("I"), array("q", [0])
-        self._blocks: dict[int, tuple[NDArray[np.int64], NDArray[np.int32]]] = {}  # slots in order and their numbers
-        self._many = flat.many_by_number()  # number -> slot -> occurrences, where there are MANY or more
+        self._own = array("I")
+        self._ends = array("q", [0])
+        self._blocks: dict[
+            int, tuple[NDArray[np.int64], NDArray[np.int32]]
+        ] = {}  # slots in order and their numbers
+        self._many = (
+            flat.many_by_number()
+        )  # number -> slot -> occurrences, where there are MANY or more
         # The postings of common terms as occurrences by slot, made when a query first asks.
         self._columns: dict[int, NDArray[np.uint8]] = {}
         self._column_size = size
@@ -241,10 +267,13 @@ class Postings:
 
     def attach(self, terms: Sequence[str]) -> None:
         """Put the terms of an entry into the next slot."""
-        slot, occurrences = len(self._full), Counter(terms)
+        slot = len(self._full)
+        occurrences = Counter(terms)
         self._grow(slot + 1)
         numbers = list(map(self._number, occurrences))
-        later, frequencies, shifted = self._later, self._frequencies, slot << OCCURRENCE_BITS
+        later = self._later
+        frequencies = self._frequencies
+        shifted = slot << OCCURRENCE_BITS
         width = array(self._typecode).itemsize
         for number, n in zip(numbers, occurrences.values(), strict=True):
             later[number] += (shifted | (n if n < MANY else MANY)).to_bytes(width, sys.byteorder)
@@ -263,8 +292,10 @@ class Postings:
         terms, starts, slots, occurrences = _sorted_terms(entries, first)
         numbers = list(map(self._number, terms))
         postings = (slots << OCCURRENCE_BITS | np.minimum(occurrences, MANY)).astype(self._typecode)
-        later, frequencies = self._later, self._frequencies
-        view, width = memoryview(postings.tobytes()), postings.itemsize
+        later = self._later
+        frequencies = self._frequencies
+        view = memoryview(postings.tobytes())
+        width = postings.itemsize
         for number, (start, stop) in zip(numbers, pairwise([*starts, len(slots)]), strict=True):
             later[number] += view[start * width : stop * width]
             frequencies[number] += stop - start
@@ -312,7 +343,9 @@ class Postings:
             column[slots] = occurrences
         return column[: len(self._full)]
 
-    def unpacked(self, terms: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
+    def unpacked(
+        self, terms: Collection[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
         """Return the slots and occurrences of terms, one term after another, and how many each has.
 
         All are copies: an array can't grow while it is viewed.
@@ -320,15 +353,18 @@ class Postings:
         numbers = [self._numbers[term] for term in terms]
         parts = [part for number in numbers for part in self._parts(number)]
         packed = np.concatenate(parts, dtype=np.int64) if parts else np.empty(0, np.int64)
-        slots, occurrences = packed >> OCCURRENCE_BITS, packed & MANY
+        slots = packed >> OCCURRENCE_BITS
+        occurrences = packed & MANY
         if self._empty:
             full = np.frombuffer(self._full, np.bool_)[slots]
-            slots, occurrences = slots[full], occurrences[full]
+            slots = slots[full]
+            occurrences = occurrences[full]
         sizes = [self._frequencies[number] for number in numbers]
         if not self._many.keys().isdisjoint(numbers):
             stop = 0
             for number, size in zip(numbers, sizes, strict=True):
-                start, stop = stop, stop + size
+                start = stop
+                stop = stop + size
                 if many := self._many.get(number):
                     places = start + np.flatnonzero(occurrences[start:stop] == MANY)
                     occurrences[places] = [many[slot] for slot in slots[places].tolist()]
@@ -339,7 +375,8 @@ class Postings:
 
         It takes the place of each slot's entry among those that are left, -1 for one that is not.
         """
-        numbers, sizes = sorted(self._later), np.zeros(len(self._terms), np.int64)
+        numbers = sorted(self._later)
+        sizes = np.zeros(len(self._terms), np.int64)
         width = array(self._typecode).itemsize
         sizes[numbers] = [len(self._later[number]) // width for number in numbers]
         packed = np.frombuffer(b"".join(map(self._later.__getitem__, numbers)), self._typecode)
@@ -376,10 +413,15 @@ class Postings:
             return self._own[self._ends[later] : self._ends[later + 1]].tolist()
         block = slot >> _BLOCK_BITS
         if block not in self._blocks:
-            places = self._flat.places_where(lambda packed: packed >> (OCCURRENCE_BITS + _BLOCK_BITS) == block)
+            places = self._flat.places_where(
+                lambda packed: packed >> (OCCURRENCE_BITS + _BLOCK_BITS) == block
+            )
             slots = self._flat.packed[places].astype(np.int64) >> OCCURRENCE_BITS
             order = np.argsort(slots, kind="stable")
-            self._blocks[block] = slots[order], self._flat.numbers_at(places)[order].astype(np.int32)
+            self._blocks[block] = (
+                slots[order],
+                self._flat.numbers_at(places)[order].astype(np.int32),
+            )
         in_order, of_slots = self._blocks[block]
         start, stop = np.searchsorted(in_order, [slot, slot + 1])
         found: list[int] = of_slots[start:stop].tolist()
@@ -390,7 +432,9 @@ class Postings:
             self._typecode = "q"
             self._flat = replace(self._flat, packed=self._flat.packed.astype(np.int64))
             for number, postings in self._later.items():
-                self._later[number] = bytearray(np.frombuffer(postings, np.uint32).astype(np.int64).tobytes())
+                self._later[number] = bytearray(
+                    np.frombuffer(postings, np.uint32).astype(np.int64).tobytes()
+                )
         if size > self._column_size:
             # The next query makes those columns anew that it needs, with room to grow.
             self._column_size = size + size // 4 + 64
@@ -409,7 +453,8 @@ def _sorted_terms(
     by_number = np.fromiter(map(numbers.__getitem__, chain.from_iterable(entries)), np.int64)
     by_number <<= 32
     by_number |= np.repeat(np.arange(first, first + len(entries)), list(map(len, entries)))
-    # The numbers of terms rise in the order of `numbers`, so the sorted runs are its terms one after another.
+    # The numbers of terms rise in the order of `numbers`, so the sorted runs are its terms one
+    # after another.
     runs, occurrences = np.unique(by_number, return_counts=True)
     starts = np.flatnonzero(np.diff(runs >> 32, prepend=-1)).tolist()
     return list(numbers), starts, runs & 0xFFFFFFFF, occurrences

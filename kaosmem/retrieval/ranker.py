@@ -22,11 +22,14 @@ def no_signals(_: int) -> Mapping[str, float]:
 class Ranking:
     """The ranked entries of an index, with the parts of their scores.
 
-    matches: (ordinal, score), best first. signals: returns the parts of an ordinal's score, by name.
+    matches: (ordinal, score), best first. signals: returns the parts of an ordinal's score, by
+        name.
     """
 
     matches: Sequence[tuple[int, float]] = ()
-    signals: Callable[[int], Mapping[str, float]] = field(default=no_signals, repr=False, compare=False)
+    signals: Callable[[int], Mapping[str, float]] = field(
+        default=no_signals, repr=False, compare=False
+    )
 
 
 class Index(Protocol):
@@ -36,15 +39,26 @@ class Index(Protocol):
         """Return the number of entries."""
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        """Add entries of (ordinal, item). Raises ValueError for an ordinal that is negative or taken."""
+        """Add entries of (ordinal, item).
+
+        Raises ValueError for an ordinal that is negative or taken.
+        """
 
     def update(self, ordinal: int, item: Item) -> None:
-        """Put another item, or version of it, in an entry's place. Raises KeyError for an unknown ordinal."""
+        """Put another item, or version of it, in an entry's place.
+
+        Raises KeyError for an unknown ordinal.
+        """
 
     def remove(self, ordinal: int) -> None:
-        """Remove an entry, and every word that it alone has. Raises KeyError for an unknown ordinal."""
+        """Remove an entry, and every word that it alone has.
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+        Raises KeyError for an unknown ordinal.
+        """
+
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query.
 
         among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score of an
@@ -131,10 +145,15 @@ class ExactIndex(Index, Protocol):
 
 
 _DIGITS = ".14g"
-"""Scores keep 14 significant digits. That leaves out the last bits, which differ between machines."""
+"""Scores keep 14 significant digits.
+
+That leaves out the last bits, which differ between machines.
+"""
 
 
-def ranking_of(index: Index, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+def ranking_of(
+    index: Index, query: str, limit: int, *, among: Collection[int] | None = None
+) -> Ranking:
     """Return what an index ranks for a query, ordered by rounded scores; of equal ones the newest comes first.
 
     Two machines that work out a score in floats seldom agree in its last bits.
@@ -160,7 +179,10 @@ def _best_first(match: tuple[int, float]) -> tuple[float, int]:
 
 
 def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> list[tuple[int, Item]]:
-    """Return the entries as a list. Raises ValueError for an ordinal that is negative, taken or given twice."""
+    """Return the entries as a list.
+
+    Raises ValueError for an ordinal that is negative, taken or given twice.
+    """
     checked: dict[int, Item] = {}
     for ordinal, item in entries:
         if not 0 <= ordinal < 1 << 63:

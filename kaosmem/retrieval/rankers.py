@@ -53,7 +53,8 @@ class Weights:
             return cls(**models)
         except (ValueError, TypeError, AttributeError) as error:
             raise InvalidArgumentError(
-                f"not the weights of a ranker: {type(error).__name__}; give the JSON that `Weights.to_json` makes"
+                f"not the weights of a ranker: {type(error).__name__}; give the JSON that "
+                "`Weights.to_json` makes"
             ) from None
 
 
@@ -88,7 +89,10 @@ class Embedder(Protocol):
         """
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of questions, in the same shape. Some models embed questions differently."""
+        """Return the vectors of questions, in the same shape.
+
+        Some models embed questions differently.
+        """
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,9 @@ class BM25Ranker:
 
     def __post_init__(self) -> None:
         if self.idf not in ("lucene", "okapi"):
-            raise InvalidArgumentError(f"idf {shown_name(self.idf)} is not known; use 'lucene' or 'okapi'")
+            raise InvalidArgumentError(
+                f"idf {shown_name(self.idf)} is not known; use 'lucene' or 'okapi'"
+            )
         _check_parameters(self.k1, self.b, self.epsilon)
 
     @property
@@ -131,7 +137,12 @@ class BM25Ranker:
         from kaosmem.retrieval.bm25_index import BM25Index
 
         return BM25Index(
-            idf=self.idf, k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze, tokens_of=tokens_of
+            idf=self.idf,
+            k1=self.k1,
+            b=self.b,
+            epsilon=self.epsilon,
+            analyze=self.analyze,
+            tokens_of=tokens_of,
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> BM25Index:
@@ -167,24 +178,31 @@ def _check_parameters(k1: float, b: float, epsilon: float) -> None:
     if not 0 < k1 < math.inf:
         raise InvalidArgumentError(f"k1 is {shown_number(k1)}; give a number above 0, such as 1.5")
     if not 0 <= b <= 1:
-        raise InvalidArgumentError(f"b is {shown_number(b)}; give a number from 0 to 1, such as 0.75")
+        raise InvalidArgumentError(
+            f"b is {shown_number(b)}; give a number from 0 to 1, such as 0.75"
+        )
     if not 0 <= epsilon < math.inf:
-        raise InvalidArgumentError(f"epsilon is {shown_number(epsilon)}; give a number from 0 up, such as 0.25")
+        raise InvalidArgumentError(
+            f"epsilon is {shown_number(epsilon)}; give a number from 0 up, such as 0.25"
+        )
 
 
 @dataclass(frozen=True)
 class LinearRanker:
     """Ranks by a weighted sum of signals. This is the default ranker.
 
-    BM25 and the match of the whole source choose a few hundred candidates. In a conversation, the newest standing rules
-    ("from now on ...") join them. The other signals (phrases, neighbours, latent meaning and more) look at these
-    candidates alone. The weights obey the axioms of retrieval: all else equal,
-    no entry loses by one more match, a rarer term, terms side by side in order, an exact identifier or a quoted phrase.
+    BM25 and the match of the whole source choose a few hundred candidates. In a conversation, the
+    newest standing rules ("from now on ...") join them. The other signals (phrases, neighbours,
+    latent meaning and more) look at these candidates alone. The weights obey the axioms of
+    retrieval: all else equal, no entry loses by one more match, a rarer term, terms side by side in
+        order, an exact identifier or a quoted phrase.
 
-    A score is above 0, and the best candidate of a query has 100. A candidate with 50 is half as likely to be an
-    answer, by the model's reckoning. Scores of different queries or sections are not comparable.
+    A score is above 0, and the best candidate of a query has 100. A candidate with 50 is half as
+    likely to be an answer, by the model's reckoning. Scores of different queries or sections are
+    not comparable.
 
-    weights: see `kaosmem.evaluation.learn_weights`. The default is the weights that come with kaosmem.
+    weights: see `kaosmem.evaluation.learn_weights`. The default is the weights that come with
+        kaosmem.
     analyze: as for `BM25Ranker`.
     Raises InvalidArgumentError for any other kind of weights.
 
@@ -208,7 +226,9 @@ class LinearRanker:
     def index(self, *, tokens_of: TokensOf | None = None) -> LinearIndex:
         from kaosmem.retrieval.linear_index import LinearIndex
 
-        return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of)
+        return LinearIndex(
+            weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of
+        )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
         index = self.index(tokens_of=tokens_of)
@@ -216,18 +236,21 @@ class LinearRanker:
         return index
 
 
-_WEIGHTS = {"wordllama-l2-256": "weights_wordllama.json"}  # by embedder; others are like MiniLM, or have their own
+_WEIGHTS = {
+    "wordllama-l2-256": "weights_wordllama.json"
+}  # by embedder; others are like MiniLM, or have their own
 
 
 @dataclass(frozen=True)
 class DenseRanker:
     """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
 
-    An entry with a similar meaning is a candidate even without a word of the query. Each text is embedded once, before
-    the first ranking that needs it, or by `SessionMemory.prepare`.
-    embedder: the default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a fiftieth of its time.
-    weights: as for `LinearRanker`. The default is weights learned with these two embedders; any other embedder uses
-        those of `MiniLMEmbedder`.
+    An entry with a similar meaning is a candidate even without a word of the query. Each text is
+    embedded once, before the first ranking that needs it, or by `SessionMemory.prepare`.
+    embedder: the default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a fiftieth
+        of its time.
+    weights: as for `LinearRanker`. The default is weights learned with these two embedders; any
+        other embedder uses those of `MiniLMEmbedder`.
     Raises MissingExtraError, and InvalidArgumentError for another kind of embedder or weights.
     """
 
@@ -256,13 +279,17 @@ class DenseRanker:
         assert self.embedder is not None
         return DenseIndex(
             embedder=self.embedder,
-            weights=self.weights or default_weights(_WEIGHTS.get(self.embedder.name, "weights_dense.json")),
+            weights=self.weights
+            or default_weights(_WEIGHTS.get(self.embedder.name, "weights_dense.json")),
             analyze=self.analyze,
             tokens_of=tokens_of,
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> DenseIndex:
-        """Return the index that was dumped by a ranker with the same embedder. Raises CorruptionError."""
+        """Return the index that was dumped by a ranker with the same embedder.
+
+        Raises CorruptionError.
+        """
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index
@@ -298,7 +325,9 @@ class GraphRanker:
         for name in ("depth", "hub", "max_relationships"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise InvalidArgumentError(f"{name} is {shown_number(value)}; give a whole number from 1 up")
+                raise InvalidArgumentError(
+                    f"{name} is {shown_number(value)}; give a whole number from 1 up"
+                )
 
     @property
     def name(self) -> str:
@@ -308,7 +337,10 @@ class GraphRanker:
         from kaosmem.retrieval.graph_index import GraphIndex
 
         return GraphIndex(
-            depth=self.depth, hub=self.hub, max_relationships=self.max_relationships, words=self.words.index()
+            depth=self.depth,
+            hub=self.hub,
+            max_relationships=self.max_relationships,
+            words=self.words.index(),
         )
 
 

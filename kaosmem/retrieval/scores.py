@@ -28,7 +28,8 @@ FLOOR_SHARE = 8
 
 def floor(scores: NDArray[np.floating], limit: int) -> float:
     """Return a score above 0 that at least `limit` of the scores reach, or 0: at most the limit-th best."""
-    # The limit-th best of the maxima of blocks is at most the limit-th best score, and much cheaper to find.
+    # The limit-th best of the maxima of blocks is at most the limit-th best score, and much cheaper
+    # to find.
     width = len(scores) // (FLOOR_SHARE * limit)
     if width == 0:
         return 0.0
@@ -41,7 +42,8 @@ def best(
 ) -> list[tuple[int, float]]:
     """Return the `limit` best (ordinal, score) in the order that `Index.rank` promises.
 
-    ordinals, scores: shape (n,). Scores are rounded to `decimals`; scores of 0 or less are left out.
+    ordinals, scores: shape (n,). Scores are rounded to `decimals`; scores of 0 or less are left
+        out.
     """
     if limit < 1 or not len(scores):
         return []
@@ -49,7 +51,8 @@ def best(
     least = 10.0**-decimals
     (kept,) = np.nonzero(scores >= max(floor(scores, limit) - least, least / 10))
     scale = 10.0**decimals
-    kept_ordinals, rounded = ordinals[kept], np.rint(scores[kept] * scale) / scale
+    kept_ordinals = ordinals[kept]
+    rounded = np.rint(scores[kept] * scale) / scale
     order = np.lexsort((kept_ordinals, rounded))[: -limit - 1 : -1]
     order = order[rounded[order] > 0]
     return list(zip(kept_ordinals[order].tolist(), rounded[order].tolist(), strict=True))
@@ -93,9 +96,12 @@ class EntryScores:
         norms: Callable[[NDArray[np.int64] | slice], NDArray[np.float64]],
         size: int,
     ) -> None:
-        self._postings, self._norms = postings, norms
+        self._postings = postings
+        self._norms = norms
         in_units = {term: weight * UNITS for term, weight in weights.items()}
-        self._common = {term: weight for term, weight in in_units.items() if postings.is_common(term)}
+        self._common = {
+            term: weight for term, weight in in_units.items() if postings.is_common(term)
+        }
         rare = {term: weight for term, weight in in_units.items() if term not in self._common}
         slots, occurrences, sizes = postings.unpacked(rare)
         by_posting = np.repeat(np.fromiter(rare.values(), np.float64, len(rare)), sizes)
@@ -135,7 +141,9 @@ class EntryScores:
         order = np.argsort(slots)
         slots = slots[order]
         is_new = np.diff(slots, prepend=-1) > 0
-        return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(np.float64, copy=False)
+        return slots[is_new], np.bincount(np.cumsum(is_new) - 1, scores[order]).astype(
+            np.float64, copy=False
+        )
 
     def _found(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the scores of some slots by rare terms."""
@@ -179,7 +187,8 @@ class EntryScores:
             shares *= weight
             shares /= divisors
             rough += shares
-        # Each step may be off by 2**-24 of a score, which is at most all the weights, here as at a floor.
+        # Each step may be off by 2**-24 of a score, which is at most all the weights, here as at a
+        # floor.
         most = float(self._rare.max(initial=0.0)) + sum(map(abs, self._common.values()))
         return rough, 2**-22 * (8 + len(self._common)) * most
 
@@ -216,18 +225,23 @@ register_memo(is_test_name.cache_clear)
 def asked_terms(query: str, analyze: Callable[[str], list[str]]) -> frozenset[str]:
     """Return the terms under which a query may name a source: two or three of its words may be one of the name's."""
     words = _WORD.findall(query)
-    joined = [*map("".join, pairwise(words)), *map("".join, zip(words, words[1:], words[2:], strict=False))]
+    joined = [
+        *map("".join, pairwise(words)),
+        *map("".join, zip(words, words[1:], words[2:], strict=False)),
+    ]
     return title_terms(query, analyze).union(*map(analyze, joined))
 
 
 _CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
 _ASKS_FOR_NUMBER = re.compile(
-    r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
+    r"\b(how many|how "
+    r"much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
     r"|growth|change)\b"
 )
 # "How do I" and "can you" ask for work, not for a fact.
 _ASKS_FOR_FACT = re.compile(
-    r"(?:^|[.!?;:,]\s+)(?:and |but |so )?(?:who|whom|whose|what|when|where|which|why|is|are|was|were|do|does|did|has"
+    r"(?:^|[.!?;:,]\s+)(?:and |but |so "
+    r")?(?:who|whom|whose|what|when|where|which|why|is|are|was|were|do|does|did|has"
     r"|have|had|how (?:many|much|long|often|old|far|did|does|has|have|had|was|were|is|are))\b",
     re.IGNORECASE,
 )
@@ -239,18 +253,24 @@ _IDENTIFIER = re.compile(
 
 
 _MISSPELT_CHARS, _ALIKE = 5, 0.8
-"""A shorter term may be any other word. Two terms are alike if so much of their letters is the same, in order."""
+"""A shorter term may be any other word.
+
+Two terms are alike if so much of their letters is the same, in order.
+"""
 
 
 class QueryTerms:
     """The terms of a query, read once.
 
-    terms: of the whole query. clause: of its last clause with a term; a question before any other clause.
+    terms: of the whole query. clause: of its last clause with a term; a question before any other
+        clause.
     last: the text of that clause.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
-        self.text, self.terms, self._analyze = text, analyze(text), analyze
+        self.text = text
+        self.terms = analyze(text)
+        self._analyze = analyze
         self.counts = Counter(self.terms)
         # How to answer is often said after the question.
         clauses = sorted(_CLAUSE_END.split(text.strip()), key=lambda each: each.endswith("?"))
@@ -282,7 +302,9 @@ class QueryTerms:
     @cached_property
     def names(self) -> list[str]:
         """The first term of the last part of each identifier: `lru_cache` of `functools.lru_cache`."""
-        parts = (self._analyze(found.rpartition(".")[2]) for found in _IDENTIFIER.findall(self.text))
+        parts = (
+            self._analyze(found.rpartition(".")[2]) for found in _IDENTIFIER.findall(self.text)
+        )
         return list(dict.fromkeys(terms[0] for terms in parts if terms))
 
     @cached_property
@@ -292,10 +314,15 @@ class QueryTerms:
 
 
 def _spelt_alike(term: str, known: Iterable[str]) -> list[str]:
-    """Return the known term nearest to a misspelt one, if any. Numbers and short words are never misspelt."""
+    """Return the known term nearest to a misspelt one, if any.
+
+    Numbers and short words are never misspelt.
+    """
     if len(term) < _MISSPELT_CHARS or not term.isalpha():
         return []
-    return get_close_matches(term, [each for each in known if each.startswith(term[:2])], n=1, cutoff=_ALIKE)
+    return get_close_matches(
+        term, [each for each in known if each.startswith(term[:2])], n=1, cutoff=_ALIKE
+    )
 
 
 @dataclass(frozen=True)
@@ -313,18 +340,21 @@ class QueryScores:
 
     def proposed(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Return the scores that choose the candidates among some slots, and that order the others."""
-        clause, half = self.clause.shares(slots), 0.5 * self.sources[self.numbers[slots]]
+        clause = self.clause.shares(slots)
+        half = 0.5 * self.sources[self.numbers[slots]]
         # Shares chosen by hand: who is a candidate depends on them.
         return self.words.shares(slots) + 0.6 * clause + half + clause * half
 
     def contenders(self, limit: int) -> NDArray[np.int64] | None:
         """Return the slots that may be among the `limit` best proposed; None where these may be any."""
-        slots, in_clause = self.words.scored, self.clause.scored
+        slots = self.words.scored
+        in_clause = self.clause.scored
         if slots is None or in_clause is None:
             return None
         others = [] if in_clause is slots else [in_clause]
         if self.sources.any():
-            # Without a word of the query an entry is proposed for its source alone: few sources do as well as entries.
+            # Without a word of the query an entry is proposed for its source alone: few sources do
+            # as well as entries.
             least = max(floor(self.proposed(slots), limit) - 1e-9, 1e-10)
             others.append(np.flatnonzero((0.5 * self.sources >= least)[self.numbers]))
         else:

@@ -70,10 +70,16 @@ def passage_scores(
     sums: logarithms of scores.
     """
     order = np.argsort(ordinals)
-    at, source, scores = ordinals[order], numbers[order], exps(np.maximum(sums - sums.max(), -30.0))[order]
+    at = ordinals[order]
+    source = numbers[order]
+    scores = exps(np.maximum(sums - sums.max(), -30.0))[order]
     total = np.zeros(len(order))
     for step in range(1, min(REACH + 1, len(order))):
-        together = (at[step:] - at[:-step] <= REACH) & (source[step:] == source[:-step]) & (source[step:] != NONE)
+        together = (
+            (at[step:] - at[:-step] <= REACH)
+            & (source[step:] == source[:-step])
+            & (source[step:] != NONE)
+        )
         total[step:] += together * scores[:-step]
         total[:-step] += together * scores[step:]
     found = np.empty(len(order))
@@ -81,7 +87,9 @@ def passage_scores(
     return found
 
 
-def values_at(values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]) -> NDArray[np.float64]:
+def values_at(
+    values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Return the values of candidates in these slots at other ones, 0 for a slot of no candidate."""
     order = np.argsort(slots)
     places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
@@ -110,7 +118,9 @@ class Sequences:
     hashes, sizes: of entries in the first slots, one after another, and of how many terms each is.
     """
 
-    def __init__(self, hashes: NDArray[np.uint16] = _NO_HASHES, sizes: NDArray[np.uint16] = _NO_HASHES) -> None:
+    def __init__(
+        self, hashes: NDArray[np.uint16] = _NO_HASHES, sizes: NDArray[np.uint16] = _NO_HASHES
+    ) -> None:
         self._hashes = hashes
         self._ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self._later: list[bytes] = []
@@ -138,13 +148,20 @@ class Sequences:
 
 
 def _gathered(
-    hashes: NDArray[np.uint16], ends: NDArray[np.int64], later: Sequence[bytes], slots: Iterable[int]
+    hashes: NDArray[np.uint16],
+    ends: NDArray[np.int64],
+    later: Sequence[bytes],
+    slots: Iterable[int],
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
-    first, flat = len(ends) - 1, hashes.data.cast("B")
+    first = len(ends) - 1
+    flat = hashes.data.cast("B")
     wanted = np.fromiter(slots, np.int64)
-    starts, stops = 2 * ends[np.minimum(wanted, first)], 2 * ends[np.minimum(wanted + 1, first)]
+    starts = 2 * ends[np.minimum(wanted, first)]
+    stops = 2 * ends[np.minimum(wanted + 1, first)]
     bounds = zip(wanted.tolist(), starts.tolist(), stops.tolist(), strict=True)
-    gathered, sizes = bytearray(), array("H")  # grows view by view: a list of them sets off the garbage collector
+    # grows view by view: a list of them sets off the garbage collector
+    gathered = bytearray()
+    sizes = array("H")
     for slot, start, stop in bounds:
         found = flat[start:stop] if slot < first else later[slot - first]
         gathered += found
@@ -177,7 +194,8 @@ def having(
 
     hashes, rows: as `Sequences.gathered` returns them.
     """
-    found, starts = np.zeros(size, np.bool_), len(hashes) - len(sequence) + 1
+    found = np.zeros(size, np.bool_)
+    starts = len(hashes) - len(sequence) + 1
     if starts < 1 or not sequence:
         return found
     is_start = rows[:starts] == rows[len(sequence) - 1 :]

@@ -33,9 +33,16 @@ class Labels:
 
     def __init__(self, names: Iterable[str] = (), numbers: NDArray[np.int32] = _NO_NUMBERS) -> None:
         self.numbers = array("i", numbers.tobytes())  # by slot
-        self._names: list[str | None] = [None, *names]  # by number, None where no slot has it any more
-        self.number_of = {name: number for number, name in enumerate(self._names) if name is not None}
-        self._sizes = array("i", np.bincount(numbers, minlength=len(self._names)).astype(np.int32).tobytes())
+        self._names: list[str | None] = [
+            None,
+            *names,
+        ]  # by number, None where no slot has it any more
+        self.number_of = {
+            name: number for number, name in enumerate(self._names) if name is not None
+        }
+        self._sizes = array(
+            "i", np.bincount(numbers, minlength=len(self._names)).astype(np.int32).tobytes()
+        )
 
     def __len__(self) -> int:
         """Return how many labels there are."""
@@ -76,7 +83,9 @@ class Labels:
             self._names[number] = None
         return not self._sizes[number]
 
-    def frozen(self) -> Callable[[NDArray[np.int64]], tuple[list[str], NDArray[np.int32], NDArray[np.int64]]]:
+    def frozen(
+        self,
+    ) -> Callable[[NDArray[np.int64]], tuple[list[str], NDArray[np.int32], NDArray[np.int64]]]:
         """Return a function that gives the labels of some slots as they are now, despite later changes.
 
         It returns the labels in order, the number of each slot's among these, and the new number of each old one, -1
@@ -114,7 +123,8 @@ class Named(NamedTuple):
 class SourceMatcher:
     """The sources of entries by slot.
 
-    `metadata["source"]` names an entry's source. Its terms are those of its entries, and its name is its title.
+    `metadata["source"]` names an entry's source. Its terms are those of its entries, and its name
+    is its title.
     """
 
     def __init__(self, analyze: Callable[[str], list[str]]) -> None:
@@ -150,7 +160,8 @@ class SourceMatcher:
 
     def frozen(self) -> Callable[[NDArray[np.int64]], Columns]:
         """Return how the columns of some slots are made, whatever changes after this call."""
-        labels, titles = self._labels.frozen(), self._titles.frozen()
+        labels = self._labels.frozen()
+        titles = self._titles.frozen()
 
         def columns(slots: NDArray[np.int64]) -> Columns:
             names, numbers, places = labels(slots)
@@ -164,21 +175,34 @@ class SourceMatcher:
         self._have(names, numbers, self._titles.frozen()(places), lengths)
 
     def restore(self, columns: StoredColumns, lengths: NDArray[np.int32]) -> None:
-        """Take over the sources of entries from columns. lengths: their numbers of terms. Raises CorruptionError."""
+        """Take over the sources of entries from columns.
+
+        lengths: their numbers of terms. Raises CorruptionError.
+        """
         names = columns.texts("sources")
-        numbers = columns.numbers("source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths))
+        numbers = columns.numbers(
+            "source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths)
+        )
         titles = FlatPostings.stored(columns, "title_", len(names) + 1)
         self._have(names, numbers, replace(titles, packed=owned(titles.packed)), lengths)
 
     def _have(
-        self, names: list[str], numbers: NDArray[np.int32], titles: FlatPostings, lengths: NDArray[np.int32]
+        self,
+        names: list[str],
+        numbers: NDArray[np.int32],
+        titles: FlatPostings,
+        lengths: NDArray[np.int32],
     ) -> None:
         self._labels = Labels(names, numbers)
-        self._lengths = array("q", np.bincount(numbers, lengths, len(names) + 1).astype(np.int64).tobytes())
+        self._lengths = array(
+            "q", np.bincount(numbers, lengths, len(names) + 1).astype(np.int64).tobytes()
+        )
         self._titles = Postings(titles, len(names) + 1)
 
     def matches(
-        self, asked: QueryTerms, occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
+        self,
+        asked: QueryTerms,
+        occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
     ) -> NDArray[np.float64]:
         """Return how well each source matches a query, by number: 1 the best, cubed, so that few stand out.
 
@@ -187,7 +211,9 @@ class SourceMatcher:
         """
         if not self._labels:
             return np.zeros(len(self._lengths))
-        matches = scaled(self._content_scores(asked.counts, occurrences)) + scaled(self._title_scores(asked.titles))
+        matches = scaled(self._content_scores(asked.counts, occurrences)) + scaled(
+            self._title_scores(asked.titles)
+        )
         matches[NONE] = 0.0
         shares = scaled(matches)
         return shares * shares * shares
@@ -209,10 +235,13 @@ class SourceMatcher:
         return Named(rarest[numbers], share[numbers], is_test[numbers])
 
     def _content_scores(
-        self, counts: Mapping[str, int], occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]]
+        self,
+        counts: Mapping[str, int],
+        occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
     ) -> NDArray[np.float64]:
         lengths = np.array(self._lengths, np.int64)
-        count, numbers = len(self._labels), self.numbers
+        count = len(self._labels)
+        numbers = self.numbers
         average = max(1.0, int(lengths[1:].sum()) / count)
         norms = K1 * (1 - B + B * lengths / average)
         scores = np.zeros(len(lengths))

@@ -5,9 +5,24 @@ from kaosmem.sections.holdings import Moment
 from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem, read_evicted
-from kaosmem.sections.proposal import Candidate, ForgettingSource, Hit, NamedSource, Proposal, Source, Stock
+from kaosmem.sections.proposal import (
+    Candidate,
+    ForgettingSource,
+    Hit,
+    NamedSource,
+    Proposal,
+    Source,
+    Stock,
+)
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec, SectionSpecs, check_specs, renamed
+from kaosmem.sections.spec import (
+    DEFAULT_SECTIONS,
+    MAX_SECTIONS,
+    SectionSpec,
+    SectionSpecs,
+    check_specs,
+    renamed,
+)
 from kaosmem.sections.substitution import (
     Forgotten,
     Replaced,

@@ -16,11 +16,13 @@ from kaosmem.types import Item, JSONValue
 class Archived:
     """A version that has left a section.
 
-    position, unit: of an item that was evicted and may be recalled, its ordinal and the first one of its unit.
+    position, unit: of an item that was evicted and may be recalled, its ordinal and the first one
+        of its unit.
     replaced_at: of one that another took the place of, the same, where it can't be recalled from.
     updated: the number of its last update then, 0 without one.
     ordinal: how many items the section had taken before it; None if that is not known.
-    ended: when it stopped to hold, and when the session was told: of an item that was superseded or removed.
+    ended: when it stopped to hold, and when the session was told: of an item that was superseded or
+        removed.
     corrected: when an update took its place.
     """
 
@@ -41,7 +43,11 @@ class Archived:
     @property
     def place(self) -> tuple[int, int] | None:
         """Return its ordinal and the first one of its unit, where it can come back to."""
-        return self.replaced_at if self.position is None or self.unit is None else (self.position, self.unit)
+        return (
+            self.replaced_at
+            if self.position is None or self.unit is None
+            else (self.position, self.unit)
+        )
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the version as JSON values."""
@@ -63,29 +69,49 @@ class Archived:
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
         """Return the version that `to_dict` stored. Raises InvalidArgumentError."""
-        position, unit = stored.get("position"), stored.get("unit")
+        position = stored.get("position")
+        unit = stored.get("unit")
         if not position is unit is None:
             check_place([position, unit])
         updated = check_updated(stored["updated"]) if "updated" in stored else 0
         replaced_at = check_place(stored["replaced_at"]) if "replaced_at" in stored else None
         ordinal = stored.get("ordinal", position)
         if not (ordinal is None or (type(ordinal) is int and ordinal >= 0)):
-            raise InvalidArgumentError("a version that has left its section does not say when it was taken")
+            raise InvalidArgumentError(
+                "a version that has left its section does not say when it was taken"
+            )
         ended = check_end(stored["ended"]) if "ended" in stored else None
         corrected = parse_time(stored["corrected"]) if "corrected" in stored else None
-        return cls(Item.from_dict(stored, section), position, unit, updated, replaced_at, ordinal, ended, corrected)
+        return cls(
+            Item.from_dict(stored, section),
+            position,
+            unit,
+            updated,
+            replaced_at,
+            ordinal,
+            ended,
+            corrected,
+        )
 
 
 def check_place(place: object) -> tuple[int, int]:
-    """Return an ordinal and the first one of its unit, as they were stored. Raises InvalidArgumentError."""
+    """Return an ordinal and the first one of its unit, as they were stored.
+
+    Raises InvalidArgumentError.
+    """
     match place:
-        case [int(ordinal), int(unit)] if type(ordinal) is type(unit) is int and 0 <= unit <= ordinal:
+        case [int(ordinal), int(unit)] if (
+            type(ordinal) is type(unit) is int and 0 <= unit <= ordinal
+        ):
             return ordinal, unit
     raise InvalidArgumentError("a version that has left its section does not say where it stood")
 
 
 def check_end(times: object) -> tuple[datetime, datetime]:
-    """Return when a stored version stopped to hold, and when that was told. Raises InvalidArgumentError."""
+    """Return when a stored version stopped to hold, and when that was told.
+
+    Raises InvalidArgumentError.
+    """
     match times:
         case [valid_until, told]:
             return parse_time(valid_until), parse_time(told)
@@ -104,7 +130,10 @@ def parse_time(time: object) -> datetime:
 
 
 def check_updated(number: object) -> int:
-    """Return the number of an item's last update as it was stored. Raises InvalidArgumentError for any other value."""
+    """Return the number of an item's last update as it was stored.
+
+    Raises InvalidArgumentError for any other value.
+    """
     if type(number) is int and number > 0:
         return number
     raise InvalidArgumentError("a stored item was updated at a time that is none")
@@ -156,14 +185,17 @@ class Archive:
         fresh = versions[len(versions) - self._undrained :]
         self._undrained = sum(version.item.id not in item_ids for version in fresh)
         self._versions = deque(version for version in versions if version.item.id not in item_ids)
-        self._newest = {item_id: item for item_id, item in self._newest.items() if item_id not in item_ids}
+        self._newest = {
+            item_id: item for item_id, item in self._newest.items() if item_id not in item_ids
+        }
         in_memory = len(versions) - len(self._versions)
         self.on_disk = max(0, self.on_disk - max(0, count - in_memory))
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure anew all items in memory."""
         versions = (
-            replace(version, item=replace(version.item, tokens=count(version.item))) for version in self._versions
+            replace(version, item=replace(version.item, tokens=count(version.item)))
+            for version in self._versions
         )
         self._versions = deque(versions)
         self._newest = {version.item.id: version.item for version in self._versions}
@@ -174,6 +206,8 @@ class Archive:
             if not self._versions or self._versions[0] is not version:
                 return
             self._versions.popleft()
-            if self._newest.get(version.item.id) is version.item:  # one object may be archived twice
+            if (
+                self._newest.get(version.item.id) is version.item
+            ):  # one object may be archived twice
                 del self._newest[version.item.id]
             self.on_disk += 1

@@ -1,4 +1,7 @@
-"""Eviction policies. Each is one `EvictionPolicy`, which a `SectionSpec` takes; those of kaosmem have names."""
+"""Eviction policies.
+
+Each is one `EvictionPolicy`, which a `SectionSpec` takes; those of kaosmem have names.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from kaosmem.names import check_name, shown_number
 class Standing:
     """The properties of a unit that decide about its eviction.
 
-    first, last: ordinals of its first and last item. priority, last_use: the highest among its items.
+    first, last: ordinals of its first and last item. priority, last_use: the highest among its
+        items.
     items, tokens, uses, pinned: sums over its items.
     """
 
@@ -50,15 +54,16 @@ def combined(standings: Iterable[Standing]) -> Standing:
 class EvictionPolicy:
     """How a section makes room. Give it to a section as `SectionSpec(eviction=...)`.
 
-    name: is stored with the section. The policy itself is given again, with its spec, by each caller that opens the
-        session. Without it, a notice of the session names the policy.
-    key: sorts units by a tuple of numbers. The smallest makes room first, among equals the oldest. None: nothing makes
-        room.
-    competes: a newcomer makes room only among the units whose key is no larger than its own. If that is too little, the
-        newcomer itself is archived.
+    name: is stored with the section. The policy itself is given again, with its spec, by each
+        caller that opens the session. Without it, a notice of the session names the policy.
+    key: sorts units by a tuple of numbers. The smallest makes room first, among equals the oldest.
+        None: nothing makes room.
+    competes: a newcomer makes room only among the units whose key is no larger than its own. If
+        that is too little, the newcomer itself is archived.
     bounded: whether the budget bounds the section's contents, or its share of a window only.
     counts_uses: whether `key` looks at uses, which are logged only then.
-    Raises InvalidNameError, and InvalidArgumentError if the key of a new unit is no tuple of numbers.
+    Raises InvalidNameError, and InvalidArgumentError if the key of a new unit is no tuple of
+    numbers.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> largest = EvictionPolicy("largest", lambda unit: (-unit.tokens,))
@@ -77,7 +82,9 @@ class EvictionPolicy:
 
     def __post_init__(self) -> None:
         check_name(self.name, "eviction policy")
-        self.order(Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0))
+        self.order(
+            Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -109,7 +116,8 @@ class EvictionPolicy:
 
     def _unusable(self, fact: str) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"the key of eviction policy {self.name!r} {fact}; return a tuple of numbers, such as (unit.priority,), "
+            f"the key of eviction policy {self.name!r} {fact}; return a tuple of numbers, such as "
+            "(unit.priority,), "
             "made of the fields of a Standing"
         )
 
@@ -138,8 +146,8 @@ StandingOf = Callable[[int], Standing | None]
 class EvictionQueue:
     """Evictable units in the order of a policy: a heap, made when first asked, with lazy deletion.
 
-    Every change of a standing is to be pushed. It keeps no reference to the units, since they keep the queue: a cycle
-    would leave a closed session to the garbage collector.
+    Every change of a standing is to be pushed. It keeps no reference to the units, since they keep
+    the queue: a cycle would leave a closed session to the garbage collector.
     heap: None until it is made; then nothing needs to be pushed.
     """
 
@@ -176,7 +184,8 @@ class EvictionQueue:
     ) -> list[int] | None:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
-        newcomer, own: standing of the unit that needs room, and the first ordinals it has now: never victims.
+        newcomer, own: standing of the unit that needs room, and the first ordinals it has now:
+            never victims.
         tokens, items: to be freed, both. firsts: the first ordinals of all units.
         """
         heap = self._made(firsts, standing) if self._policy.key else []

@@ -56,15 +56,21 @@ class Holdings:
         self.ends: dict[int, datetime] = {}
         self.keyed: dict[str | None, int] = {}
         self.needed: set[int] = set()
-        self._questions: OrderedDict[int, None] = OrderedDict()  # of a history: users' messages, ascending
-        self._groupings: dict[frozenset[str], Grouping] = {}  # by the fields that filters have asked for
-        # Numbers by ordinal, and not an object for each item: the garbage collector passes over a dict of numbers, and
-        # ranking reads those of hundreds of items scattered over all.
+        self._questions: OrderedDict[int, None] = (
+            OrderedDict()
+        )  # of a history: users' messages, ascending
+        self._groupings: dict[
+            frozenset[str], Grouping
+        ] = {}  # by the fields that filters have asked for
+        # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
+        # dict of numbers, and ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
-        self._shared: dict[int, Standing] = {}  # first ordinal -> standing of a unit of several items
+        self._shared: dict[
+            int, Standing
+        ] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
         return len(self._held)
@@ -139,11 +145,15 @@ class Holdings:
         try:
             return self.ordinals[item_id]
         except KeyError:
-            raise NotFoundError(f"no live item {shown(item_id)} in this section; check its id") from None
+            raise NotFoundError(
+                f"no live item {shown(item_id)} in this section; check its id"
+            ) from None
 
     def purge(self) -> None:
         """Keep no field of the metadata of items that are gone."""
-        self._groupings = {fields: each for fields, each in self._groupings.items() if each.is_complete}
+        self._groupings = {
+            fields: each for fields, each in self._groupings.items() if each.is_complete
+        }
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
         """Return a live unit: its items in stored order, and their tokens."""
@@ -162,14 +172,18 @@ class Holdings:
 
     def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
         """Return the tokens of each item, 0 for one that is gone: another thread may ask while the items change."""
-        own, past = self._tokens, self.past
-        return [past.item_tokens(at) if (tokens := own.get(at)) is None else tokens for at in ordinals]
+        own = self._tokens
+        past = self.past
+        return [
+            past.item_tokens(at) if (tokens := own.get(at)) is None else tokens for at in ordinals
+        ]
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each item."""
         if not self.past:
             return self.units.firsts(ordinals)
-        past, first = self.past, self.units.first
+        past = self.past
+        first = self.units.first
         return [past.first(ordinal) if ordinal in past else first(ordinal) for ordinal in ordinals]
 
     def newest_first(self) -> Iterator[int]:
@@ -180,7 +194,8 @@ class Holdings:
 
     def _prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return the standing of an item's unit with it, and the first ordinals of the units that it would join."""
-        ordinal, own = self.ordinals.get(item.id, self.taken), self.would_join(item)
+        ordinal = self.ordinals.get(item.id, self.taken)
+        own = self.would_join(item)
         if ordinal in self._held:
             members = (member for first in own for member in self.units.members(first))
             parts = [self._alone(member) for member in members if member != ordinal]
@@ -197,7 +212,9 @@ class Holdings:
             If it is None, nothing comes, and the policy spares no unit.
         tokens, items: to be freed, both. keep: first ordinals of units that stay, beside those that it would join.
         """
-        newcomer, own, speaks = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0), {*keep}, False
+        newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
+        own = {*keep}
+        speaks = False
         if item is not None:
             newcomer, joined = self._prospect(item)
             own |= joined
@@ -207,7 +224,12 @@ class Holdings:
             if speaks and asked is not None:
                 self._push(self.units.first(asked))
             return self.queue.choose_victims(
-                newcomer, own=own, tokens=tokens, items=items, firsts=self._held, standing=self._evictable
+                newcomer,
+                own=own,
+                tokens=tokens,
+                items=items,
+                firsts=self._held,
+                standing=self._evictable,
             )
 
     def would_join(self, item: Item) -> set[int]:
@@ -261,17 +283,28 @@ class Holdings:
             self.updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
             self.used += item.tokens
         self._held = OrderedDict(sorted(self._held.items()))
-        firsts = {ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items}
+        firsts = {
+            ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items
+        }
         for ordinal, (first, _) in sorted(items.items()):
-            firsts[ordinal] = firsts.setdefault(first, ordinal)  # where the first is gone, another begins the unit
+            firsts[ordinal] = firsts.setdefault(
+                first, ordinal
+            )  # where the first is gone, another begins the unit
         self._regroup(firsts, self.units.asking)
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
         items = [self[ordinal] for ordinal in ordinals]
-        touched = dict.fromkeys(self.units.first(ordinal) for ordinal in ordinals if self.units.ties(ordinal))
-        left = [ordinal for first in touched for ordinal in self.units.members(first) if ordinal not in ordinals]
+        touched = dict.fromkeys(
+            self.units.first(ordinal) for ordinal in ordinals if self.units.ties(ordinal)
+        )
+        left = [
+            ordinal
+            for first in touched
+            for ordinal in self.units.members(first)
+            if ordinal not in ordinals
+        ]
         for first in touched:
             self._shared.pop(first, None)
         self.units.remove(ordinals)
@@ -368,7 +401,8 @@ class Holdings:
 
         A unit of its own and counts of 0 are left out.
         """
-        ordinals, items = [*self._held], [*self._held.values()]
+        ordinals = [*self._held]
+        items = [*self._held.values()]
         firsts = self.units.firsts(ordinals)
         fields = {  # plain copies: the event loop waits for them
             "updated": self.updated.copy(),
@@ -394,16 +428,23 @@ class Holdings:
     ) -> Holdings:
         """Return holdings as they were stored."""
         holdings = cls(spec)
-        holdings.taken, holdings.clock, holdings.updates = state["taken"], state["clock"], state["updates"]
-        held, ordinals, tokens = holdings._held, holdings.ordinals, holdings._tokens
-        last, taken = -1, holdings.taken
+        holdings.taken = state["taken"]
+        holdings.clock = state["clock"]
+        holdings.updates = state["updates"]
+        held = holdings._held
+        ordinals = holdings.ordinals
+        tokens = holdings._tokens
+        last = -1
+        taken = holdings.taken
         firsts: dict[int, int] = {}  # of those that are not the first of their unit
         are_plain = True
         for entry in entries:
             if isinstance(entry, StoredItem):
-                item_id, ordinal = entry.id, entry.position
+                item_id = entry.id
+                ordinal = entry.position
             else:
-                item, ordinal = Item.from_dict(entry, spec.name), entry["position"]
+                item = Item.from_dict(entry, spec.name)
+                ordinal = entry["position"]
                 item_id = item.id
             if type(ordinal) is not int or not last < ordinal < taken or item_id in ordinals:
                 raise InvalidArgumentError("a stored item is out of its place")
@@ -415,7 +456,9 @@ class Holdings:
                         holdings.needed.add(ordinal)
                     holdings._note_question(ordinal, entry)
                 continue
-            holdings._enter(item, ordinal, uses=entry.get("uses", 0), last_use=entry.get("last_use", 0))
+            holdings._enter(
+                item, ordinal, uses=entry.get("uses", 0), last_use=entry.get("last_use", 0)
+            )
             if "updated" in entry:
                 holdings.updated[ordinal] = check_updated(entry["updated"])
             if "unit" in entry:
@@ -424,14 +467,22 @@ class Holdings:
         holdings.used = sum(tokens.values())
         asking = state["asking"]
         if asking is not None and not (type(asking) is int and asking in held):
-            raise InvalidArgumentError("a stored section waits for the results of an item that it has not")
+            raise InvalidArgumentError(
+                "a stored section waits for the results of an item that it has not"
+            )
         if firsts or not are_plain:
             holdings._regroup(firsts, asking)
         return holdings
 
     def _regroup(self, firsts: Mapping[int, int], asking: int | None) -> None:
-        """Make the units anew. firsts: the first ordinal of each item's unit; an item without one begins its own."""
-        places = [(ordinal, Link.of(item), firsts.get(ordinal, ordinal)) for ordinal, item in self._held.items()]
+        """Make the units anew.
+
+        firsts: the first ordinal of each item's unit; an item without one begins its own.
+        """
+        places = [
+            (ordinal, Link.of(item), firsts.get(ordinal, ordinal))
+            for ordinal, item in self._held.items()
+        ]
         self.units = Units.restore(places, asking=asking)
         self._reckon_all()
 
@@ -455,11 +506,16 @@ class Holdings:
         return self._shared.get(first) or self._alone(first)
 
     def _alone(self, ordinal: int) -> Standing:
-        uses, last_use = self._uses.get(ordinal, 0), self._last_uses.get(ordinal, 0)
+        uses = self._uses.get(ordinal, 0)
+        last_use = self._last_uses.get(ordinal, 0)
         return _standing(self._held[ordinal], ordinal, uses=uses, last_use=last_use)
 
     def _evictable(self, first: int) -> Standing | None:
-        if first not in self._held or self.units.first(first) != first or self.units.is_waiting(first):
+        if (
+            first not in self._held
+            or self.units.first(first) != first
+            or self.units.is_waiting(first)
+        ):
             return None
         standing = self._standing(first)
         return None if standing.pinned else standing
@@ -475,6 +531,10 @@ def is_older(item: Item, live: Item) -> bool:
     return item.stated_from is not None and item.stated_from < live.valid_from
 
 
-def _standing(item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use: int = 0) -> Standing:
+def _standing(
+    item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use: int = 0
+) -> Standing:
     """Return the values that decide when an item is evicted, if it is alone in its unit."""
-    return Standing(ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned))
+    return Standing(
+        ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned)
+    )

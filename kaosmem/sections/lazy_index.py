@@ -56,8 +56,9 @@ class IndexDump(NamedTuple):
 _OUTSIDE = 50
 """An item outside the periods counts this fraction of its score.
 
-Of the LoCoMo questions that name a date, 94 % have their evidence in that period. "Last week" is often meant loosely.
-With 50, evidence in the period comes first, and a far better match outside it is not lost.
+Of the LoCoMo questions that name a date, 94 % have their evidence in that period. "Last week" is
+often meant loosely. With 50, evidence in the period comes first, and a far better match outside it
+is not lost.
 """
 
 
@@ -75,7 +76,10 @@ class Found:
     are_newest_first: bool = False
 
     def scored(self, limit: int) -> list[tuple[int, float]]:
-        """Return the best of all with scores. The newest get as much as the best match if they come first, else 0."""
+        """Return the best of all with scores.
+
+        The newest get as much as the best match if they come first, else 0.
+        """
         if not self.are_newest_first:
             return [*self.ranked.matches, *((each, 0.0) for each in self.newest)][:limit]
         most = _OUTSIDE * self.ranked.matches[0][1] if self.ranked.matches else 1.0
@@ -91,13 +95,19 @@ def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit:
     """
     scores = dict(ranked.matches)
     worst = ranked.matches[-1][1] if scores else 1.0
-    matches = {each: scores.get(each, worst * score / within.matches[0][1]) for each, score in within.matches}
+    matches = {
+        each: scores.get(each, worst * score / within.matches[0][1])
+        for each, score in within.matches
+    }
     matches |= {each: score / _OUTSIDE for each, score in ranked.matches if each not in meant}
     best = sorted(matches.items(), key=lambda each: (-each[1], -each[0]))[:limit]
     newest = sorted((each for each in meant if each not in matches), reverse=True)[:limit]
 
     def signals(ordinal: int) -> Mapping[str, float]:
-        """Return the signals of an item. One of the periods has `period` too: its addend to the score's logarithm."""
+        """Return the signals of an item.
+
+        One of the periods has `period` too: its addend to the score's logarithm.
+        """
         found = ranked.signals(ordinal) or within.signals(ordinal)
         return {**found, "period": round(log(_OUTSIDE), 9)} if ordinal in meant else found
 
@@ -119,16 +129,26 @@ class LazyIndex:
         self.asking = Lock()
         self._read_stored: Callable[[str], StoredIndex | None] | None = None
         self._index: Index | None = None
-        self._updates: int | None = None  # of which the index knows, None where it is another's and has not caught up
+        self._updates: int | None = (
+            None  # of which the index knows, None where it is another's and has not caught up
+        )
         self._seen = Moment(0, 0)  # the newest of which the index may have anything
         self._unstored = 0  # changes of the index that the one that is kept lacks
-        self._noted = 0  # ordinals below this are known here: of items that the index has, or that are stale or unread
-        self._stale: dict[int, bool] = {}  # held ordinal, new or changed -> whether the index has it
+        # ordinals below this are known here: of items that the index has, or that are stale or
+        # unread
+        self._noted = 0
+        self._stale: dict[
+            int, bool
+        ] = {}  # held ordinal, new or changed -> whether the index has it
         self._unread: dict[int, bool] = {}  # as `_stale`, of evicted items that only files hold
         self._gone: dict[int, None] = {}  # ordinals that the index has still
         self._is_warm = False
-        self._days = array("i")  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
-        self._ranked: tuple[str, int, Ranking] | None = None  # as the index is, since it last changed
+        self._days = array(
+            "i"
+        )  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
+        self._ranked: tuple[str, int, Ranking] | None = (
+            None  # as the index is, since it last changed
+        )
 
     def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
         """Say how to read the index that was kept for a ranker, by its name; it is done once at most."""
@@ -146,14 +166,18 @@ class LazyIndex:
 
     def removed(self, ordinals: Iterable[int]) -> None:
         """Note that items are gone."""
-        for ordinal in ordinals if self._index is not None else ():
-            if ordinal < self._noted and self._stale.pop(ordinal, self._unread.pop(ordinal, True)):
-                self._gone[ordinal] = None
+        if self._index is not None:
+            for ordinal in ordinals:
+                if ordinal < self._noted and self._stale.pop(
+                    ordinal, self._unread.pop(ordinal, True)
+                ):
+                    self._gone[ordinal] = None
 
     def _note_new(self) -> None:
         """Note the items that came since the last time."""
         with self.lock:
-            new, self._noted = range(self._noted, self._held.taken), self._held.taken
+            new = range(self._noted, self._held.taken)
+            self._noted = self._held.taken
             for ordinal in new:
                 if ordinal in self._held or ordinal in self._held.past:
                     self._stale[ordinal] = False
@@ -166,23 +190,34 @@ class LazyIndex:
 
     def read(self, ordinals: Iterable[int]) -> None:
         """Note that the texts of these evicted items are at hand, until the index has them."""
-        self._stale |= {ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread}
+        self._stale |= {
+            ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread
+        }
 
     def inherit(self, other: LazyIndex, shared: int) -> None:
-        """Take another's index. Note the differences: any of the first `shared` items may differ, later ones do.
+        """Take another's index.
+
+        Note the differences: any of the first `shared` items may differ, later ones do.
 
         The other one lets go of it. The caller holds its `asking`.
         """
         self._read_stored = other._read_stored
         if not shared or other._index is None:
             return
-        self._index, self._unstored, self._seen = other._index, other._unstored, other._seen
+        self._index = other._index
+        self._unstored = other._unstored
+        self._seen = other._seen
         self._days = other._days[:]
         self._is_warm = other._is_warm
         if isinstance(self._ranker_used, StorableRanker):
             cast("StorableIndex", self._index).tokens_of = self._held.item_tokens
         other._note_new()
-        lacking = {at for each in (other._stale, other._unread) for at, indexed in each.items() if not indexed}
+        lacking = {
+            at
+            for each in (other._stale, other._unread)
+            for at, indexed in each.items()
+            if not indexed
+        }
         now = {*chain(self._held.past, self._held)}
         before = {*chain(other._held.past, other._held)} - lacking | other._gone.keys()
         kept = {ordinal for ordinal in before & now - other._gone.keys() if ordinal < shared}
@@ -194,7 +229,9 @@ class LazyIndex:
         self._noted = self._held.taken
         self._stale = dict.fromkeys(now - kept, False)
         self._stale |= dict.fromkeys(changed, True)
-        self._stale |= {at: True for each in (other._stale, other._unread) for at in each if at in kept}
+        self._stale |= {
+            at: True for each in (other._stale, other._unread) for at in each if at in kept
+        }
         other._index = None
 
     def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
@@ -256,18 +293,27 @@ class LazyIndex:
     def catch_up(self) -> None:
         """Read back the index that was kept, or index one batch of changes.
 
-        This is meant for another thread: the section may change meanwhile. If it raises, the changes stay to be made.
+        This is meant for another thread: the section may change meanwhile. If it raises, the
+        changes stay to be made.
         """
         with self.asking:
             stored = None
-            if self._index is None and self._read_stored and len(self._held) + len(self._held.past) >= MIN_STORED:
-                read, self._read_stored = self._read_stored, None
+            if (
+                self._index is None
+                and self._read_stored
+                and len(self._held) + len(self._held.past) >= MIN_STORED
+            ):
+                read = self._read_stored
+                self._read_stored = None
                 stored = read(self._ranker_used.name)
             if self.behind:
                 self._catch_up(stored)
 
     def _catch_up(self, stored: StoredIndex | None = None) -> None:
-        """Make the index or read it back, or take one batch of changes in. Where this fails, they stay noted."""
+        """Make the index or read it back, or take one batch of changes in.
+
+        Where this fails, they stay noted.
+        """
         if self._index is None:
             self._begin(stored)
         elif self._gone:
@@ -285,8 +331,8 @@ class LazyIndex:
     def purge(self) -> None:
         """Keep nothing of items that are gone: no entry and no last query.
 
-        This may be done in another thread. After items are forgotten, their words stay in the index until this call or
-        the next ranking.
+        This may be done in another thread. After items are forgotten, their words stay in the index
+        until this call or the next ranking.
         """
         is_left = True
         while is_left:
@@ -311,15 +357,25 @@ class LazyIndex:
         """
         with self.asking:
             with self.lock:
-                index, updates, seen = self._index, self._updates, self._seen
-                if index is None or updates is None or seen.taken > moment.taken or seen.updates > moment.updates:
+                index = self._index
+                updates = self._updates
+                seen = self._seen
+                if (
+                    index is None
+                    or updates is None
+                    or seen.taken > moment.taken
+                    or seen.updates > moment.updates
+                ):
                     return None
-                unstored, self._unstored = self._unstored, 0
+                unstored = self._unstored
+                self._unstored = 0
             chunks = cast("StorableIndex", index).dump()
             if chunks is None:
                 self._unstored += unstored
                 return None
-            return IndexDump(self._ranker_used.name, updates, chain((_dump_days(self._days),), chunks))
+            return IndexDump(
+                self._ranker_used.name, updates, chain((_dump_days(self._days),), chunks)
+            )
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
@@ -338,13 +394,17 @@ class LazyIndex:
         index = None if stored is None else self._loaded(stored)
         with self.lock:
             if index is None or stored is None or not self._takes(index, stored.updates):
-                held, ranker = self._held, self._ranker_used
+                held = self._held
+                ranker = self._ranker_used
                 if isinstance(ranker, StorableRanker):
                     self._index = ranker.index(tokens_of=held.item_tokens)
                 else:
                     self._index = ranker.index()
                 self._gone, self._stale = {}, dict.fromkeys(chain(held.past, held), False)
-                self._noted, self._updates, self._seen, self._days = held.taken, held.updates, Moment(0, 0), array("i")
+                self._noted = held.taken
+                self._updates = held.updates
+                self._seen = Moment(0, 0)
+                self._days = array("i")
 
     def _warm_up(self) -> None:
         """Rank once, by the text of an item: that makes the tables that every ranking uses, here beside the loop."""
@@ -370,14 +430,18 @@ class LazyIndex:
         An ordinal is given once, so that items in both are the same but for updates. Other entries of the index are
         gone.
         """
-        known, now = {*index.ordinals.tolist()}, {*chain(self._held.past, self._held)}
-        changed = {at for at, number in self._held.updated.items() if number > updates} & known & now
+        known = {*index.ordinals.tolist()}
+        now = {*chain(self._held.past, self._held)}
+        changed = (
+            {at for at, number in self._held.updated.items() if number > updates} & known & now
+        )
         if 2 * (len(known - now) + len(changed)) > len(known):
             return False
         self._gone = dict.fromkeys(known - now)
         self._noted = self._held.taken
         self._stale = dict.fromkeys(sorted(now - known), False) | dict.fromkeys(changed, True)
-        self._index, self._updates = index, updates
+        self._index = index
+        self._updates = updates
         self._seen = Moment(max(known, default=-1) + 1, updates)
         return True
 
@@ -441,7 +505,11 @@ class LazyIndex:
     def _put_back(self, batch: Iterable[int], changed: Iterable[int], *, is_sound: bool) -> None:
         """Note once more the changes not taken in; an index that may have a part of them is made anew."""
         if not is_sound:
-            self._index, self._updates, self._gone, self._stale, self._unread = None, None, {}, {}, {}
+            self._index = None
+            self._updates = None
+            self._gone = {}
+            self._stale = {}
+            self._unread = {}
             return
         had = {*changed}
         for ordinal in batch:
@@ -462,7 +530,11 @@ def _dump_days(days: array[int]) -> bytes:
     import numpy as np
 
     size = 8 + 4 * len(days)
-    return len(days).to_bytes(8, "little") + np.array(days, "<i4").tobytes() + bytes(-size % _DAYS_ALIGNED)
+    return (
+        len(days).to_bytes(8, "little")
+        + np.array(days, "<i4").tobytes()
+        + bytes(-size % _DAYS_ALIGNED)
+    )
 
 
 def _load_days(data: memoryview) -> tuple[array[int], memoryview]:

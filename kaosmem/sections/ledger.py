@@ -56,7 +56,8 @@ class Ledger:
         archive: Archive | None = None,
         ranker: Ranker | None = None,
     ) -> None:
-        self.spec, self.ranker = spec, ranker
+        self.spec = spec
+        self.ranker = ranker
         self.held = Holdings(spec) if held is None else held
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
@@ -93,10 +94,21 @@ class Ledger:
 
     def state(self) -> dict[str, JSONValue]:
         """Return the state that `restore` needs beside the entries, as JSON values."""
-        held, past = self.held, self.held.past
-        counts = {"taken": held.taken, "updates": held.updates, "clock": held.clock, "asking": held.units.asking}
+        held = self.held
+        past = self.held.past
+        counts = {
+            "taken": held.taken,
+            "updates": held.updates,
+            "clock": held.clock,
+            "asking": held.units.asking,
+        }
         returned = {"returned": sorted(past.returned)} if past.returned else {}
-        return {**counts, "archived": len(self.archive), "evicted": past.unloaded + len(past), **returned}
+        return {
+            **counts,
+            "archived": len(self.archive),
+            "evicted": past.unloaded + len(past),
+            **returned,
+        }
 
     def inherit(self, other: Ledger, shared: int) -> None:
         """Take the loaded texts and the index of another ledger with the same first `shared` items."""
@@ -108,7 +120,10 @@ class Ledger:
 
     @_under_lock
     def start_again(
-        self, state: Mapping[str, JSONValue], entries: Iterable[Mapping[str, JSONValue]], archived: Iterable[Archived]
+        self,
+        state: Mapping[str, JSONValue],
+        entries: Iterable[Mapping[str, JSONValue]],
+        archived: Iterable[Archived],
     ) -> None:
         """Take a state and entries in place of all that is held, and versions into the archive."""
         for version in archived:
@@ -116,7 +131,10 @@ class Ledger:
         other = Ledger.restore(self.spec, state, entries, archive=self.archive, ranker=self.ranker)
         other.index.inherit(self.index, 0)
         other.held.past.keeps_texts = self.held.past.keeps_texts
-        self.held, self.removed, self.lock, self.index = other.held, other.removed, other.lock, other.index
+        self.held = other.held
+        self.removed = other.removed
+        self.lock = other.lock
+        self.index = other.index
 
     @_under_lock
     def add(self, item: Item, evicted: Sequence[str]) -> None:
@@ -127,7 +145,9 @@ class Ledger:
         self.held.put(item)
 
     @_under_lock
-    def update(self, item: Item, evicted: Iterable[str], at: datetime | None, *, is_version: bool = True) -> None:
+    def update(
+        self, item: Item, evicted: Iterable[str], at: datetime | None, *, is_version: bool = True
+    ) -> None:
         """Put an item in the place of the live one with its id, after evicting others.
 
         at: when this was decided, None if that is not known.
@@ -142,7 +162,9 @@ class Ledger:
 
     @_under_lock
     def evict(self, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
-        """Move whole units to the archive; they may be recalled. Raises NotFoundError, InvalidArgumentError.
+        """Move whole units to the archive; they may be recalled.
+
+        Raises NotFoundError, InvalidArgumentError.
 
         successor: the item that is about to come, which supersedes the item with its key.
         """
@@ -150,10 +172,17 @@ class Ledger:
         ends = {ordinal: end for ordinal in ordinals if (end := self._end(ordinal, successor))}
         if self.spec.recalls:
             firsts = self.held.units.firsts(ordinals)
-            for ordinal, first, item in zip(ordinals, firsts, self.held.evict(ordinals), strict=True):
-                updated, ended = self.held.updated.get(ordinal, 0), ends.get(ordinal)
-                self.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
-            self.held.past.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
+            for ordinal, first, item in zip(
+                ordinals, firsts, self.held.evict(ordinals), strict=True
+            ):
+                updated = self.held.updated.get(ordinal, 0)
+                ended = ends.get(ordinal)
+                self.archive.put(
+                    Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended)
+                )
+            self.held.past.ended.update(
+                (ordinal, valid_until) for ordinal, (valid_until, _) in ends.items()
+            )
         else:
             for ordinal, item in zip(ordinals, self.held.take(ordinals), strict=True):
                 self.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
@@ -183,7 +212,9 @@ class Ledger:
         return successor.valid_from, successor.created_at
 
     @_under_lock
-    def remove(self, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None) -> None:
+    def remove(
+        self, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None
+    ) -> None:
         """Move one item to the archive.
 
         at: when this was decided, None if that is not known.
@@ -192,18 +223,25 @@ class Ledger:
         self.removed.add(item_id)
         ordinal = self.held.ordinal(item_id)
         (item,) = self.held.take((ordinal,))
-        self.archive.put(Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected))
+        self.archive.put(
+            Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected)
+        )
         self.index.removed((ordinal,))
 
     @_under_lock
     def compact(self, change: Substitution) -> None:
-        """Let items take the places of others, which go to the archive. Raises InvalidArgumentError."""
+        """Let items take the places of others, which go to the archive.
+
+        Raises InvalidArgumentError.
+        """
         held = self.held
         replaced = {at: held[at] for at in map(held.ordinal, change.replaced)}
         taken_over = {held.ordinal(place): item for place, item in change.items}
         new_ids = {item.id for item in taken_over.values() if item.id not in held.ordinals}
         if len(new_ids) < len(change.items) or not taken_over.keys() <= replaced.keys():
-            raise InvalidArgumentError("an item takes a place that is not free, or has the id of another one")
+            raise InvalidArgumentError(
+                "an item takes a place that is not free, or has the id of another one"
+            )
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but no summary beside the items that it stands for.
         original = {at for at in leaving if self.spec.recalls and not Replaced.by(replaced[at])}
@@ -225,14 +263,22 @@ class Ledger:
         """Return whether versions can come back to their places once these items have left."""
         held = self.held
         free = {held.ordinal(item_id) for item_id in item_ids}
-        places = {version.place[0] for version in versions if version.place and version.item.id not in held.ordinals}
-        return len(places) == len(versions) and all(at in free or (at < held.taken and at not in held) for at in places)
+        places = {
+            version.place[0]
+            for version in versions
+            if version.place and version.item.id not in held.ordinals
+        }
+        return len(places) == len(versions) and all(
+            at in free or (at < held.taken and at not in held) for at in places
+        )
 
     @_under_lock
     def expand(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> None:
         """Let versions come back to their places, once these items have gone to the archive."""
         held = self.held
-        items = {place[0]: (place[1], version.item) for version in versions if (place := version.place)}
+        items = {
+            place[0]: (place[1], version.item) for version in versions if (place := version.place)
+        }
         for item_id in item_ids:
             self.remove(item_id)
         evicted = sum(version.position is not None for version in versions)
@@ -243,7 +289,9 @@ class Ledger:
     def forget(self, item_ids: Collection[str], *, archived: int, evicted: int) -> None:
         """Erase all versions of items. Archive files hold the versions beyond those in memory."""
         with self.lock:
-            held = [self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held.ordinals]
+            held = [
+                self.held.ordinal(item_id) for item_id in item_ids if item_id in self.held.ordinals
+            ]
             past = self.held.past.ordinals(item_ids)
             self.held.take(held)
             self.held.past.forget(past, evicted)
@@ -253,24 +301,30 @@ class Ledger:
             self.removed -= {*item_ids}
         clear_memos()
 
-    def known_versions(self, item_ids: Iterable[str], stored: Iterable[Archived]) -> tuple[list[str], int, int]:
+    def known_versions(
+        self, item_ids: Iterable[str], stored: Iterable[Archived]
+    ) -> tuple[list[str], int, int]:
         """Return the ids of the known items among these, and how many versions of them are archived and evicted.
 
         stored: the versions that archive files hold and that are not in memory.
         """
-        wanted, past = frozenset(item_ids), self.held.past
+        wanted = frozenset(item_ids)
+        past = self.held.past
         versions = [each for each in (*stored, *self.archive.in_memory()) if each.item.id in wanted]
         evicted = past.ordinals(wanted)
         known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
-        evicted |= {version.position for version in versions if version.position is not None} - past.returned
+        evicted |= {
+            version.position for version in versions if version.position is not None
+        } - past.returned
         return sorted(known), len(versions), len(evicted)
 
     @_under_lock
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
         """Take in all that archive files hold, so that evicted items can be recalled.
 
-        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has
+        changed.
         """
         self.index.came_back(_recall(self.held, versions))
         self.held.past.expect(len(self.held.past))
@@ -285,7 +339,9 @@ class Ledger:
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
         """Take in the texts that a proposal needs; a unit whose text could not be read can no longer be recalled."""
         past = self.held.past
-        past.texts.update((evicted, item) for evicted, item in read.items() if isinstance(item, Item))
+        past.texts.update(
+            (evicted, item) for evicted, item in read.items() if isinstance(item, Item)
+        )
         self.index.read(evicted.position for evicted in read)
         failed = {each: error for each, error in read.items() if isinstance(error, CorruptionError)}
         lost = {at for each in failed for at in past.members(past.first(each.position))}
@@ -293,7 +349,9 @@ class Ledger:
             past.forget(lost)
             self.index.removed(lost)
         said = {*map(str, self.lost)}
-        self.lost += {str(error): error for error in failed.values() if str(error) not in said}.values()
+        self.lost += {
+            str(error): error for error in failed.values() if str(error) not in said
+        }.values()
 
     @_under_lock
     def recount(self, count: Callable[[Item], int]) -> None:
@@ -319,7 +377,11 @@ def _recall(held: Holdings, versions: Iterable[Archived | EvictedItem]) -> Colle
     past.ended |= {at: version.valid_until for at, version in found.items() if version.valid_until}
     past.put_all(
         {at: version.item for at, version in found.items()},
-        {at: unit for at, version in found.items() if (unit := version.unit) is not None and unit != at},
+        {
+            at: unit
+            for at, version in found.items()
+            if (unit := version.unit) is not None and unit != at
+        },
     )
     return found.keys()
 
@@ -329,9 +391,15 @@ def _inherit(held: Holdings, other: Holdings, shared: int) -> None:
     past = held.past
     evicted = past.unloaded + len(past)
     for unit in other.past.units():
-        if max(unit) < shared and not any(at in past or at in held or at in past.returned for at in unit):
+        if max(unit) < shared and not any(
+            at in past or at in held or at in past.returned for at in unit
+        ):
             past.put(unit)
             past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
             if past.keeps_texts:
-                past.texts.update((each, other.past.texts[each]) for each in unit.values() if each in other.past.texts)
+                past.texts.update(
+                    (each, other.past.texts[each])
+                    for each in unit.values()
+                    if each in other.past.texts
+                )
     past.expect(evicted)

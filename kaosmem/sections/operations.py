@@ -1,7 +1,10 @@
-"""The operations of a session's log. Each is a frozen class with its effect, the items that it touches and its JSON.
+"""The operations of a session's log.
 
-A section enters each of its changes in its journal as an operation, and a commit stores the journals. Whoever reads the
-log applies the operations again: at open, after the commits of other writers, and to the remains of a damaged session.
+Each is a frozen class with its effect, the items that it touches and its JSON.
+
+A section enters each of its changes in its journal as an operation, and a commit stores the
+journals. Whoever reads the log applies the operations again: at open, after the commits of other
+writers, and to the remains of a damaged session.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from kaosmem.types import Item, JSONValue
 class Operation:
     """One operation of a log.
 
-    op: the name of its class in the log. section: the name of its section, "" for the session itself.
+    op: the name of its class in the log. section: the name of its section, "" for the session
+        itself.
     data: its other fields as JSON values, from which `parse` makes it again.
     """
 
@@ -51,7 +55,10 @@ class _SessionOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Describe(_SessionOperation):
-    """The session has these sections and this counter. This operation comes before the operations that rely on it."""
+    """The session has these sections and this counter.
+
+    This operation comes before the operations that rely on it.
+    """
 
     op = "open"
 
@@ -72,7 +79,10 @@ class SectionOperation(Operation):
 
     @abstractmethod
     def apply(self, ledger: Ledger) -> None:
-        """Carry the change out. Raises InvalidArgumentError and NotFoundError if it does not fit the section."""
+        """Carry the change out.
+
+        Raises InvalidArgumentError and NotFoundError if it does not fit the section.
+        """
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -122,7 +132,12 @@ class Update(SectionOperation):
     @property
     def data(self) -> Mapping[str, JSONValue]:
         mark = {} if self.is_version else {"is_version": False}
-        return {"item": self.item.to_dict(), "evicted": [*self.evicted], **_stored_time(self.at), **mark}
+        return {
+            "item": self.item.to_dict(),
+            "evicted": [*self.evicted],
+            **_stored_time(self.at),
+            **mark,
+        }
 
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
@@ -151,7 +166,11 @@ class Remove(SectionOperation):
 
     @property
     def data(self) -> Mapping[str, JSONValue]:
-        return {"id": self.id, **({"expired": True} if self.expired else {}), **_stored_time(self.at)}
+        return {
+            "id": self.id,
+            **({"expired": True} if self.expired else {}),
+            **_stored_time(self.at),
+        }
 
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
@@ -204,7 +223,10 @@ class Evict(_ItemsOperation):
 
 @dataclass(frozen=True, slots=True)
 class Compact(SectionOperation):
-    """Derived items take the places of others. change: the items that leave, and the derived ones."""
+    """Derived items take the places of others.
+
+    change: the items that leave, and the derived ones.
+    """
 
     op = "compact"
     change: Substitution
@@ -239,7 +261,9 @@ class Expand(SectionOperation):
 
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, data["ids"], [Archived.from_dict(each, section) for each in data["versions"]])
+        return cls(
+            section, data["ids"], [Archived.from_dict(each, section) for each in data["versions"]]
+        )
 
     def apply(self, ledger: Ledger) -> None:
         if not ledger.has_places(self.ids, self.versions):
@@ -255,7 +279,8 @@ class Expand(SectionOperation):
 class Forget(SectionOperation):
     """All versions of items are erased.
 
-    archived: how many of these versions were archived. evicted: how many of the archived ones might be recalled.
+    archived: how many of these versions were archived. evicted: how many of the archived ones might
+        be recalled.
     """
 
     op = "forget"
@@ -283,7 +308,8 @@ class Forget(SectionOperation):
 class Replace(SectionOperation):
     """A section that is stored as a whole has this state now.
 
-    state, entries: as `Section.restore` takes them. archived: the versions that have left since the last such state.
+    state, entries: as `Section.restore` takes them. archived: the versions that have left since the
+        last such state.
     """
 
     op = "replace"
@@ -293,12 +319,19 @@ class Replace(SectionOperation):
 
     @property
     def data(self) -> Mapping[str, JSONValue]:
-        return {"state": self.state, "entries": self.entries, "archived": [each.to_dict() for each in self.archived]}
+        return {
+            "state": self.state,
+            "entries": self.entries,
+            "archived": [each.to_dict() for each in self.archived],
+        }
 
     @classmethod
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(
-            section, data["state"], data["entries"], [Archived.from_dict(each, section) for each in data["archived"]]
+            section,
+            data["state"],
+            data["entries"],
+            [Archived.from_dict(each, section) for each in data["archived"]],
         )
 
     def apply(self, ledger: Ledger) -> None:
@@ -310,22 +343,25 @@ class Replace(SectionOperation):
 
 
 _OPERATIONS = {
-    each.op: each for each in (Describe, Turn, Add, Update, Remove, Use, Evict, Compact, Expand, Forget, Replace)
+    each.op: each
+    for each in (Describe, Turn, Add, Update, Remove, Use, Evict, Compact, Expand, Forget, Replace)
 }
 
 
 def parse_operation(section: str, op: str, data: Mapping[str, JSONValue]) -> Operation:
     """Return the operation of a record.
 
-    Raises UnsupportedVersionError for an unknown name; InvalidArgumentError, LookupError, TypeError and ValueError for
-    data that no operation has.
+    Raises UnsupportedVersionError for an unknown name; InvalidArgumentError, LookupError, TypeError
+    and ValueError for data that no operation has.
 
     >>> parse_operation("findings", "evict", {"ids": ["a", "b"]})
     Evict(section='findings', ids=['a', 'b'])
     """
-    if (known := _OPERATIONS.get(op)) is None:
+    known = _OPERATIONS.get(op)
+    if known is None:
         raise UnsupportedVersionError(
-            f"section {section!r} cannot repeat the change {shown_name(op)}; open it with a newer kaosmem"
+            f"section {section!r} cannot repeat the change {shown_name(op)}; open it with a newer "
+            "kaosmem"
         )
     return known.parse(section, data)
 

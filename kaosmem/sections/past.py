@@ -17,16 +17,21 @@ from kaosmem.units import Link
 class EvictedFile(Protocol):
     """A file that holds evicted items."""
 
-    def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
+    def read(
+        self, evicted: Sequence[EvictedItem]
+    ) -> list[Mapping[str, JSONValue] | CorruptionError]:
         """Return the stored items, or the error for each that can't be read. This is I/O."""
         ...
 
 
-@dataclass(slots=True, eq=False)  # not frozen: a session has as many as it ever evicted, and opens faster
+@dataclass(
+    slots=True, eq=False
+)  # not frozen: a session has as many as it ever evicted, and opens faster
 class EvictedItem:
     """An evicted item whose text is in a file.
 
-    position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item with a key.
+    position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item
+        with a key.
     is_results: it holds tool results only. line: its number in the file, from 0.
     """
 
@@ -62,7 +67,9 @@ def read_evicted(evicted: Iterable[EvictedItem]) -> dict[EvictedItem, Item | Cor
     }
 
 
-def _item_of(evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionError) -> Item | CorruptionError:
+def _item_of(
+    evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionError
+) -> Item | CorruptionError:
     if isinstance(stored, CorruptionError):
         return stored
     try:
@@ -76,7 +83,8 @@ class Past:
     """Evicted units, each under the ordinal of its first item.
 
     texts: of items that only files hold, read for a proposal.
-    keeps_texts: whether all texts that are read or were in memory stay there, so that a search finds them.
+    keeps_texts: whether all texts that are read or were in memory stay there, so that a search
+        finds them.
     used: tokens of all items.
     unloaded: how many more archive files hold, of which nothing is known to recall them by.
     returned: ordinals of items that came back, though files may list them as evicted.
@@ -138,10 +146,15 @@ class Past:
         insort(self._lasts, max(items))
 
     def put_all(self, items: Mapping[int, Item | EvictedItem], firsts: Mapping[int, int]) -> None:
-        """Keep new items by ordinal. firsts: the first ordinal of the unit, for items that are not the first."""
+        """Keep new items by ordinal.
+
+        firsts: the first ordinal of the unit, for items that are not the first.
+        """
         units: dict[int, list[int]] = {}
         for at, first in firsts.items():  # which may be forgotten
-            units.setdefault(first, [first] if first in items and first not in firsts else []).append(at)
+            units.setdefault(
+                first, [first] if first in items and first not in firsts else []
+            ).append(at)
         for members in units.values():
             self.put({at: items[at] for at in sorted(members)})
         alone = {at: item for at, item in items.items() if at not in self} if units else items
@@ -150,7 +163,9 @@ class Past:
         self._lasts.sort()
 
     def _enter(self, items: Mapping[int, Item | EvictedItem]) -> None:
-        self.used += sum(item.tokens for ordinal, item in items.items() if ordinal not in self._items)
+        self.used += sum(
+            item.tokens for ordinal, item in items.items() if ordinal not in self._items
+        )
         self._items.update(items)
         for ordinal, item in items.items():
             if item.key is not None:
@@ -182,9 +197,15 @@ class Past:
         return here
 
     def forget(self, ordinals: Collection[int], count: int = 0) -> None:
-        """Take items out; the rest of their units stays together. Of `count` in all, files hold the others."""
+        """Take items out; the rest of their units stays together.
+
+        Of `count` in all, files hold the others.
+        """
         self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
-        gone = {first: self.unit(first) for first in {self.first(ordinal) for ordinal in ordinals if ordinal in self}}
+        gone = {
+            first: self.unit(first)
+            for first in {self.first(ordinal) for ordinal in ordinals if ordinal in self}
+        }
         for first, unit in gone.items():
             self._members.pop(first, None)
             for ordinal in unit:
@@ -202,7 +223,11 @@ class Past:
             if left := {ordinal: item for ordinal, item in unit.items() if ordinal not in ordinals}:
                 self.put(left)
         self._by_key = {key: versions for key, versions in self._by_key.items() if versions}
-        self.texts = {item: text for item, text in self.texts.items() if self._items.get(item.position) is item}
+        self.texts = {
+            item: text
+            for item, text in self.texts.items()
+            if self._items.get(item.position) is item
+        }
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an item's unit."""
@@ -238,12 +263,20 @@ class Past:
         if self.keeps_texts:
             return
         items = (self._items[ordinal] for first in firsts for ordinal in self.members(first))
-        self.texts = {item: self.texts[item] for item in items if isinstance(item, EvictedItem) and item in self.texts}
+        self.texts = {
+            item: self.texts[item]
+            for item in items
+            if isinstance(item, EvictedItem) and item in self.texts
+        }
 
     @property
     def without_text(self) -> list[EvictedItem]:
         """Return the items whose texts are not at hand, beside those that are not loaded."""
-        return [each for each in self._items.values() if isinstance(each, EvictedItem) and each not in self.texts]
+        return [
+            each
+            for each in self._items.values()
+            if isinstance(each, EvictedItem) and each not in self.texts
+        ]
 
     def item_tokens(self, ordinal: int) -> int:
         """Return the tokens of an item, 0 for an unknown one."""

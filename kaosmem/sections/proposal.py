@@ -24,15 +24,20 @@ _FOUND = 1.5
 class Candidate(NamedTuple):
     """One unit that a source proposes: a tuple, since hundreds are made in each turn.
 
-    items: in stored order. position: number of items that the section had ever taken before the first of them.
-    cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is nothing but
+    items: in stored order. position: number of items that the section had ever taken before the
+        first of them.
+    cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is
+        nothing but
     results without a call. rank: its place in the order of want, from 1. score: for the query, None
-    where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier one, evicted or from
-    before the place where a history is cut.
-    successor: of a replaced version, the position of the unit that must be shown with it. It stands before that, and
+    where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier
+    one, evicted or from before the place where a history is cut.
+    successor: of a replaced version, the position of the unit that must be shown with it. It stands
+        before that, and
     place orders it among other versions of the same fact.
-    newer: positions of the later units that give its subject another value. It is shown only together with them.
-    before: of a unit that was added later than those which correct it, the position of the first of these. It stands
+    newer: positions of the later units that give its subject another value. It is shown only
+        together with them.
+    before: of a unit that was added later than those which correct it, the position of the first of
+        these. It stands
     before that, and place orders it.
     """
 
@@ -85,7 +90,8 @@ class Hit:
 class Stock:
     """All items that a section could propose, evicted ones included.
 
-    items, tokens: how many there are. frequencies: number of items with each term of the query, if its index knows.
+    items, tokens: how many there are. frequencies: number of items with each term of the query, if
+        its index knows.
     """
 
     items: int
@@ -97,17 +103,24 @@ class Stock:
 class Proposal:
     """The units that a source proposes for a context.
 
-    candidates: in order of want. earlier: of a history, the units that may be recalled, in order of worth.
-    taken: items that the section has ever taken. evicted: items that it holds no more, and may recall.
+    candidates: in order of want. earlier: of a history, the units that may be recalled, in order of
+        worth.
+    taken: items that the section has ever taken. evicted: items that it holds no more, and may
+        recall.
     stock: all that it could propose; None if it does not know.
-    is_all: whether it proposes all its live items whatever the query: they are few, it does not rank, or it is a
+    is_all: whether it proposes all its live items whatever the query: they are few, it does not
+        rank, or it is a
     history that has no more.
-    signals: the parts of the score of the candidate at a position, by name; empty if the ranker does not tell them.
-    unread: evicted items whose texts it takes to propose; as long as there are any, the rest is none to be shown.
+    signals: the parts of the score of the candidate at a position, by name; empty if the ranker
+        does not tell them.
+    unread: evicted items whose texts it takes to propose; as long as there are any, the rest is
+        none to be shown.
     error: the name of the error's type, if the proposal is incomplete.
-    unrelated: positions of candidates that nothing in the query speaks for. They are shown only if the section fits
-        whole. offers_all: whether all live items that pass the filter are among the candidates.
-    unanswered: why the filter lets none of the items through, if it can't be compared with any of them.
+    unrelated: positions of candidates that nothing in the query speaks for. They are shown only if
+        the section fits whole. offers_all: whether all live items that pass the filter are among
+        the candidates.
+    unanswered: why the filter lets none of the items through, if it can't be compared with any of
+        them.
     """
 
     candidates: tuple[Candidate, ...]
@@ -116,7 +129,9 @@ class Proposal:
     evicted: int = 0
     stock: Stock | None = None
     is_all: bool = False
-    signals: Callable[[int], Mapping[str, float]] = field(default=lambda _: {}, repr=False, compare=False)
+    signals: Callable[[int], Mapping[str, float]] = field(
+        default=lambda _: {}, repr=False, compare=False
+    )
     unread: tuple[EvictedItem, ...] = ()
     error: str = ""
     unanswered: str = ""
@@ -127,23 +142,30 @@ class Proposal:
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
         """Return a proposal of items that stand alone.
 
-        ranked: the items, best first, each with its score, None for one not ranked. If each item has a `timestamp`,
-            the items are shown in the order of these times, oldest first; else they are shown best first.
+        ranked: the items, best first, each with its score, None for one not ranked. If each item
+            has a `timestamp`, the items are shown in the order of these times, oldest first; else
+            they are shown best first.
         """
         listed = list(ranked)
         positions = _positions([item for item, _ in listed])
         candidates = tuple(
             Candidate((item,), position, False, False, False, place, score, item.tokens)
-            for place, (position, (item, score)) in enumerate(zip(positions, listed, strict=True), 1)
+            for place, (position, (item, score)) in enumerate(
+                zip(positions, listed, strict=True), 1
+            )
         )
         return cls(candidates, is_all=all(score is None for _, score in listed))
 
     def filtered(self, keep: Callable[[Candidate], bool]) -> Proposal:
         """Return the proposal with the units alone that pass a test."""
-        candidates, earlier = (tuple(filter(keep, units)) for units in (self.candidates, self.earlier))
+        candidates, earlier = (
+            tuple(filter(keep, units)) for units in (self.candidates, self.earlier)
+        )
         return replace(self, candidates=candidates, earlier=earlier)
 
-    def with_versions(self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None) -> Proposal:
+    def with_versions(
+        self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None
+    ) -> Proposal:
         """Return the proposal with the versions that a question asks for, as a section proposes its own.
 
         A question about now gets current versions alone. For a question about the past, replaced versions follow the
@@ -158,22 +180,36 @@ class Proposal:
             if not of_fact:
                 units[item.id] = unit
                 continue
-            newest, is_live = of_fact[-1].item, of_fact[-1].is_current
-            found = [item] if item.id != newest.id and is_found(unit.score, scores.get(newest.id)) else []
+            newest = of_fact[-1].item
+            is_live = of_fact[-1].is_current
+            found = (
+                [item]
+                if item.id != newest.id and is_found(unit.score, scores.get(newest.id))
+                else []
+            )
             asked = question.choose(of_fact, found) if question and is_live else []
             if asked or (is_live and item.id == newest.id):
                 shown = shown_with_interval(newest, of_fact, len(of_fact) - 1) if asked else newest
-                known = units.get(newest.id, unit._replace(score=scores.get(newest.id), tokens=newest.tokens))
-                units[newest.id] = known._replace(items=(shown,)) if asked or newest.id not in units else known
+                known = units.get(
+                    newest.id, unit._replace(score=scores.get(newest.id), tokens=newest.tokens)
+                )
+                units[newest.id] = (
+                    known._replace(items=(shown,)) if asked or newest.id not in units else known
+                )
             for version in asked:
-                place, older = of_fact.index(version), version.item
+                place = of_fact.index(version)
+                older = version.item
                 shown = shown_with_interval(older, of_fact, place)
-                past = unit._replace(items=(shown,), score=scores.get(older.id), tokens=older.tokens, place=place)
+                past = unit._replace(
+                    items=(shown,), score=scores.get(older.id), tokens=older.tokens, place=place
+                )
                 units.setdefault(older.id, past)
                 successors[older.id] = newest.id
         at = dict(zip(units, _positions([unit.items[0] for unit in units.values()]), strict=True))
         ordered = (
-            unit._replace(position=at[item_id], rank=rank, successor=at.get(successors.get(item_id, "")))
+            unit._replace(
+                position=at[item_id], rank=rank, successor=at.get(successors.get(item_id, ""))
+            )
             for rank, (item_id, unit) in enumerate(units.items(), 1)
         )
         return replace(self, candidates=tuple(ordered))
@@ -184,7 +220,10 @@ def _positions(items: Sequence[Item]) -> Sequence[int]:
     timed = [(aware(item.timestamp), place) for place, item in enumerate(items) if item.timestamp]
     if len(timed) < len(items):
         return range(len(items))
-    return [position for _, position in sorted((place, at) for at, (_, place) in enumerate(sorted(timed)))]
+    return [
+        position
+        for _, position in sorted((place, at) for at, (_, place) in enumerate(sorted(timed)))
+    ]
 
 
 def is_found(score: float | None, current: float | None) -> bool:
@@ -199,7 +238,9 @@ def shown_with_interval(item: Item, versions: Sequence[Version[T]], place: int) 
     """
     version = versions[place]
     is_stated = place > 0 or version.is_current or item.timestamp is not None
-    return replace(item, interval=Interval(version.valid_from if is_stated else None, version.valid_until))
+    return replace(
+        item, interval=Interval(version.valid_from if is_stated else None, version.valid_until)
+    )
 
 
 @runtime_checkable
@@ -211,7 +252,9 @@ class Source(Protocol):
         """Return the spec: how the source is budgeted and shown."""
         ...
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return units worth about twice `cap` tokens, the most wanted first.
 
         wanted: propose only items that pass this filter. The session leaves out all others.

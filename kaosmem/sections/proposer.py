@@ -37,7 +37,8 @@ _READ_AT_ONCE = 4_096
 class _Scores:
     """The scores of units for a query.
 
-    of: by first ordinal. by_worth: the units in order of worth. are_all: whether no other unit has a score.
+    of: by first ordinal. by_worth: the units in order of worth. are_all: whether no other unit has
+        a score.
     signals: the parts of a unit's score; of several items, those of the best.
     """
 
@@ -50,30 +51,43 @@ class _Scores:
     def of_units(cls, held: Holdings, found: Found, limit: int) -> _Scores:
         """Return the scores of units, each the sum over its items.
 
-        Units of the query's periods without any of its words have no score. Their place is that of `found.newest`.
+        Units of the query's periods without any of its words have no score. Their place is that of
+        `found.newest`.
         """
-        ranked, signals = found.ranked.matches, found.ranked.signals
+        ranked = found.ranked.matches
+        signals = found.ranked.signals
         scores: dict[int, float] = {}
         best_of: dict[int, int] = {}
         if held.all_alone:
             scores = dict(ranked)
         else:
-            for first, (ordinal, score) in zip(held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True):
+            for first, (ordinal, score) in zip(
+                held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True
+            ):
                 scores[first] = round(scores[first] + score, 9) if first in scores else score
                 best_of.setdefault(first, ordinal)
-        worth, newest = _by_worth(held, scores), held.firsts(found.newest)
-        by_worth = [*dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))]
-        return cls(scores, by_worth, lambda first: signals(best_of.get(first, first)), len(ranked) < limit)
+        worth = _by_worth(held, scores)
+        newest = held.firsts(found.newest)
+        by_worth = [
+            *dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))
+        ]
+        return cls(
+            scores, by_worth, lambda first: signals(best_of.get(first, first)), len(ranked) < limit
+        )
 
     def best_first(self, near: Collection[int]) -> list[int]:
         """Return the units by score down to the best one that is not `near`, then by worth.
 
         So the best-scored unit is not left out for a shorter one with a lower score.
         """
-        if not self.by_worth or self.by_worth[0] not in self.of:  # the newest units of a period come first
+        if (
+            not self.by_worth or self.by_worth[0] not in self.of
+        ):  # the newest units of a period come first
             return [*self.by_worth]
         by_score = sorted(self.of, key=lambda first: (-self.of[first], -first))
-        best = next((place for place, first in enumerate(by_score) if first not in near), len(by_score))
+        best = next(
+            (place for place, first in enumerate(by_score) if first not in near), len(by_score)
+        )
         return list(dict.fromkeys((*by_score[: best + 1], *self.by_worth)))
 
 
@@ -85,7 +99,8 @@ class Proposer:
     """Orders the units of one section for a proposal, and changes nothing.
 
     Its public methods wait while another thread asks or changes the index.
-    is_searched: whether a search has asked for evicted items, of which it finds those whose texts are at hand.
+    is_searched: whether a search has asked for evicted items, of which it finds those whose texts
+        are at hand.
     """
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
@@ -100,12 +115,19 @@ class Proposer:
     def required_with(self, item: Item) -> list[Item]:
         """Return the items that a static section must show whole once it has this one, in order.
 
-        None in other sections, whose items a context may shorten, and none for an item that need not be shown.
+        None in other sections, whose items a context may shorten, and none for an item that need
+        not be shown.
         """
         if self._spec.placement != "static" or not is_needed(self._spec, item):
             return []
-        required = [each for first in sorted(self._required()) for each in self._held.unit(first)[0]]
-        kept = [each for each in required if each.id == item.id or each.key is None or each.key != item.key]
+        required = [
+            each for first in sorted(self._required()) for each in self._held.unit(first)[0]
+        ]
+        kept = [
+            each
+            for each in required
+            if each.id == item.id or each.key is None or each.key != item.key
+        ]
         if not any(each.id == item.id for each in kept):
             return [*kept, item]
         return [item if each.id == item.id else each for each in kept]
@@ -119,14 +141,18 @@ class Proposer:
     def _required(self) -> set[int]:
         """Return the first ordinals of the units that must be shown.
 
-        These hold an item that must be shown for its own sake, and a history's newest question and newest unit.
+        These hold an item that must be shown for its own sake, and a history's newest question and
+        newest unit.
         """
-        held, units = self._held, self._held.units
+        held = self._held
+        units = self._held.units
         must = {units.first(ordinal) for ordinal in held.needed}
         if self._spec.placement == "history":
             if held.newest_question is not None:
                 must.add(units.first(held.newest_question))
-            must |= {*islice((first for first in held.newest_first() if not units.is_orphan(first)), 1)}
+            must |= {
+                *islice((first for first in held.newest_first() if not units.is_orphan(first)), 1)
+            }
         return {first for first in must if not units.is_orphan(first)}
 
     @property
@@ -139,11 +165,17 @@ class Proposer:
         return self._index.behind if self._ranks(cap, is_crowded=is_crowded) else 0
 
     def search(
-        self, query: Query, limit: int, *, wanted: MetadataFilter | None = None, archived: bool = True
+        self,
+        query: Query,
+        limit: int,
+        *,
+        wanted: MetadataFilter | None = None,
+        archived: bool = True,
     ) -> list[Hit]:
         """Return at most `limit` items that pass a filter, best first.
 
-        Items of the query's periods without any of its words come last, or first if no item of the periods has one.
+        Items of the query's periods without any of its words come last, or first if no item of the
+        periods has one.
         archived: whether evicted items count, as far as their texts are at hand.
         """
         past = self._held.past
@@ -164,10 +196,17 @@ class Proposer:
 
     def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
         """Return the found items that are at hand, of those with one id the live one or the best."""
-        held, hits, seen = self._held, list[Hit](), set[str]()
+        held = self._held
+        hits = list[Hit]()
+        seen = set[str]()
         for ordinal, score in found:
-            item, is_live = held.known(ordinal), ordinal in held
-            if isinstance(item, EvictedItem) or item.id in seen or (not is_live and item.id in held.ordinals):
+            item = held.known(ordinal)
+            is_live = ordinal in held
+            if (
+                isinstance(item, EvictedItem)
+                or item.id in seen
+                or (not is_live and item.id in held.ordinals)
+            ):
                 continue
             seen.add(item.id)
             if is_live or wanted is None or wanted(item.metadata):
@@ -198,17 +237,27 @@ class Proposer:
 
     def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
-        held, past = self._held, self._held.past
+        held = self._held
+        past = self._held.past
         if not (held or past):
             return False
         if self._spec.placement == "history":
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return self._spec.recall > 0 and (len(past) > 0 or is_crowded)
-        is_more = is_crowded or len(held) + len(past) > self._spec.retrieval_threshold or self._spec.min_score > 0
+        is_more = (
+            is_crowded
+            or len(held) + len(past) > self._spec.retrieval_threshold
+            or self._spec.min_score > 0
+        )
         return self._spec.placement == "query" and is_more
 
     def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None, is_crowded: bool = True
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
+        is_crowded: bool = True,
     ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
 
@@ -218,9 +267,12 @@ class Proposer:
         wanted: propose only units with an item that passes. The newest messages of a history need not pass.
         is_crowded: whether something may be left out of the window, so that the order of the units matters.
         """
-        past, is_history = self._held.past, self._spec.placement == "history"
+        past = self._held.past
+        is_history = self._spec.placement == "history"
         # Replaced versions come back to those facts alone that match the query.
-        asks_for_versions = query.past is not None and past.has_keys and self._spec.placement == "query"
+        asks_for_versions = (
+            query.past is not None and past.has_keys and self._spec.placement == "query"
+        )
         with self._index.asking:
             is_ranked = asks_for_versions or self._ranks(cap, is_crowded=is_crowded)
             if past and is_ranked and (unread := self._unindexed_evicted()):
@@ -232,13 +284,16 @@ class Proposer:
     def keep_texts(self, proposal: Proposal) -> None:
         """Let go of the texts that were read for a proposal and are not in it.
 
-        Call it once nothing is left to be read: a text that a filter refuses would be read again for each proposal.
+        Call it once nothing is left to be read: a text that a filter refuses would be read again
+        for each proposal.
         """
         with self._index.asking:
             units = (*proposal.candidates, *proposal.earlier)
             self._held.past.keep_texts(unit.position for unit in units if unit.recalled)
 
-    def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
+    def _propose(
+        self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool
+    ) -> Proposal:
         must = self._required()
         passing = None if self._spec.placement == "static" else self._passing(wanted)
         if passing is not None and must:
@@ -252,7 +307,9 @@ class Proposer:
             return Proposal((), unread=unread)
         corrected = self._corrections.find(first_wanted, scores.of, among=passing)
         first_wanted |= dict.fromkeys(chain.from_iterable(corrected.values()))
-        candidates = versions.labelled(self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores.of))
+        candidates = versions.labelled(
+            self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores.of)
+        )
         candidates = tied(candidates, corrected)
         live = sum(len(unit.items) for unit in candidates if not unit.recalled)
         related = {*must, *islice(self._newest_first(passing), self._spec.recent), *scores.by_worth}
@@ -265,7 +322,9 @@ class Proposer:
             is_all=live == len(self._held) <= self._spec.retrieval_threshold,
             signals=scores.signals,
             unanswered=self._unanswered(wanted) if passing is not None and not candidates else "",
-            unrelated=_unrelated(candidates, related) if scores.are_all and query.has_topic else frozenset(),
+            unrelated=_unrelated(candidates, related)
+            if scores.are_all and query.has_topic
+            else frozenset(),
             offers_all=live == len(self._held if passing is None else passing),
         )
 
@@ -279,14 +338,18 @@ class Proposer:
         """
         chosen = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
         chosen |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
-        told, room = Told(), int(self._spec.recall * cap)
-        left, left_to_recall = 2 * cap - sum(self._share(first, cap, told) for first in chosen), _TO_READ * room
+        told = Told()
+        room = int(self._spec.recall * cap)
+        left = 2 * cap - sum(self._share(first, cap, told) for first in chosen)
+        left_to_recall = _TO_READ * room
         for first in firsts:
             if left <= 0:
                 break
             is_evicted = first in self._held.past
             # Evicted units were looked at where they are recalled.
-            if first in chosen or not (is_evicted or _passes(passing, self._held.units.members(first))):
+            if first in chosen or not (
+                is_evicted or _passes(passing, self._held.units.members(first))
+            ):
                 continue
             if is_evicted:
                 if left_to_recall <= 0:
@@ -319,7 +382,9 @@ class Proposer:
         else:
             yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
 
-    def _propose_history(self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool) -> Proposal:
+    def _propose_history(
+        self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool
+    ) -> Proposal:
         must = self._required()
         walked, cuts, is_all = self._walk_back(must, 2 * cap)
         newest = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
@@ -333,7 +398,9 @@ class Proposer:
             return Proposal((), unread=unread)
         corrected = self._corrections.find(earlier, scores.of, among=passing)
         earlier |= dict.fromkeys(chain.from_iterable(corrected.values()))
-        before = versions.labelled(self._candidates(earlier, must=must, cuts=cuts, scores=scores.of))
+        before = versions.labelled(
+            self._candidates(earlier, must=must, cuts=cuts, scores=scores.of)
+        )
         before = tied(before, corrected)
         return Proposal(
             self._candidates(newest, must=must, cuts=cuts, scores={}),
@@ -354,9 +421,15 @@ class Proposer:
         versions: ShownVersions,
         wanted: MetadataFilter | None,
     ) -> dict[int, None]:
-        """Return the units of a history that may be recalled, in order of worth. walked: its newest units."""
+        """Return the units of a history that may be recalled, in order of worth.
+
+        walked: its newest units.
+        """
         passing = self._passing(wanted)
-        held, past, room, told = self._held, self._held.past, int(self._spec.recall * cap), Told()
+        held = self._held
+        past = self._held.past
+        room = int(self._spec.recall * cap)
+        told = Told()
         weights = accumulate(map(self._weight, walked))
         near = {first for first, weight in zip(walked, weights, strict=True) if weight <= cap}
         newest_first = chain(held.newest_first(), past.newest_first())
@@ -376,8 +449,12 @@ class Proposer:
         return earlier
 
     def _stock(self, query: Query | None) -> Stock:
-        """Return all that the section could propose. query: one that was just ranked by, so that the index is there."""
-        held, past = self._held, self._held.past
+        """Return all that the section could propose.
+
+        query: one that was just ranked by, so that the index is there.
+        """
+        held = self._held
+        past = self._held.past
         frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
         return Stock(len(held) + len(past), held.used + past.used, frequencies)
 
@@ -395,7 +472,10 @@ class Proposer:
             if units.last(ordinal) == ordinal:
                 if weight <= 0 and first not in must:
                     return walked, cuts, False
-                weight -= max(1, sum(_sure_tokens(self._held.undecoded(each)) for each in units.members(first)))
+                weight -= max(
+                    1,
+                    sum(_sure_tokens(self._held.undecoded(each)) for each in units.members(first)),
+                )
                 walked.append(first)
                 reach = reach if first in must else min(reach, first)
             if first == ordinal <= reach:
@@ -422,13 +502,15 @@ class Proposer:
     def _share(self, first: int, cap: int, told: Told) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed.
 
-        One that is larger than the cap, or that the query's block will not show for saying what one before it says, is
-        proposed for the record alone: it takes no room from units that fit.
+        One that is larger than the cap, or that the query's block will not show for saying what one
+        before it says, is proposed for the record alone: it takes no room from units that fit.
         """
         weight = self._weight(first)
         item = self._held.known(first)
         if weight <= cap and (
-            self._spec.placement == "static" or isinstance(item, EvictedItem) or not told.knows(item)
+            self._spec.placement == "static"
+            or isinstance(item, EvictedItem)
+            or not told.knows(item)
         ):
             return weight
         return min(weight, 1 + 2 * cap // _RANK_SLACK)
@@ -437,9 +519,15 @@ class Proposer:
         return max(1, self._held.tokens(first))  # even the empty are so many at most
 
     def _candidates(
-        self, firsts: Iterable[int], *, must: set[int], cuts: Collection[int], scores: Mapping[int, float]
+        self,
+        firsts: Iterable[int],
+        *,
+        must: set[int],
+        cuts: Collection[int],
+        scores: Mapping[int, float],
     ) -> tuple[Candidate, ...]:
-        past, candidates = self._held.past, []
+        past = self._held.past
+        candidates = []
         for rank, first in enumerate(firsts, 1):
             evicted = first in past
             if evicted:
@@ -448,8 +536,12 @@ class Proposer:
             else:
                 items, tokens = self._held.unit(first)
             is_orphan = past.is_orphan(first) if evicted else self._held.units.is_orphan(first)
-            is_cut, is_must, score = first in cuts, first in must, scores.get(first)
-            candidates.append(Candidate(items, first, is_cut, is_must, is_orphan, rank, score, tokens, evicted))
+            is_cut = first in cuts
+            is_must = first in must
+            score = scores.get(first)
+            candidates.append(
+                Candidate(items, first, is_cut, is_must, is_orphan, rank, score, tokens, evicted)
+            )
         return tuple(candidates)
 
 
@@ -477,13 +569,22 @@ def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
     """
     import numpy as np
 
-    past, units = held.past, held.units
-    tokens = held.item_tokens(scores) if held.all_alone else [held.tokens(first) for first in scores]
-    lasts = scores if held.all_alone else [(past if first in past else units).last(first) for first in scores]
+    past = held.past
+    units = held.units
+    tokens = (
+        held.item_tokens(scores) if held.all_alone else [held.tokens(first) for first in scores]
+    )
+    lasts = (
+        scores
+        if held.all_alone
+        else [(past if first in past else units).last(first) for first in scores]
+    )
     firsts = np.fromiter(scores, np.int64, len(scores))
     relevance = np.fromiter(scores.values(), np.float64, len(scores))
     sizes = np.maximum(1, np.array(tokens, np.float64))
-    worst_first = np.lexsort((np.fromiter(lasts, np.int64, len(scores)), relevance / np.sqrt(sizes)))
+    worst_first = np.lexsort(
+        (np.fromiter(lasts, np.int64, len(scores)), relevance / np.sqrt(sizes))
+    )
     best_first: list[int] = firsts[worst_first[::-1]].tolist()
     return best_first
 
@@ -493,12 +594,15 @@ def _passes(passing: set[int] | None, members: Iterable[int]) -> bool:
     return passing is None or not passing.isdisjoint(members)
 
 
-def _recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None) -> Iterator[int]:
+def _recallable(
+    held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None
+) -> Iterator[int]:
     """Yield the units that may be shown: of those evicted under one id one alone, and none that is live again.
 
     wanted: the filter that evicted items have to pass.
     """
-    past, evicted = held.past, set[str]()
+    past = held.past
+    evicted = set[str]()
     if not past:
         yield from firsts
         return
@@ -508,7 +612,9 @@ def _recallable(held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter
             if not evicted.isdisjoint(ids) or any(map(held.ordinals.__contains__, ids)):
                 continue
             # An item that is not read yet may pass: it is read since it is proposed.
-            if wanted is not None and not any(isinstance(item, EvictedItem) or wanted(item.metadata) for item in items):
+            if wanted is not None and not any(
+                isinstance(item, EvictedItem) or wanted(item.metadata) for item in items
+            ):
                 continue
             evicted.update(ids)
         yield first

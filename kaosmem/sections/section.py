@@ -14,7 +14,17 @@ from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.ledger import Ledger
-from kaosmem.sections.operations import Add, Compact, Evict, Expand, Forget, Remove, SectionOperation, Update, Use
+from kaosmem.sections.operations import (
+    Add,
+    Compact,
+    Evict,
+    Expand,
+    Forget,
+    Remove,
+    SectionOperation,
+    Update,
+    Use,
+)
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
@@ -29,14 +39,19 @@ _NEWEST = 10
 
 
 class Section:
-    """An ordered list of items under a spec. Its policy decides which items leave. It keeps a journal of its changes.
+    """An ordered list of items under a spec.
 
-    Each change is entered in `journal` as an operation, and `apply` repeats it. A section that is never persisted
-    keeps no journal. Iterating over a section yields its live items in order.
+    Its policy decides which items leave. It keeps a journal of its changes.
+
+    Each change is entered in `journal` as an operation, and `apply` repeats it. A section that is
+    never persisted keeps no journal. Iterating over a section yields its live items in order.
     ranker: for a spec without its own. The default is `LinearRanker`.
-    ledger: what the section holds. It carries out each change that was decided, and reads evicted items back.
-    held, archive, index: of the ledger: live items, items that left, and the index over all that may be shown.
-    frozen: the reason why the section refuses changes, and so may be asked from several threads; "" if it does not.
+    ledger: what the section holds. It carries out each change that was decided, and reads evicted
+        items back.
+    held, archive, index: of the ledger: live items, items that left, and the index over all that
+        may be shown.
+    frozen: the reason why the section refuses changes, and so may be asked from several threads; ""
+        if it does not.
     proposer: ranks the items, and proposes units for a context.
 
     >>> from kaosmem import SessionMemory
@@ -47,20 +62,26 @@ class Section:
     (2, 10, 'Notice is thirty days.')
     """
 
-    def __init__(self, spec: SectionSpec, *, ranker: Ranker | None = None, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, spec: SectionSpec, *, ranker: Ranker | None = None, ledger: Ledger | None = None
+    ) -> None:
         self.spec = spec
         self.journal: list[SectionOperation] = []
         self.frozen = ""
         self._go_on(Ledger(spec, ranker=ranker) if ledger is None else ledger)
 
     def _go_on(self, ledger: Ledger) -> None:
-        self.ledger, self.held, self.archive, self.index = ledger, ledger.held, ledger.archive, ledger.index
+        self.ledger = ledger
+        self.held = ledger.held
+        self.archive = ledger.archive
+        self.index = ledger.index
         self.proposer = Proposer(self.spec, self.held, self.index)
 
     def __repr__(self) -> str:
         bound = "unbounded" if self.budget is None else f"of {self.budget:,}"
         return (
-            f"<Section {fitted(self.spec.name, 40, tail=12)}: {len(self):,} items, {self.used:,} tokens {bound}, "
+            f"<Section {fitted(self.spec.name, 40, tail=12)}: {len(self):,} items, {self.used:,} "
+            f"tokens {bound}, "
             f"{len(self.archive):,} archived, eviction {self.spec.policy}>"
         )
 
@@ -68,12 +89,19 @@ class Section:
         from kaosmem.display import bar, table
 
         newest = [
-            (item.id, item.role, f"{item.tokens:,}", "yes" if item.pinned else "", preview(item.text))
+            (
+                item.id,
+                item.role,
+                f"{item.tokens:,}",
+                "yes" if item.pinned else "",
+                preview(item.text),
+            )
             for item in islice(reversed(self), _NEWEST)
         ]
         older = len(self) - len(newest)
         return table(
-            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction {self.spec.policy}",
+            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction "
+            f"{self.spec.policy}",
             ("item", "role", "tokens", "pinned", "content"),
             newest,
             numbers=("tokens",),
@@ -118,7 +146,9 @@ class Section:
         ordinal = self.held.keyed.get(key)
         return None if ordinal is None else self.held[ordinal]
 
-    def freeze(self, why: str = "was opened read-only; open it without read_only to change it") -> None:
+    def freeze(
+        self, why: str = "was opened read-only; open it without read_only to change it"
+    ) -> None:
         """Refuse all further changes, uses included.
 
         why: the reason and the remedy, for errors.
@@ -135,17 +165,22 @@ class Section:
         self._go_on(other.ledger)
 
     def add(self, item: Item) -> None:
-        """Add an item. Evict the item that it supersedes, and others if the policy evicts and there is no compaction.
+        """Add an item.
 
-        It supersedes the live item with its key, pinned or not, which leaves with its whole unit. If the policy lets
-        newcomers compete and the item is outranked, it goes to the archive itself.
-        Raises DuplicateError, InvalidArgumentError, SectionFullError; then nothing has changed.
+        Evict the item that it supersedes, and others if the policy evicts and there is no
+        compaction.
+
+        It supersedes the live item with its key, pinned or not, which leaves with its whole unit.
+        If the policy lets newcomers compete and the item is outranked, it goes to the archive
+        itself. Raises DuplicateError, InvalidArgumentError, SectionFullError; then nothing has
+        changed.
         """
         self._check_change(item)
         check_extent(item)
         if item.id in self:
             raise DuplicateError(
-                f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or choose another id"
+                f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
+                "choose another id"
             )
         evicted = _choose_leaving(self.spec, self.held, item, tokens=item.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
@@ -155,7 +190,8 @@ class Section:
     def add_shortened(self, item: Item, shorter: Item, *, new_id: Callable[[str], str]) -> Item:
         """Add an item to the archive and a shorter copy of it to the section, and return the copy.
 
-        shorter: the item with less content. The copy has an id of its own and names the item as its source. If it is
+        shorter: the item with less content. The copy has an id of its own and names the item as its
+            source. If it is
         outranked, only the item is kept, in the archive, and returned.
         Raises as `add`; then nothing has changed.
         """
@@ -198,11 +234,16 @@ class Section:
         self._change(Remove(self.spec.name, item_id, at))
 
     def expire(self, item_ids: Iterable[str]) -> None:
-        """Move items whose time to live is over to the archive, as far as they are live. Nothing recalls them."""
+        """Move items whose time to live is over to the archive, as far as they are live.
+
+        Nothing recalls them.
+        """
         self._check_writable()
         for item_id in item_ids:
             if item_id in self:
-                self._change(Remove(self.spec.name, item_id, self.peek(item_id).expires_at, expired=True))
+                self._change(
+                    Remove(self.spec.name, item_id, self.peek(item_id).expires_at, expired=True)
+                )
 
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, which go to the archive, and return whether they could.
@@ -250,15 +291,18 @@ class Section:
     def forget(self, item_ids: Iterable[str], *, stored: Iterable[Archived] = ()) -> Forget:
         """Erase items, live, archived and evicted, and return the operation.
 
-        The operation is not in the journal: the caller logs it while the journal is empty. It names the ids that the
-        section knows. Offsets of other items do not move.
-        stored: the versions that archive files hold and the section has not in memory; counted, not kept.
-        Raises ReadOnlyError, and ValueError while the journal holds changes; then nothing has changed.
+        The operation is not in the journal: the caller logs it while the journal is empty. It names
+        the ids that the section knows. Offsets of other items do not move.
+        stored: the versions that archive files hold and the section has not in memory; counted, not
+            kept.
+        Raises ReadOnlyError, and ValueError while the journal holds changes; then nothing has
+        changed.
         """
         self._check_writable()
         if self.journal:
             raise ValueError(
-                f"section {self.spec.name!r} has {len(self.journal)} changes in its journal, which may hold items to "
+                f"section {self.spec.name!r} has {len(self.journal)} changes in its journal, which "
+                "may hold items to "
                 "be forgotten; drain and log them first"
             )
         operation = Forget(self.spec.name, *self.ledger.known_versions(item_ids, stored))
@@ -275,7 +319,8 @@ class Section:
     def apply(self, operation: SectionOperation) -> None:
         """Repeat an operation from the journal of this section, in this process or another.
 
-        Raises InvalidArgumentError, LookupError, TypeError and ValueError for an operation that does not fit.
+        Raises InvalidArgumentError, LookupError, TypeError and ValueError for an operation that
+        does not fit.
         """
         operation.apply(self.ledger)
         if self.held is not self.ledger.held:  # it started again
@@ -283,14 +328,16 @@ class Section:
 
     def drain_journal(self) -> list[SectionOperation]:
         """Return the changes since the last drain."""
-        journal, self.journal = self.journal, []
+        journal = self.journal
+        self.journal = []
         return journal
 
     def _check_change(self, item: Item) -> None:
         self._check_writable()
         if item.section != self.spec.name:
             raise ValueError(
-                f"item {shown(item.id)} is of section {item.section!r}; add it there, or make it for {self.spec.name!r}"
+                f"item {shown(item.id)} is of section {item.section!r}; add it there, or make it "
+                f"for {self.spec.name!r}"
             )
 
     def _check_writable(self) -> None:
@@ -304,8 +351,12 @@ class Section:
             self.journal.append(operation)
 
 
-def _choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int) -> list[str] | None:
-    """Return the ids of the items that an item, new or updated, supersedes or evicts. None: it leaves itself.
+def _choose_leaving(
+    spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int
+) -> list[str] | None:
+    """Return the ids of the items that an item, new or updated, supersedes or evicts.
+
+    None: it leaves itself.
 
     It leaves if it is outranked, or if the live item with its key began to hold later.
 
@@ -332,14 +383,19 @@ def _choose_leaving(spec: SectionSpec, held: Holdings, item: Item, *, tokens: in
                 return None
             raise
     unit, freed = held.unit(first)
-    victims = _choose_victims(spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,))
+    victims = _choose_victims(
+        spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,)
+    )
     return [*(each.id for each in unit), *victims]
 
 
-def _choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]) -> list[str] | None:
+def _choose_surplus(
+    spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]
+) -> list[str] | None:
     """Return the ids to evict to free tokens and be within `max_items`, None if that can't be done.
 
-    The newest unit stays, as it would have if it had just been added, and so do those of the items to keep.
+    The newest unit stays, as it would have if it had just been added, and so do those of the items
+    to keep.
     """
     surplus = 0 if spec.max_items is None else len(held) - spec.max_items
     kept = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
@@ -348,13 +404,17 @@ def _choose_surplus(spec: SectionSpec, held: Holdings, *, tokens: int, keep: Ite
 
 
 def _is_older(held: Holdings, item: Item) -> bool:
-    """Return whether the live item with an item's key began to hold later. Raises InvalidArgumentError."""
+    """Return whether the live item with an item's key began to hold later.
+
+    Raises InvalidArgumentError.
+    """
     ordinal = held.keyed.get(item.key)
     if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
         return False
     if not Link.of(item).is_plain:
         raise InvalidArgumentError(
-            f"item {shown(item.id)} is an older version of {shown(newer.id)} by its timestamp, and is in one unit with "
+            f"item {shown(item.id)} is an older version of {shown(newer.id)} by its timestamp, and "
+            "is in one unit with "
             "other items, as a call and its result are; leave out its key"
         )
     return True
@@ -368,14 +428,21 @@ def _superseded(held: Holdings, item: Item) -> int | None:
     (first,) = held.firsts((ordinal,))
     if first in held.would_join(item):
         raise InvalidArgumentError(
-            f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with it, as a call "
+            f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with "
+            "it, as a call "
             "and its result are, which stay together; leave out the key of one"
         )
     return first
 
 
 def _choose_victims(
-    spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()
+    spec: SectionSpec,
+    held: Holdings,
+    item: Item,
+    *,
+    tokens: int,
+    items: int,
+    leaving: Collection[int] = (),
 ) -> list[str]:
     """Return the ids that must go so that a section may grow by these, for an item new or updated.
 
@@ -403,7 +470,8 @@ def _choose_victims(
 
 def _may_leave(held: Holdings, item: Item) -> bool:
     """Return whether an item, new or updated, can be archived without tearing a unit."""
-    unit, link = [each for first in held.would_join(item) for each in held.unit(first)[0]], Link.of(item)
+    unit = [each for first in held.would_join(item) for each in held.unit(first)[0]]
+    link = Link.of(item)
     return link.is_plain and not item.pinned and all(each.id == item.id for each in unit)
 
 

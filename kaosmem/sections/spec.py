@@ -36,30 +36,37 @@ class SectionSpec:
     budget: tokens that the section may hold and take of a window. None is unbounded.
     priority: sections with a higher priority are served first in a window and trimmed last.
     floor: share of the window, 0 to 1, that is reserved for the section.
-    placement: `static` (the system message), `history` (the newest messages) or `query` (the last block).
-    eviction: how the section makes room: the name of a policy of kaosmem, or an `EvictionPolicy` of your own.
-    retrieval_threshold: with more items than this, the query always ranks them. With fewer, it ranks them unless all
-        sections surely fit the window together; then the newest come first.
+    placement: `static` (the system message), `history` (the newest messages) or `query` (the last
+        block).
+    eviction: how the section makes room: the name of a policy of kaosmem, or an `EvictionPolicy` of
+        your own.
+    retrieval_threshold: with more items than this, the query always ranks them. With fewer, it
+        ranks them unless all sections surely fit the window together; then the newest come first.
     recent: number of newest units that come before the ranked ones.
-    recall: share of its cap for earlier messages and evicted items that match the query. The best evicted match of a
-        `query` section may take more if it needs more. In a history that is cut, this
-        share is reserved; the newest messages take the part of it that no earlier message needs.
+    recall: share of its cap for earlier messages and evicted items that match the query. The best
+        evicted match of a `query` section may take more if it needs more. In a history that is cut,
+        this share is reserved; the newest messages take the part of it that no earlier message
+        needs.
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
-    compaction: shortens the section before it is shown, once its items exceed its budget. Until then `add` evicts
-        nothing. Items that still do not fit are evicted. Replaced items come back under a larger budget, if the
-        section with them takes at most half of it.
-    header: the title in the context. The default is the name. "" makes a static section verbatim: the application's own
-        texts stand there without header and label, unescaped, before all other static sections. White space around a
-        text goes. A text that is trusted less, or of another role than system, keeps its label.
-    provenance: shows the trust of each item in its label. A history shows it only for recalled messages.
-    corrections: show an item only together with later items that give its subject another value, if they are of the
-        same speaker or source. The last of them is marked as newer.
-    min_score: percent of the score of its best match, 0 to 100, that a retrieved item must have. The default leaves
-        out only items that nothing in the question speaks for, unless the section fits whole.
-    dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the item was added, if it
-        has no timestamp) or `none`.
-    Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError for the rest.
+    compaction: shortens the section before it is shown, once its items exceed its budget. Until
+        then `add` evicts nothing. Items that still do not fit are evicted. Replaced items come back
+        under a larger budget, if the section with them takes at most half of it.
+    header: the title in the context. The default is the name. "" makes a static section verbatim:
+        the application's own texts stand there without header and label, unescaped, before all
+        other static sections. White space around a text goes. A text that is trusted less, or of
+        another role than system, keeps its label.
+    provenance: shows the trust of each item in its label. A history shows it only for recalled
+        messages.
+    corrections: show an item only together with later items that give its subject another value, if
+        they are of the same speaker or source. The last of them is marked as newer.
+    min_score: percent of the score of its best match, 0 to 100, that a retrieved item must have.
+        The default leaves out only items that nothing in the question speaks for, unless the
+        section fits whole.
+    dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the
+        item was added, if it has no timestamp) or `none`.
+    Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError
+    for the rest.
 
     >>> spec = SectionSpec("decisions", budget=4_000, priority=80)
     >>> spec.placement, spec.eviction
@@ -97,7 +104,11 @@ class SectionSpec:
                 f"section {self.name!r} has the budget {shown_number(self.budget)}; "
                 "use a whole number of tokens from 0 up, or None for no bound"
             )
-        for field, known in (("placement", PLACEMENTS), ("persistence", PERSISTENCE), ("dates", DATES)):
+        for field, known in (
+            ("placement", PLACEMENTS),
+            ("persistence", PERSISTENCE),
+            ("dates", DATES),
+        ):
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
         for field in ("floor", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
@@ -105,8 +116,14 @@ class SectionSpec:
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
         for field in ("in_context", "provenance", "corrections"):
             self._require(field, isinstance(getattr(self, field), bool), "True or False")
-        is_percent = _is_share(self.min_score / 100) if isinstance(self.min_score, int | float) else False
-        self._require("min_score", is_percent and not isinstance(self.min_score, bool), "a number from 0 to 100")
+        is_percent = (
+            _is_share(self.min_score / 100) if isinstance(self.min_score, int | float) else False
+        )
+        self._require(
+            "min_score",
+            is_percent and not isinstance(self.min_score, bool),
+            "a number from 0 to 100",
+        )
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
         self._require("priority", is_integer(self.priority), "a whole number within 64 bits")
@@ -122,7 +139,11 @@ class SectionSpec:
         )
         if self.header == "":
             self._require("placement", self.placement == "static", "'static' with the header \"\"")
-            self._require("provenance", not self.provenance, 'False with the header "", which leaves labels out')
+            self._require(
+                "provenance",
+                not self.provenance,
+                'False with the header "", which leaves labels out',
+            )
         self._check_policy()
         if self.compaction is not None:
             self._check_compaction()
@@ -133,11 +154,23 @@ class SectionSpec:
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
 
     def _check_compaction(self) -> None:
-        is_strategy = not isinstance(self.compaction, type) and callable(getattr(self.compaction, "compact", None))
+        is_strategy = not isinstance(self.compaction, type) and callable(
+            getattr(self.compaction, "compact", None)
+        )
         self._require("compaction", is_strategy, "a CompactionStrategy")
-        self._require("placement", self.placement != "static", "'history' or 'query' with a compaction")
-        self._require("budget", self.budget is not None, "a number of tokens with a compaction, which it calls for")
-        self._require("eviction", self.policy.name != "refuse", "a policy that evicts, or 'none', with a compaction")
+        self._require(
+            "placement", self.placement != "static", "'history' or 'query' with a compaction"
+        )
+        self._require(
+            "budget",
+            self.budget is not None,
+            "a number of tokens with a compaction, which it calls for",
+        )
+        self._require(
+            "eviction",
+            self.policy.name != "refuse",
+            "a policy that evicts, or 'none', with a compaction",
+        )
 
     def _check_policy(self) -> None:
         """Check that the policy is one of kaosmem, or another one of another name, and keeps `max_items`."""
@@ -145,22 +178,30 @@ class SectionSpec:
             known = POLICIES.get(self.eviction.name, self.eviction)
             if known is not self.eviction:
                 raise InvalidArgumentError(
-                    f"section {self.name!r} has a policy of the name {self.eviction.name!r}, which kaosmem has too; "
+                    f"section {self.name!r} has a policy of the name {self.eviction.name!r}, which "
+                    "kaosmem has too; "
                     "rename it"
                 )
         else:
             names = (*POLICIES,)
-            self._require("eviction", self.eviction in names, f"one of {', '.join(names)}, or an EvictionPolicy")
+            self._require(
+                "eviction",
+                self.eviction in names,
+                f"one of {', '.join(names)}, or an EvictionPolicy",
+            )
         if self.max_items is not None and not self.policy.bounded:
             raise InvalidArgumentError(
-                f"section {self.name!r} has max_items, but eviction {self.policy.name!r} makes no room; choose a "
+                f"section {self.name!r} has max_items, but eviction {self.policy.name!r} makes no "
+                "room; choose a "
                 "policy that evicts, or 'refuse'"
             )
 
     @cached_property
     def policy(self) -> EvictionPolicy:
         """Return how the section makes room."""
-        return self.eviction if isinstance(self.eviction, EvictionPolicy) else POLICIES[self.eviction]
+        return (
+            self.eviction if isinstance(self.eviction, EvictionPolicy) else POLICIES[self.eviction]
+        )
 
     @cached_property
     def labels(self) -> LabelStyle:
@@ -190,19 +231,28 @@ class SectionSpec:
     @cached_property
     def _stored(self) -> Mapping[str, JSONValue]:
         """The result of `to_dict`, which each save compares."""
-        stored = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _UNSTORED}
+        stored = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in _UNSTORED
+        }
         return {**stored, "eviction": self.policy.name}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None) -> SectionSpec:
-        """Return the spec that `to_dict` stored. Without its own policy, which is not stored, nothing is evicted.
+    def from_dict(
+        cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None
+    ) -> SectionSpec:
+        """Return the spec that `to_dict` stored.
+
+        Without its own policy, which is not stored, nothing is evicted.
 
         Raises UnsupportedVersionError for a field it does not know.
         """
         unknown = stored.keys() - {field.name for field in fields(cls)}
         if unknown:
             raise UnsupportedVersionError(
-                f"a stored section spec has the unknown field {shown(min(unknown))}; open it with a newer kaosmem"
+                f"a stored section spec has the unknown field {shown(min(unknown))}; open it with "
+                "a newer kaosmem"
             )
         if stored.get("eviction", "none") not in POLICIES:
             stored = {**stored, "eviction": "none", "max_items": None}
@@ -230,7 +280,8 @@ def renamed(spec: SectionSpec, name: str) -> SectionSpec:
 def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
     """Return specs by name, in order.
 
-    Raises InvalidArgumentError for a value that is no spec, a repeated name, floors above 1 in sum, over MAX_SECTIONS.
+    Raises InvalidArgumentError for a value that is no spec, a repeated name, floors above 1 in sum,
+    over MAX_SECTIONS.
     """
     by_name: dict[str, SectionSpec] = {}
     for spec in check_listed(specs, SectionSpec, "sections"):
@@ -239,11 +290,14 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
         by_name[spec.name] = spec
     if len(by_name) > MAX_SECTIONS:
         raise InvalidArgumentError(
-            f"there are {len(by_name)} sections and may be {MAX_SECTIONS}; tell items apart by metadata"
+            f"there are {len(by_name)} sections and may be {MAX_SECTIONS}; tell items apart by "
+            "metadata"
         )
     floors = math.fsum(spec.floor for spec in by_name.values())
     if floors > 1 + 1e-9:  # tenths do not add up exactly
-        raise InvalidArgumentError(f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less")
+        raise InvalidArgumentError(
+            f"the sections' floors add up to {floors:g} of the window; lower them to 1 or less"
+        )
     return by_name
 
 
@@ -253,7 +307,8 @@ class SectionSpecs(tuple[SectionSpec, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"SectionSpecs({', '.join(spec.name for spec in self)})"  # the fields take pages of help()
+        # the fields take pages of help()
+        return f"SectionSpecs({', '.join(spec.name for spec in self)})"
 
     def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
         """Return these specs with some changed, each by its name: a whole spec, or the fields that change.
@@ -271,32 +326,54 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         for name in changes:
             if name not in names:
                 close = get_close_matches(name, names, n=1, cutoff=0.0)
-                raise NotFoundError(f"no section {shown(name)} to replace; the nearest name is {close[0]!r}")
-        return SectionSpecs(_changed(spec, changes[spec.name]) if spec.name in changes else spec for spec in self)
+                raise NotFoundError(
+                    f"no section {shown(name)} to replace; the nearest name is {close[0]!r}"
+                )
+        return SectionSpecs(
+            _changed(spec, changes[spec.name]) if spec.name in changes else spec for spec in self
+        )
 
 
 def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> SectionSpec:
     if isinstance(change, SectionSpec):
         if change.name != spec.name:
-            raise InvalidArgumentError(f"section {spec.name!r} is replaced by one named {change.name!r}; keep the name")
+            raise InvalidArgumentError(
+                f"section {spec.name!r} is replaced by one named {change.name!r}; keep the name"
+            )
         return change
     if not isinstance(change, Mapping):
         given = type(change).__name__
-        raise InvalidArgumentError(f"section {spec.name!r} is replaced by a {given}; give a SectionSpec or its fields")
+        raise InvalidArgumentError(
+            f"section {spec.name!r} is replaced by a {given}; give a SectionSpec or its fields"
+        )
     known = [field.name for field in fields(spec) if field.name != "name"]
     for name in change:
         if name not in known:
             close = get_close_matches(str(name), known, n=1, cutoff=0.0)
-            raise InvalidArgumentError(f"a SectionSpec has no field {shown(name)}; the nearest is {close[0]!r}")
+            raise InvalidArgumentError(
+                f"a SectionSpec has no field {shown(name)}; the nearest is {close[0]!r}"
+            )
     changed: SectionSpec = replace(spec, **change)  # type: ignore[arg-type]
     return changed
 
 
 DEFAULT_SECTIONS = SectionSpecs(
     (
-        SectionSpec("role", 32_000, 100, placement="static", eviction="none", persistence="snapshot", header=""),
-        SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"),
-        SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"),
+        SectionSpec(
+            "role",
+            32_000,
+            100,
+            placement="static",
+            eviction="none",
+            persistence="snapshot",
+            header="",
+        ),
+        SectionSpec(
+            "playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"
+        ),
+        SectionSpec(
+            "plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"
+        ),
         SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, recall=0.25),
         SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
         SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),

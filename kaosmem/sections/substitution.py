@@ -21,7 +21,8 @@ _VERSION = 1
 class Replaced:
     """The items that an item replaced.
 
-    items, tokens: their number, and the tokens of their contents. budget: of the section at that time.
+    items, tokens: their number, and the tokens of their contents. budget: of the section at that
+        time.
     """
 
     items: int
@@ -32,7 +33,9 @@ class Replaced:
     def by(cls, item: Item) -> Replaced | None:
         """Return the items that an item replaced, None for one that no compaction made."""
         match item.metadata.get(COMPACTED):
-            case {"items": int(items), "tokens": int(tokens), "budget": int(budget)} if item.sources:
+            case {"items": int(items), "tokens": int(tokens), "budget": int(budget)} if (
+                item.sources
+            ):
                 return cls(items, tokens, budget)
         return None
 
@@ -46,7 +49,8 @@ def compacted_in(items: Iterable[Item]) -> list[Item]:
 class Substitution:
     """Items in the places of others.
 
-    replaced: ids of the items that leave, in stored order. items: the new items, each with the id whose place it takes.
+    replaced: ids of the items that leave, in stored order. items: the new items, each with the id
+        whose place it takes.
     """
 
     replaced: tuple[str, ...]
@@ -59,10 +63,14 @@ class Substitution:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Substitution:
-        """Return the one that `to_dict` stored. Raises UnsupportedVersionError, InvalidArgumentError, KeyError."""
+        """Return the one that `to_dict` stored.
+
+        Raises UnsupportedVersionError, InvalidArgumentError, KeyError.
+        """
         if stored["version"] != _VERSION:
             raise UnsupportedVersionError(
-                f"section {section!r} was compacted in a way that is not known here; open it with a newer kaosmem"
+                f"section {section!r} was compacted in a way that is not known here; open it with "
+                "a newer kaosmem"
             )
         items = tuple((entry["place"], Item.from_dict(entry, section)) for entry in stored["items"])
         return cls(tuple(stored["replaced"]), items)
@@ -70,7 +78,9 @@ class Substitution:
 
 def message_of(item: Item) -> ChatMessage:
     """Return an item as the message that a compaction strategy gets."""
-    return replace(item.message, id=item.id, pinned=item.pinned, sources=item.sources, trust=item.trust)
+    return replace(
+        item.message, id=item.id, pinned=item.pinned, sources=item.sources, trust=item.trust
+    )
 
 
 def substitution(
@@ -83,16 +93,23 @@ def substitution(
 ) -> Substitution:
     """Return the substitution of a section's items by the messages that were made of them.
 
-    A message with the id of an item is that item, or takes its place where it says something else. Any other one takes
-    the first place of the items gone between its neighbours.
-    new_id: gives an item's id, the one asked for where that is free. Raises InvalidArgumentError for messages that are
+    A message with the id of an item is that item, or takes its place where it says something else.
+    Any other one takes the first place of the items gone between its neighbours.
+    new_id: gives an item's id, the one asked for where that is free. Raises InvalidArgumentError
+        for messages that are
     in another order, or for which there is no place.
     """
     by_id = {item.id: item for item in before}
-    kept = {message.id for message in after if message.id in by_id and message == message_of(by_id[message.id])}
+    kept = {
+        message.id
+        for message in after
+        if message.id in by_id and message == message_of(by_id[message.id])
+    }
     gone = {item.id: item for item in before if item.id not in kept}
     owners = _owners(before, after, gone)
-    made = [(own, message) for own, message in zip(owners, after, strict=True) if message.id not in kept]
+    made = [
+        (own, message) for own, message in zip(owners, after, strict=True) if message.id not in kept
+    ]
     told = {source for own, message in made for source in (own.id, *message.sources)}
     dropped = _by_unit(before, gone.keys() - told)
     items = []
@@ -100,7 +117,11 @@ def substitution(
         sources = _sources(own, message, dropped.get(own.id, ())) or tuple(gone)
         item = _derived(own, message, [by_id.get(source) for source in sources])
         content = check_content(message.content)
-        ends = [each.expires_at for source in sources if (each := by_id.get(source)) and each.expires_at is not None]
+        ends = [
+            each.expires_at
+            for source in sources
+            if (each := by_id.get(source)) and each.expires_at is not None
+        ]
         stands_for = [gone[source] for source in sources if source in gone]
         replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for), budget)
         items.append(
@@ -114,10 +135,14 @@ def substitution(
                 metadata={**item.metadata, COMPACTED: asdict(replaced)},
             )
         )
-    return Substitution(tuple(gone), tuple((own.id, item) for (own, _), item in zip(made, items, strict=True)))
+    return Substitution(
+        tuple(gone), tuple((own.id, item) for (own, _), item in zip(made, items, strict=True))
+    )
 
 
-def _owners(before: Sequence[Item], after: Sequence[ChatMessage], gone: Container[str]) -> list[Item]:
+def _owners(
+    before: Sequence[Item], after: Sequence[ChatMessage], gone: Container[str]
+) -> list[Item]:
     """Return the id whose place each message takes, in order: its own, or that of an item gone without a message."""
     places = {item.id: place for place, item in enumerate(before)}
     known = [places.get(message.id) for message in after]
@@ -133,7 +158,8 @@ def _owners(before: Sequence[Item], after: Sequence[ChatMessage], gone: Containe
         place = next((at for at in later if (free[at] if own is None else at == own)), len(before))
         if place == len(before):
             raise InvalidArgumentError(
-                "a compaction gave messages that have no place; keep the others' order, and add no more than you take"
+                "a compaction gave messages that have no place; keep the others' order, and add no "
+                "more than you take"
             )
         owners.append(before[place])
     return owners
@@ -155,7 +181,8 @@ def _by_unit(before: Sequence[Item], dropped: Container[str]) -> dict[str, list[
 def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[str, ...]:
     """Return the ids that a message stands for, none if it names none.
 
-    A message in its own place also stands for the dropped items of its unit, which could not come back without it.
+    A message in its own place also stands for the dropped items of its unit, which could not come
+    back without it.
     """
     ids = message.sources
     if message.id == own.id:
@@ -165,20 +192,26 @@ def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[s
 
 def _derived(own: Item, message: ChatMessage, sources: Sequence[Item | None]) -> Item:
     """Return a message as an item in another's place, with its own content and sources."""
-    trust = min(message.authority, *(Trust.EXTERNAL if item is None else item.trust for item in sources))
+    trust = min(
+        message.authority, *(Trust.EXTERNAL if item is None else item.trust for item in sources)
+    )
     if message.id == own.id:
         role = own.role if message.role == own.shown_role else check_text(message.role, "role")
         return replace(own, role=role, pinned=message.pinned, trust=trust)
     known = [item for item in sources if item is not None] or [own]
-    newest, priority = max(item.created_at for item in known), max(item.priority for item in known)
+    newest = max(item.created_at for item in known)
+    priority = max(item.priority for item in known)
     role = check_text(message.role, "role")
-    return Item("", own.section, role, "", 0, newest, priority=priority, pinned=message.pinned, trust=trust)
+    return Item(
+        "", own.section, role, "", 0, newest, priority=priority, pinned=message.pinned, trust=trust
+    )
 
 
 def derived_from(item_ids: Iterable[str], items: Iterable[Item]) -> set[str]:
     """Return these ids and those of all that was derived from them, in any number of steps.
 
-    items: live and archived ones, all versions of each: an item is derived if one of its versions was. A
+    items: live and archived ones, all versions of each: an item is derived if one of its versions
+        was. A
     relationship is derived from the entities at its ends, whose names it shows.
     """
     children: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
 """Units that are shown together: the versions of a key, and items with their corrections.
 
-A question about now gets the current version of each key. A question about the past gets the version that held then,
-together with the current one, both labelled with their intervals.
+A question about now gets the current version of each key. A question about the past gets the
+version that held then, together with the current one, both labelled with their intervals.
 """
 
 from __future__ import annotations
@@ -38,18 +38,30 @@ KnownVersions: TypeAlias = dict[int, tuple[object, list[Version[int]]]]
 class ShownVersions:
     """Puts the versions of keys into the order of want of one proposal, and labels its candidates.
 
-    question: None asks about now. ranked: scores of the units that match the question's words, by first
-        ordinal. If there are any, the question asks for the versions of these alone.
-    known: the versions of keys as they were last put in order, which later proposals of the section use again.
+    question: None asks about now. ranked: scores of the units that match the question's words, by
+        first ordinal. If there are any, the question asks for the versions of these alone.
+    known: the versions of keys as they were last put in order, which later proposals of the section
+        use again.
     """
 
     def __init__(
-        self, held: Holdings, known: KnownVersions, question: PastQuestion | None, ranked: Mapping[int, float]
+        self,
+        held: Holdings,
+        known: KnownVersions,
+        question: PastQuestion | None,
+        ranked: Mapping[int, float],
     ) -> None:
-        self._held, self._known, self._question, self._ranked = held, known, question, ranked
+        self._held = held
+        self._known = known
+        self._question = question
+        self._ranked = ranked
         self._of_key: dict[str, list[Version[int]]] = {}
-        self._after: dict[int, tuple[int, int]] = {}  # first of a replaced unit -> first of its successor's, its place
-        self._asked: set[int] = set()  # ordinals of the versions that are shown with their intervals
+        self._after: dict[
+            int, tuple[int, int]
+        ] = {}  # first of a replaced unit -> first of its successor's, its place
+        self._asked: set[int] = (
+            set()
+        )  # ordinals of the versions that are shown with their intervals
 
     def order(self, firsts: Iterable[int]) -> Iterator[int]:
         """Yield units in order, each once; replaced versions only where the question asks for them.
@@ -71,8 +83,9 @@ class ShownVersions:
         replaced = [key for ordinal, key in keyed if self.is_replaced(ordinal, key)]
         if not replaced:
             yield first
-            for _, key in keyed if first in self._ranked or not self._ranked else ():
-                yield from self._asked_for(key)
+            if first in self._ranked or not self._ranked:
+                for _, key in keyed:
+                    yield from self._asked_for(key)
         elif len(replaced) == 1:
             (key,) = replaced
             current = self._of(key)[-1].item
@@ -104,7 +117,8 @@ class ShownVersions:
             return False
         if ordinal in self._held.past.ended:
             return True
-        if (live := self._held.keyed.get(key)) is not None:
+        live = self._held.keyed.get(key)
+        if live is not None:
             return live != ordinal
         newest = self._of(key)[-1]
         return newest.item != ordinal or not newest.is_current
@@ -120,7 +134,9 @@ class ShownVersions:
         members = self._members(unit.position)
         if unit.must or self._asked.isdisjoint(members):
             return unit
-        items = tuple(self._with_interval(item, at) for item, at in zip(unit.items, members, strict=True))
+        items = tuple(
+            self._with_interval(item, at) for item, at in zip(unit.items, members, strict=True)
+        )
         successor, place = self._after.get(unit.position, (None, 0))
         return unit._replace(items=items, successor=successor, place=place)
 
@@ -138,7 +154,8 @@ class ShownVersions:
 
     def _in_order(self, key: str) -> list[Version[int]]:
         """Return the versions of a key that are live or may be recalled, oldest first, by their ordinals."""
-        held, live = self._held, self._held.keyed.get(key)
+        held = self._held
+        live = self._held.keyed.get(key)
         ordinals = held.past.keyed(key)
         if live is not None:
             insort(ordinals, live)
@@ -147,7 +164,10 @@ class ShownVersions:
         known = self._known.get(ordinals[0])
         if known is None or known[0] != state:  # each question asks for those of hundreds of keys
             versions = in_order(
-                ordinals, stated=lambda at: held.known(at).stated_from, known_from=self._created_at, ended=ended
+                ordinals,
+                stated=lambda at: held.known(at).stated_from,
+                known_from=self._created_at,
+                ended=ended,
             )
             known = self._known[ordinals[0]] = state, versions
         return known[1]
@@ -162,7 +182,8 @@ class ShownVersions:
         return [(ordinal, key) for ordinal, key in found if key is not None]
 
     def _members(self, first: int) -> Sequence[int]:
-        past, units = self._held.past, self._held.units
+        past = self._held.past
+        units = self._held.units
         return past.members(first) if first in past else units.members(first)
 
     def _first(self, ordinal: int) -> int:
@@ -176,14 +197,20 @@ class SectionCorrections:
     """
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
-        self._spec, self._held, self._index = spec, held, index
+        self._spec = spec
+        self._held = held
+        self._index = index
         self._updates = 0  # of the section when items were last looked at
         self._seen: set[int] = set()  # the ordinals of the items that were looked at,
         self._stating: set[int] = set()  # of those that may correct another or be corrected,
         self._explicit: set[int] = set()  # and of those that say that they correct
 
     def find(
-        self, firsts: Iterable[int], scores: Mapping[int, float], *, among: Collection[int] | None = None
+        self,
+        firsts: Iterable[int],
+        scores: Mapping[int, float],
+        *,
+        among: Collection[int] | None = None,
     ) -> dict[int, tuple[int, ...]]:
         """Return the units that correct some units, and the corrections of these in turn, oldest first.
 
@@ -197,7 +224,8 @@ class SectionCorrections:
             return {}
         from kaosmem.language.corrections import Corrections
 
-        held, wanted = self._held, [*firsts]
+        held = self._held
+        wanted = [*firsts]
         is_small = among is None and len(held) <= _SMALL
         pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
         items = self._stating_among(pool, among)
@@ -207,7 +235,9 @@ class SectionCorrections:
         corrections = Corrections(items)
         found = self._closed(corrections, wanted)
         if found and scores and not is_small:
-            words = corrections.words(sorted({*found, *chain.from_iterable(found.values())}), _SUBJECT_WORDS)
+            words = corrections.words(
+                sorted({*found, *chain.from_iterable(found.values())}), _SUBJECT_WORDS
+            )
             more = ranking_of(self._index.synced(), " ".join(words), _SMALL, among=among).matches
             corrections.add(self._stating_among({ordinal for ordinal, _ in more}, among))
             found = self._closed(corrections, wanted)
@@ -248,13 +278,16 @@ class SectionCorrections:
             if is_explicit(item):
                 self._explicit.add(at)
 
-    def _closed(self, corrections: Corrections, firsts: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    def _closed(
+        self, corrections: Corrections, firsts: Iterable[int]
+    ) -> dict[int, tuple[int, ...]]:
         """Return the units that correct units, and the corrections of these in turn.
 
         Evicted units are shown before live ones, so they correct evicted ones alone.
         """
         found: dict[int, tuple[int, ...]] = {}
-        left, is_live = [*firsts], self._held.__contains__
+        left = [*firsts]
+        is_live = self._held.__contains__
         looked_at: set[int] = set()
         for first in left:
             if first in looked_at:
@@ -267,14 +300,19 @@ class SectionCorrections:
         return found
 
 
-def tied(candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]) -> tuple[Candidate, ...]:
+def tied(
+    candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]
+) -> tuple[Candidate, ...]:
     """Return candidates tied to their corrections, which stand before them.
 
-    corrected: the units that correct others, by first ordinal, as `SectionCorrections.find` returns them.
+    corrected: the units that correct others, by first ordinal, as `SectionCorrections.find` returns
+        them.
     """
     if not corrected:
         return candidates
-    before: dict[int, int] = {}  # for units that were added later than their corrections, the first of these
+    before: dict[
+        int, int
+    ] = {}  # for units that were added later than their corrections, the first of these
     is_settled = False
     while not is_settled:
         is_settled = True
@@ -282,7 +320,9 @@ def tied(candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, .
             first = min(before.get(each, each) for each in newer)
             if first < before.get(at, at):
                 before[at], is_settled = first, False
-    late = sorted((unit.items[0].valid_from, unit.position) for unit in candidates if unit.position in before)
+    late = sorted(
+        (unit.items[0].valid_from, unit.position) for unit in candidates if unit.position in before
+    )
     place = {position: place for place, (_, position) in enumerate(late)}
     return tuple(
         unit._replace(newer=corrected[at], before=before.get(at), place=place.get(at, unit.place))

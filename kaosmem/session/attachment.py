@@ -23,9 +23,11 @@ T = TypeVar("T")
 class Attachment:
     """A source under a name.
 
-    The session decides how long to wait and whether to go on without the source. A source may be required by one
-    agent and optional for another, and a section of another session has no place to say so.
-    timeout_s: seconds to wait for an answer, or None for no limit. required: without the source there is no context.
+    The session decides how long to wait and whether to go on without the source. A source may be
+    required by one agent and optional for another, and a section of another session has no place to
+    say so.
+    timeout_s: seconds to wait for an answer, or None for no limit. required: without the source
+        there is no context.
     An error or a late answer becomes a SourceError. Raises InvalidArgumentError for timeout_s.
     """
 
@@ -38,28 +40,39 @@ class Attachment:
         given = self.timeout_s
         is_number = isinstance(given, int | float) and not isinstance(given, bool)
         if given is not None and not (is_number and 0 < given < math.inf):
-            raise InvalidArgumentError(f"timeout_s is {shown_number(given)}; give seconds, a number above 0, or None")
+            raise InvalidArgumentError(
+                f"timeout_s is {shown_number(given)}; give seconds, a number above 0, or None"
+            )
 
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None
     ) -> tuple[Proposal | None, SourceReport]:
         """Return the source's proposal and its report. Raise only if the source is required."""
         try:
-            proposal = await self._answer(self.source.propose(query, cap=cap, wanted=wanted), self.timeout_s)
+            proposal = await self._answer(
+                self.source.propose(query, cap=cap, wanted=wanted), self.timeout_s
+            )
         except SourceError as error:
             if self.required:
                 raise
             status = SourceStatus.LATE if error.late else SourceStatus.FAILED
-            return None, SourceReport(status, error="" if error.late else type(error.__cause__).__name__)
+            return None, SourceReport(
+                status, error="" if error.late else type(error.__cause__).__name__
+            )
         status = SourceStatus.DEGRADED if proposal.error else SourceStatus.OK
-        return proposal, SourceReport(status, len(proposal.candidates) + len(proposal.earlier), proposal.error)
+        return proposal, SourceReport(
+            status, len(proposal.candidates) + len(proposal.earlier), proposal.error
+        )
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of the source, or None."""
         return await self._answer(self.source.get(item_id), self.timeout_s)
 
     async def forget(self, item_ids: Collection[str]) -> list[str] | None:
-        """Erase items from the source, and return the ids that it held; None if it can't. It may take any time."""
+        """Erase items from the source, and return the ids that it held; None if it can't.
+
+        It may take any time.
+        """
         held = [item_id for item_id in item_ids if await self.get(item_id) is not None]
         if held and not isinstance(self.source, ForgettingSource):
             return None
@@ -103,7 +116,9 @@ class AttachedSection:
         """Return the section's own spec."""
         return self.section.spec
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
         while True:
             while self.section.proposer.lag(cap=cap):
@@ -124,4 +139,8 @@ class AttachedSection:
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""
-        return self.section.peek(item_id) if item_id in self.section else self.section.archive.get(item_id)
+        return (
+            self.section.peek(item_id)
+            if item_id in self.section
+            else self.section.archive.get(item_id)
+        )

@@ -48,13 +48,17 @@ class SectionCompaction:
         new_id: Callable[[str], str],
     ) -> None:
         self.notice: str | None = None
-        self._section, self._strategy, self._originals = section, strategy, originals
-        self._counter, self._new_id = counter, new_id
+        self._section = section
+        self._strategy = strategy
+        self._originals = originals
+        self._counter = counter
+        self._new_id = new_id
         self._budget = section.budget or 0
         self._is_running = False
         self._format: Format  # of the context that is being assembled
         self._may_expand = True  # what is compacted here is never so under a smaller budget
-        # A hash of the ids of derived items, which keeps nothing that is forgotten, and what came to be replaced takes.
+        # A hash of the ids of derived items, which keeps nothing that is forgotten, and what came
+        # to be replaced takes.
         self._need: tuple[int, float] = 0, 0
 
     async def run(self, shown_in: Format) -> None:
@@ -65,7 +69,8 @@ class SectionCompaction:
         """
         if self._is_running or self._section.frozen:
             return
-        self._is_running, self._format = True, shown_in
+        self._is_running = True
+        self._format = shown_in
         try:
             if self._is_over:
                 await self._compact()
@@ -105,7 +110,8 @@ class SectionCompaction:
         return header + (self._format.entry_tokens(mark, self._counter) if is_marked else 0)
 
     def _weight(self, items: Iterable[Item]) -> int:
-        form, measure = f"message {self._format.name} {self._counter.name}", self._measure
+        form = f"message {self._format.name} {self._counter.name}"
+        measure = self._measure
         return sum(item.memo(form, measure) for item in items)
 
     def _measure(self, item: Item) -> int:
@@ -116,17 +122,24 @@ class SectionCompaction:
         from kaosmem.compaction.fallback import failed_model  # not every session needs it
         from kaosmem.compaction.strategies import strategy_within
 
-        section, before = self._section, [*self._section]
+        section = self._section
+        before = [*self._section]
         try:
-            strategy = strategy_within(self._strategy, max(0, self._budget - self._frame(is_marked=True)))
+            strategy = strategy_within(
+                self._strategy, max(0, self._budget - self._frame(is_marked=True))
+            )
             after = await strategy.compact([*map(message_of, before)])
             change = self._shortened(before, after)
-            is_done = change is None or (self._is_as_told(before, change) and section.compact(change))
+            is_done = change is None or (
+                self._is_as_told(before, change) and section.compact(change)
+            )
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise  # whoever asks for a context has been cancelled, not the model
-            why = f": {error}" if isinstance(error, KaosmemError) else ""  # others may show what was said
+            why = (
+                f": {error}" if isinstance(error, KaosmemError) else ""
+            )  # others may show what was said
             self.notice = (
                 f"section {section.spec.name!r} is not compacted, as its compaction failed with "
                 f"{type(error).__name__}{why}; nothing is lost, and the next turn tries again"
@@ -136,7 +149,8 @@ class SectionCompaction:
         self.notice = None
         if reason:
             self.notice = (
-                f"section {section.spec.name!r} is compacted without its model, which failed by {reason}; nothing is "
+                f"section {section.spec.name!r} is compacted without its model, which failed by "
+                f"{reason}; nothing is "
                 "lost, and the next summary by a model takes the outline in"
             )
         if not is_done:
@@ -145,22 +159,30 @@ class SectionCompaction:
             return
         if not section.make_room(self._size - self._budget, keep=self._kept()):
             self.notice = (
-                f"section {section.spec.name!r} is over its budget after its compaction, and too little may be "
-                "evicted: what is left is pinned, waits for results, is the newest, or stands for what was compacted; "
+                f"section {section.spec.name!r} is over its budget after its compaction, and too "
+                "little may be "
+                "evicted: what is left is pinned, waits for results, is the newest, or stands for "
+                "what was compacted; "
                 "the next turn tries again, or raise its budget"
             )
 
     def _kept(self) -> list[str]:
         """Return the ids of the items that stay after a compaction.
 
-        These are the newest item of the user, which every context shows, and the newest item that stands for
-        several: the next compaction can take it in, and its originals would leave all contexts with it.
+        These are the newest item of the user, which every context shows, and the newest item that
+        stands for
+        several: the next compaction can take it in, and its originals would leave all contexts with
+            it.
         """
-        summaries = [item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1]
+        summaries = [
+            item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1
+        ]
         kept = (*summaries[-1:], self._section.proposer.newest_question)
         return [item.id for item in kept if item is not None]
 
-    def _shortened(self, before: Sequence[Item], after: Sequence[ChatMessage]) -> Substitution | None:
+    def _shortened(
+        self, before: Sequence[Item], after: Sequence[ChatMessage]
+    ) -> Substitution | None:
         """Return the substitution of items by the messages made of them, or None if the messages are not shorter."""
         change = substitution(
             before,
@@ -177,27 +199,39 @@ class SectionCompaction:
         """Return whether all that a compaction was made of is as it was."""
         told = {*change.replaced}.union(*(item.sources for _, item in change.items))
         known = [item for item in before if item.id in told]
-        if not all(item.id in self._section and self._section.peek(item.id) == item for item in known):
+        if not all(
+            item.id in self._section and self._section.peek(item.id) == item for item in known
+        ):
             return False
-        return not any(map(self._originals.is_forgotten, told.difference(item.id for item in known)))
+        return not any(
+            map(self._originals.is_forgotten, told.difference(item.id for item in known))
+        )
 
     async def _expand(self) -> bool:
         """Bring back all that derived items replaced, one step of it, if the budget has grown and has room for it."""
-        section, derived = self._section, compacted_in(self._section)
+        section = self._section
+        derived = compacted_in(self._section)
         replaced = [each for item in derived if (each := Replaced.by(item))]
         self._may_expand = bool(derived) and all(each.budget < self._budget for each in replaced)
         if not self._may_expand:
             return False
         of = hash((self._format.name, *(item.id for item in derived)))
         if self._need[0] != of:
-            self._need = of, sum(each.tokens for each in replaced)  # at least, as they are of the contents alone
+            self._need = (
+                of,
+                sum(each.tokens for each in replaced),
+            )  # at least, as they are of the contents alone
         if self._need[1] > self._room(derived):
             return False
         versions = await self._versions(derived)
         if derived != compacted_in(section):
             return False
-        self._need = of, self._weight(version.item for version in versions) if versions else math.inf
-        most, number = section.spec.max_items, len(section) - len(derived) + len(versions)
+        self._need = (
+            of,
+            self._weight(version.item for version in versions) if versions else math.inf,
+        )
+        most = section.spec.max_items
+        number = len(section) - len(derived) + len(versions)
         has_room = self._need[1] <= self._room(derived) and (most is None or number <= most)
         return has_room and section.expand([item.id for item in derived], versions)
 
@@ -207,7 +241,9 @@ class SectionCompaction:
 
     async def _versions(self, derived: Iterable[Item]) -> list[Archived]:
         """Return the originals of derived items, or none if not all of them can come back."""
-        wanted = {source for item in derived for source in item.sources if source not in self._section}
+        wanted = {
+            source for item in derived for source in item.sources if source not in self._section
+        }
         try:
             found = await self._originals.archived(wanted)
         except CorruptionError:  # whoever asks for what is archived is told

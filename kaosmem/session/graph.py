@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 class Graph:
     """The entities and relationships of a section with a GraphRanker. `memory.graph` is one.
 
-    Each entity and relationship is an item of one readable line. Its id is `entity:<id>` or `relationship:<id>`. An
-    entity or relationship that is added again replaces the earlier one. A long id ends in a hash.
-    make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to change it.
+    Each entity and relationship is an item of one readable line. Its id is `entity:<id>` or
+    `relationship:<id>`. An entity or relationship that is added again replaces the earlier one. A
+    long id ends in a hash.
+    make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to
+        change it.
     Raises NotFoundError for a section with another ranker.
 
     >>> from kaosmem import SessionMemory
@@ -52,15 +54,22 @@ class Graph:
         clock: Clock,
     ) -> None:
         if not isinstance(section.spec.ranker, GraphRanker):
-            raise NotFoundError(f"section {section.spec.name!r} is no graph; give its SectionSpec ranker=GraphRanker()")
-        self._section, self._make, self._writable, self._counter = section, make, writable, counter
+            raise NotFoundError(
+                f"section {section.spec.name!r} is no graph; give its SectionSpec "
+                "ranker=GraphRanker()"
+            )
+        self._section = section
+        self._make = make
+        self._writable = writable
+        self._counter = counter
         self._clock = clock
 
     def __repr__(self) -> str:
         parts = list(self)
         entities = sum(isinstance(part, Entity) for part in parts)
         return (
-            f"<Graph {self._section.spec.name!r}: {entities} entities, {len(parts) - entities} relationships, "
+            f"<Graph {self._section.spec.name!r}: {entities} entities, {len(parts) - entities} "
+            "relationships, "
             f"{self._section.used} tokens>"
         )
 
@@ -125,23 +134,33 @@ class Graph:
             "sources": tuple(sources),
             "trust": trust,
         }
-        section, is_first = self._writable(), not len(self._section)
-        renamed = [entity.id for entity in new_entities if not is_first and entity.label != self._label(entity.id)]
+        section = self._writable()
+        is_first = not len(self._section)
+        renamed = [
+            entity.id
+            for entity in new_entities
+            if not is_first and entity.label != self._label(entity.id)
+        ]
         items = [self._put(section, entity, given) for entity in new_entities]
         self._relabel(section, renamed)
-        return items + [self._put(section, relationship, given) for relationship in new_relationships]
+        return items + [
+            self._put(section, relationship, given) for relationship in new_relationships
+        ]
 
     def remove(
         self,
         entities: Iterable[str | Entity] = (),
         relationships: Iterable[str | Relationship | Mapping[str, JSONValue]] = (),
     ) -> list[Item]:
-        """Move entities, with all their relationships, and relationships to the archive. Return their items.
+        """Move entities, with all their relationships, and relationships to the archive.
+
+        Return their items.
 
         entities, relationships: they or their ids.
         Raises NotFoundError if one is unknown; then nothing has changed.
         """
-        section, doomed = self._writable(), dict[str, Item]()
+        section = self._writable()
+        doomed = dict[str, Item]()
         for given in [entities] if isinstance(entities, str) else entities:
             entity_id = given.id if isinstance(given, Entity) else given
             found = [*self._around(entity_id, 0)[0], *self._around(entity_id, 1)[1]]
@@ -152,7 +171,9 @@ class Graph:
             relationship_id = related if isinstance(related, str) else Relationship.of(related).id
             item_id = relationship_item_id(relationship_id)
             if item_id not in section:
-                raise NotFoundError(f"no relationship {shown(relationship_id)} in this graph; neighbors() has those")
+                raise NotFoundError(
+                    f"no relationship {shown(relationship_id)} in this graph; neighbors() has those"
+                )
             doomed[item_id] = section.peek(item_id)
         for item_id in doomed:
             section.remove(item_id, at=self._clock())
@@ -178,7 +199,9 @@ class Graph:
 
     def _relabel(self, section: Section, entity_ids: Iterable[str]) -> None:
         """Write the lines of the relationships of entities anew."""
-        stale = {item.id: item for entity_id in entity_ids for item in self._around(entity_id, 1)[1]}
+        stale = {
+            item.id: item for entity_id in entity_ids for item in self._around(entity_id, 1)[1]
+        }
         for item in stale.values():
             if item.id in section:  # an update may evict others
                 line, ends = self._titled(Relationship.of(item.metadata["relationship"]))
@@ -187,7 +210,8 @@ class Graph:
 
     def _titled(self, relationship: Relationship) -> tuple[str, list[Item]]:
         """Return a relationship's line, and the items of the entities that give it their names."""
-        source, target = self.entity(relationship.source), self.entity(relationship.target)
+        source = self.entity(relationship.source)
+        target = self.entity(relationship.target)
         line = relationship.line(
             source.label if source else safe_line(relationship.source),
             target.label if target else safe_line(relationship.target),
@@ -199,7 +223,9 @@ class Graph:
         item = replace(item, trust=min([item.trust, *(end.trust for end in ends)]))
         if self._section.spec.placement == "static":  # where nothing may be derived
             return item
-        return replace(item, sources=tuple(dict.fromkeys([*item.sources, *(end.id for end in ends)])))
+        return replace(
+            item, sources=tuple(dict.fromkeys([*item.sources, *(end.id for end in ends)]))
+        )
 
     def _label(self, entity_id: str) -> str:
         entity = self.entity(entity_id)

@@ -49,7 +49,11 @@ class Ingestion:
         counter: TokenCounter,
         clock: Clock,
     ) -> None:
-        self._section, self._add, self._has, self._counter, self._clock = section, add, has, counter, clock
+        self._section = section
+        self._add = add
+        self._has = has
+        self._counter = counter
+        self._clock = clock
         self._label = ""
         self._items_added = self._items_removed = self._steps = 0
 
@@ -80,7 +84,9 @@ class Ingestion:
             skipped += reading.skipped
             has_changed = reading.is_read and await self._take(reading, held.get(source, []))
             if reading.passages:
-                (new if source not in held else changed if has_changed else unchanged).append(source)
+                (new if source not in held else changed if has_changed else unchanged).append(
+                    source
+                )
         if not (held or new):
             raise nothing_to_ingest(path_or_fs, sorted(skipped))
         return IngestReport(
@@ -98,19 +104,25 @@ class Ingestion:
         held: dict[str, list[Item]] = {}
         for stored in self._section.held.stored:
             await self._step()
-            if stored.id in self._section and (item := decoded(stored)).metadata.get("corpus") == self._label:
+            if (
+                stored.id in self._section
+                and (item := decoded(stored)).metadata.get("corpus") == self._label
+            ):
                 held.setdefault(item.metadata["source"], []).append(item)
         return held
 
     async def _take(self, reading: Reading, held: Iterable[Item]) -> bool:
         """Bring the items of one file up to date, and return whether any differs from before.
 
-        The first item is the last to get the file's new stamp: after a crash, the next run reads the file once more.
+        The first item is the last to get the file's new stamp: after a crash, the next run reads
+        the file once more.
         """
         before = {item.id.removesuffix(f"@{self._label}"): item for item in held}
         after = {passage.id: passage for passage in reading.passages}
         kept = [passage_id for passage_id in before if passage_id in after]
-        updated = {passage_id for passage_id in kept if before[passage_id].text != after[passage_id].text}
+        updated = {
+            passage_id for passage_id in kept if before[passage_id].text != after[passage_id].text
+        }
         if before.keys() == after.keys() and not updated:
             return False
         await self._archive(item for passage_id, item in before.items() if passage_id not in after)

@@ -46,7 +46,10 @@ class ItemFactory:
         rng: random.Random,
         forgotten: Container[str],
     ) -> None:
-        self._sections, self._counter, self._clock, self._rng = sections, counter, clock, rng
+        self._sections = sections
+        self._counter = counter
+        self._clock = clock
+        self._rng = rng
         self._forgotten = forgotten
 
     def make(
@@ -55,7 +58,7 @@ class ItemFactory:
         content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
         *,
         role: str | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         key: str | None = None,
         priority: int = 0,
         pinned: bool = False,
@@ -65,20 +68,36 @@ class ItemFactory:
         trust: Trust | None = None,
         ttl_s: float | None = None,
     ) -> Item:
-        """Return an item for a section. Raises DuplicateError, InvalidNameError, InvalidArgumentError."""
+        """Return an item for a section.
+
+        Raises DuplicateError, InvalidNameError, InvalidArgumentError.
+        """
         checked = check_content(content)
         if role is None:
-            role = "system" if spec.name == "role" else "user" if spec.placement == "history" else ""
+            role = (
+                "system" if spec.name == "role" else "user" if spec.placement == "history" else ""
+            )
         check_text(role, "role")
-        sources = () if sources == () else tuple(map(check_item_id, check_several(sources, "sources")))
-        gone = [source for source in sources if source in self._forgotten and self.section_of(source) is None]
+        sources = (
+            () if sources == () else tuple(map(check_item_id, check_several(sources, "sources")))
+        )
+        gone = [
+            source
+            for source in sources
+            if source in self._forgotten and self.section_of(source) is None
+        ]
         if gone:
-            raise NotFoundError(f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept")
+            raise NotFoundError(
+                f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept"
+            )
         if id is not None and self.section_of(check_item_id(id)):
-            raise DuplicateError(f"an item {shown(id)} is live; update() it, or leave the id out to have one made")
+            raise DuplicateError(
+                f"an item {shown(id)} is live; update() it, or leave the id out to have one made"
+            )
         if not is_integer(priority):
             raise InvalidArgumentError(
-                f"priority is {shown_number(priority)}; give a whole number within 64 bits, higher for more important"
+                f"priority is {shown_number(priority)}; give a whole number within 64 bits, higher "
+                "for more important"
             )
         if not isinstance(pinned, bool):
             raise InvalidArgumentError(f"pinned is {shown_number(pinned)}; give True or False")
@@ -92,11 +111,15 @@ class ItemFactory:
             created_at=created_at,
             priority=priority,
             pinned=pinned,
-            tags=() if tags == () else tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
+            tags=()
+            if tags == ()
+            else tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
             metadata=check_metadata(metadata),
             key=key if key is None else check_text(key, "key"),
             sources=sources,
-            trust=self._trust(spec, role, checked, sources, None if trust is None else _known_trust(trust)),
+            trust=self._trust(
+                spec, role, checked, sources, None if trust is None else _known_trust(trust)
+            ),
             expires_at=self._end(created_at, ttl_s, sources),
         )
 
@@ -110,7 +133,10 @@ class ItemFactory:
                 yield copy
 
     def section_of(self, item_id: str) -> Section | None:
-        """Return the section that has a live item. Raises InvalidNameError for what can't be an id."""
+        """Return the section that has a live item.
+
+        Raises InvalidNameError for what can't be an id.
+        """
         if not isinstance(item_id, str):
             check_item_id(item_id)
         return next((section for section in self._sections.values() if item_id in section), None)
@@ -123,7 +149,9 @@ class ItemFactory:
             pass
         return item_id
 
-    def _end(self, created_at: datetime, ttl_s: float | None, sources: Sequence[str]) -> datetime | None:
+    def _end(
+        self, created_at: datetime, ttl_s: float | None, sources: Sequence[str]
+    ) -> datetime | None:
         """Return when an item ends: no later than the first of its live sources."""
         live = (section.peek(source) for source in sources if (section := self.section_of(source)))
         ends = [source.expires_at for source in live if source.expires_at is not None]
@@ -131,18 +159,26 @@ class ItemFactory:
             try:
                 ends.append(created_at + timedelta(seconds=check_ttl(ttl_s, "ttl_s")))
             except OverflowError:
-                raise InvalidArgumentError(f"ttl_s is {ttl_s:g}, beyond the year 9999; leave it out for ever") from None
+                raise InvalidArgumentError(
+                    f"ttl_s is {ttl_s:g}, beyond the year 9999; leave it out for ever"
+                ) from None
         return min(ends, default=None)
 
     def _trust(
-        self, spec: SectionSpec, role: str, content: Content, sources: Sequence[str], given: Trust | None
+        self,
+        spec: SectionSpec,
+        role: str,
+        content: Content,
+        sources: Sequence[str],
+        given: Trust | None,
     ) -> Trust:
         if not sources:
             usual = Trust.APPLICATION if spec.placement == "static" else trust_of(role, content)
             return usual if given is None else given
         if spec.placement == "static":
             raise InvalidArgumentError(
-                f"section {spec.name!r} is static: a derived item may not stand in the system message; "
+                f"section {spec.name!r} is static: a derived item may not stand in the system "
+                "message; "
                 "add it to another section, or without sources"
             )
         known = [section.peek(source) for source in sources if (section := self.section_of(source))]
@@ -151,7 +187,8 @@ class ItemFactory:
             lowest = Trust.EXTERNAL
         if given is not None and given > lowest:
             raise InvalidArgumentError(
-                f"trust {given.name} is higher than {lowest.name}, the lowest of the sources; leave trust out"
+                f"trust {given.name} is higher than {lowest.name}, the lowest of the sources; "
+                "leave trust out"
             )
         return lowest if given is None else given
 
@@ -160,4 +197,6 @@ def _known_trust(given: int) -> Trust:
     try:
         return Trust(given)  # a number of one too
     except ValueError:
-        raise InvalidArgumentError(f"trust is {shown_number(given)}; give a Trust, such as Trust.USER") from None
+        raise InvalidArgumentError(
+            f"trust is {shown_number(given)}; give a Trust, such as Trust.USER"
+        ) from None

@@ -72,8 +72,9 @@ class SessionMemory:
     """One session's memory: typed sections, kept in a log and packed into contexts.
 
     Create one with `open` (stored) or `test_mode` (in memory, for tests).
-    add, add_many, add_message, update, remove, get and search do no I/O. save, assemble_context, attach, fetch, expand,
-    forget and ingest are awaited. One instance belongs to one event loop at a time.
+    add, add_many, add_message, update, remove, get and search do no I/O. save, assemble_context,
+    attach, fetch, expand, forget and ingest are awaited. One instance belongs to one event loop at
+    a time.
 
     >>> memory = SessionMemory.test_mode()
     >>> memory.add("findings", "Ann owns the deal.", key="owner")
@@ -101,31 +102,53 @@ class SessionMemory:
         read_only: bool = False,
         one_loop: bool = False,
     ) -> None:
-        self.session_id, self.counter = opening.session_id, opening.counter
+        self.session_id = opening.session_id
+        self.counter = opening.counter
         self._opening = opening
-        self._log, self._sections, self._notices = log, hydrated.sections, list(hydrated.notices)
+        self._log = log
+        self._sections = hydrated.sections
+        self._notices = list(hydrated.notices)
         self._roster = Roster(self._sections, counter=self.counter)
-        saver = self._saver = Saver(log, hydrated, place=opening.place, counter=self.counter, rehydrate=opening.hydrate)
-        self._factory = ItemFactory(
-            self._sections, counter=self.counter, clock=clock, rng=rng, forgotten=self._saver.forgotten
+        saver = self._saver = Saver(
+            log, hydrated, place=opening.place, counter=self.counter, rehydrate=opening.hydrate
         )
-        self._originals = Originals(self._sections, log, counter=self.counter, forgotten=self._saver.forgotten)
+        self._factory = ItemFactory(
+            self._sections,
+            counter=self.counter,
+            clock=clock,
+            rng=rng,
+            forgotten=self._saver.forgotten,
+        )
+        self._originals = Originals(
+            self._sections, log, counter=self.counter, forgotten=self._saver.forgotten
+        )
         self._compactions = [
-            SectionCompaction(section, strategy, self._originals, counter=self.counter, new_id=self._factory.free_id)
+            SectionCompaction(
+                section,
+                strategy,
+                self._originals,
+                counter=self.counter,
+                new_id=self._factory.free_id,
+            )
             for section in self._sections.values()
             if (strategy := section.spec.compaction) and not read_only
         ]
         self._read_only = read_only
         self._is_closed = False
         self._one_loop = one_loop
-        self._clock, self._past_cues = clock, check_instance(past_cues, PastCues, "past_cues")
+        self._clock = clock
+        self._past_cues = check_instance(past_cues, PastCues, "past_cues")
         # Not `self`: in a cycle, a closed session would wait for the garbage collector.
-        self._timeline = Timeline(self._sections, log, counter=self.counter, unpurged=lambda: saver.unpurged)
+        self._timeline = Timeline(
+            self._sections, log, counter=self.counter, unpurged=lambda: saver.unpurged
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = Turns()
 
     def __repr__(self) -> str:
-        held = [f"{name} {len(section):,}" for name, section in self._sections.items() if len(section)]
+        held = [
+            f"{name} {len(section):,}" for name, section in self._sections.items() if len(section)
+        ]
         access = ", read-only" if self._read_only else ""
         session_id = fitted(self.session_id, 60, tail=20)
         return f"<SessionMemory {session_id!r}{access}: {self.used:,} tokens; {listed(held, 6) or 'empty'}>"
@@ -133,7 +156,9 @@ class SessionMemory:
     def _repr_html_(self) -> str:
         from kaosmem.display import bar, table
 
-        sections = [section for section in self._sections.values() if len(section) or len(section.archive)]
+        sections = [
+            section for section in self._sections.values() if len(section) or len(section.archive)
+        ]
         rows = [
             (
                 section.spec.name,
@@ -150,7 +175,10 @@ class SessionMemory:
             ("section", "items", "tokens", "archived", "eviction"),
             rows,
             numbers=("items", "archived"),
-            after=[*([f"… and {more:,} more sections"] if more else []), *self.notices[:_SHOWN_NOTICES]],
+            after=[
+                *([f"… and {more:,} more sections"] if more else []),
+                *self.notices[:_SHOWN_NOTICES],
+            ],
         )
 
     @classmethod
@@ -172,26 +200,32 @@ class SessionMemory:
         single_writer: bool = False,
         in_turn: bool = False,
     ) -> AsyncIterator[SessionMemory]:
-        """Open a session, new or stored. Leaving the block saves it; an exception discards unsaved changes.
+        """Open a session, new or stored.
+
+        Leaving the block saves it; an exception discards unsaved changes.
 
         url_or_fs: a path, a URL that fsspec understands, or a filesystem.
-        sections: in order of declaration; add your own with `(*DEFAULT_SECTIONS, SectionSpec(...))`.
-            None takes the specs that the session was stored with, and the default ones for a new session.
+        sections: in order of declaration; add your own with `(*DEFAULT_SECTIONS,
+            SectionSpec(...))`. None takes the specs that the session was stored with, and the
+            default ones for a new session.
         sources: attached for the block, as by `attach` without further arguments.
-        counter: the name of an encoding or an OpenAI model, "estimate", or a function from str to int. The default is
-            o200k_base.
+        counter: the name of an encoding or an OpenAI model, "estimate", or a function from str to
+            int. The default is o200k_base.
         ranker: for sections without their own. The default is `LinearRanker`.
         clock: returns aware times. The default is the computer's clock.
         past_cues: words that ask about the past. `PAST_CUES.including(...)` adds a language.
-        read_only: the session cannot be changed. One process reads such a session once and shares it among all
-            callers that open it. Of a damaged session, all intact items are there (see `damage`).
-        missing_ok: with read_only, an id that is not stored gives an empty session instead of NotFoundError.
-        single_writer: no other process writes to the session, so the filesystem need not tell writers apart.
-        in_turn: wait until all earlier blocks with `in_turn` over this session have ended in this process, in any
-            thread and event loop. Each block then reads what the one before saved.
+        read_only: the session cannot be changed. One process reads such a session once and shares
+            it among all callers that open it. Of a damaged session, all intact items are there (see
+            `damage`).
+        missing_ok: with read_only, an id that is not stored gives an empty session instead of
+            NotFoundError.
+        single_writer: no other process writes to the session, so the filesystem need not tell
+            writers apart.
+        in_turn: wait until all earlier blocks with `in_turn` over this session have ended in this
+            process, in any thread and event loop. Each block then reads what the one before saved.
         Raises NotOpenedError without `async with`; InvalidNameError, InvalidArgumentError
-        before any I/O; NotFoundError, CorruptionError, UnsupportedVersionError, DurabilityError; and
-        ConcurrentUseError for `in_turn` inside such a block of the same session.
+        before any I/O; NotFoundError, CorruptionError, UnsupportedVersionError, DurabilityError;
+        and ConcurrentUseError for `in_turn` inside such a block of the same session.
 
         >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
         ...     item = memory.add("findings", "Ann owns the deal.")
@@ -204,7 +238,11 @@ class SessionMemory:
         specs = None if sections is None else tuple(check_specs(sections).values())
         clock = _now if clock is None else check_clock(clock)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
-        read = partial(_SHARED.read, opening) if read_only else partial(opening.read, single_writer=single_writer)
+        read = (
+            partial(_SHARED.read, opening)
+            if read_only
+            else partial(opening.read, single_writer=single_writer)
+        )
         async with _QUEUES.take(opening.place) if in_turn else nullcontext():
             log, hydrated = await asyncio.to_thread(read)
             if read_only and not missing_ok and not log.seq and not log.damage:
@@ -238,8 +276,8 @@ class SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
         `memory.fs` is its own filesystem in memory; `open(memory.fs, ...)` opens the session again.
-        The memory belongs to one event loop. Use from a second loop while the first is open raises ConcurrentUseError.
-        The arguments are those of `open`.
+        The memory belongs to one event loop. Use from a second loop while the first is open raises
+        ConcurrentUseError. The arguments are those of `open`.
 
         >>> SessionMemory.test_mode().add("findings", "Ann owns the deal.").id
         '629f6fbed82c07cd'
@@ -265,9 +303,11 @@ class SessionMemory:
         return memory
 
     def __reduce__(self) -> NoReturn:
-        # `copy` and `pickle` ask for this: two memories over one log would both write the same changes.
+        # `copy` and `pickle` ask for this: two memories over one log would both write the same
+        # changes.
         raise ConcurrentUseError(
-            f"session {self.session_id!r} is one live memory and cannot be copied; pass the memory itself, or open the "
+            f"session {self.session_id!r} is one live memory and cannot be copied; pass the memory "
+            "itself, or open the "
             "session once more with SessionMemory.open()"
         )
 
@@ -288,13 +328,15 @@ class SessionMemory:
     async def close(self) -> None:
         """Wait for a running snapshot and release the log.
 
-        Unsaved changes are lost. What the session holds can still be read. Everything that would change it raises
+        Unsaved changes are lost. What the session holds can still be read. Everything that would
+        change it raises
         ReadOnlyError: `save`, `refresh` and a window of `assemble_context` too.
         """
         await self._saver.close()
         self._is_closed = True
-        for section in self._sections.values() if not self._read_only else ():
-            section.freeze("was closed; open it again to change it")
+        if not self._read_only:
+            for section in self._sections.values():
+                section.freeze("was closed; open it again to change it")
 
     # what it holds
 
@@ -320,7 +362,8 @@ class SessionMemory:
         not_recalled = (f"{_NOT_RECALLED}: {error}" for error in lost)
         not_compacted = (each.notice for each in self._compactions if each.notice)
         unread = (
-            f"a search left out {count:,} archived items of section {shown(name)}, whose texts are in files; "
+            f"a search left out {count:,} archived items of section {shown(name)}, whose texts are "
+            "in files; "
             "await prepare() before it"
             for name, count in self._roster.unread.items()
         )
@@ -334,12 +377,15 @@ class SessionMemory:
     def damage(self) -> tuple[CorruptionError, ...]:
         """The damage of the stored session, as far as it was read; empty for a sound session.
 
-        A damaged session that is opened read-only holds all intact items. `repair_session` copies them into a new
-        session.
+        A damaged session that is opened read-only holds all intact items. `repair_session` copies
+        them into a new session.
         """
         said = {*map(str, self._log.damage)}
         lost = (error for section in self._sections.values() for error in section.ledger.lost)
-        return (*self._log.damage, *(error for error in lost if error.byte is not None and str(error) not in said))
+        return (
+            *self._log.damage,
+            *(error for error in lost if error.byte is not None and str(error) not in said),
+        )
 
     @property
     def fs(self) -> AbstractFileSystem:
@@ -357,7 +403,10 @@ class SessionMemory:
         return sum(section.used for section in self._sections.values())
 
     def get(self, item_id: str) -> Item | None:
-        """Return a live item, or None. This counts as a use. Raises InvalidNameError for an invalid id."""
+        """Return a live item, or None.
+
+        This counts as a use. Raises InvalidNameError for an invalid id.
+        """
         section = self._factory.section_of(item_id)
         return None if section is None else section.get(item_id)
 
@@ -367,15 +416,18 @@ class SessionMemory:
         section: str | None = None,
         limit: int = 10,
         *,
-        filter: Filter | None = None,  # noqa: A002
+        filter: Filter | None = None,
         archived: bool = True,
     ) -> list[Hit]:
-        """Return the items that match a query best, with their scores, best first. A hit unpacks as `(item, score)`.
+        """Return the items that match a query best, with their scores, best first.
+
+        A hit unpacks as `(item, score)`.
 
         section: a section or an attached section. The default is every section that may be shown.
         filter: conditions on metadata, which every hit meets.
-        archived: find evicted and superseded items too; `hit.is_archived` marks them. A search reads no files:
-            `await memory.prepare()` reads stored archives first. Until then `notices` names what a search left out.
+        archived: find evicted and superseded items too; `hit.is_archived` marks them. A search
+            reads no files: `await memory.prepare()` reads stored archives first. Until then
+            `notices` names what a search left out.
         Raises NotFoundError, InvalidArgumentError for the limit.
 
         >>> memory = SessionMemory.test_mode()
@@ -405,14 +457,16 @@ class SessionMemory:
         'Ann owns the deal.'
         """
         self._check_loop()
-        if (live := self.get(item_id)) is not None:
+        live = self.get(item_id)
+        if live is not None:
             return live
         for section in self._sections.values():
             if archived := section.archive.get(item_id):
                 return archived
         unavailable: SourceError | None = None
         try:
-            if (attached := await self._roster.get(item_id)) is not None:
+            attached = await self._roster.get(item_id)
+            if attached is not None:
                 return attached
         except SourceError as error:
             unavailable = error
@@ -427,9 +481,10 @@ class SessionMemory:
     async def versions(self, key: str, section: str | None = None) -> list[Version[Item]]:
         """Return the versions of a key, oldest first: live, superseded, evicted and removed items.
 
-        A version holds from its timestamp, else from when it was added, until its successor begins or it is removed.
-        An update corrects a version and makes no new one.
-        section: the default is every section that has the key; their versions do not end one another.
+        A version holds from its timestamp, else from when it was added, until its successor begins
+        or it is removed. An update corrects a version and makes no new one.
+        section: the default is every section that has the key; their versions do not end one
+            another.
         Raises NotFoundError and CorruptionError.
 
         >>> memory = SessionMemory.test_mode()
@@ -481,14 +536,17 @@ class SessionMemory:
         timeout_s: float | None = None,
         required: bool = False,
     ) -> str:
-        """Show a source, or a section of another session, beside this session's sections. Return its name.
+        """Show a source, or a section of another session, beside this session's sections.
 
-        The source takes part in the budget and the decisions by its own spec. It is not stored with the session, and
-        nothing in it is changed. To share a section, open its session with `read_only=True`.
+        Return its name.
+
+        The source takes part in the budget and the decisions by its own spec. It is not stored with
+        the session, and nothing in it is changed. To share a section, open its session with
+        `read_only=True`.
         name: the default is the source's own name, with a number if it is taken (`documents-2`).
         timeout_s: seconds that a turn waits for the source. The default is no limit.
-        required: `assemble_context` raises if the source fails or is late. Otherwise the context is assembled without
-            it, and `context.sources` says so.
+        required: `assemble_context` raises if the source fails or is late. Otherwise the context is
+            assembled without it, and `context.sources` says so.
         Raises InvalidNameError and InvalidArgumentError.
 
         >>> from kaosmem.sources import FactSource
@@ -521,7 +579,7 @@ class SessionMemory:
         content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
         *,
         role: str | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         key: str | None = None,
         priority: int = 0,
         pinned: bool = False,
@@ -533,24 +591,28 @@ class SessionMemory:
     ) -> Item:
         """Add an item to a section. The section may evict other items to its archive.
 
-        role: the default is "system" in the section `role`, "user" in a history, else none. Any other name is a user's.
+        role: the default is "system" in the section `role`, "user" in a history, else none. Any
+            other name is a user's.
         id: the default is a random id.
-        key: items of one section with the same key are versions of one thing. The new item supersedes the live one,
-            which moves to the archive with its whole unit, pinned or not.
+        key: items of one section with the same key are versions of one thing. The new item
+            supersedes the live one, which moves to the archive with its whole unit, pinned or not.
         priority: under the eviction `priority`, items with the lowest priority are evicted first.
         pinned: the item is always shown and never evicted.
         metadata: for filters. The ranking uses `source`, `title` and `timestamp` (ISO 8601).
         sources: ids of the items that this one was derived from.
-        trust: the default follows from role, section and sources. It is at most the lowest trust of the sources.
-        ttl_s: seconds, by the session's clock, until the item expires. From then on no context and no search shows it,
-            also not one about the past. The next context or save moves it to the archive, from where nothing recalls
-            it; `forget` erases it. An item ends no later than the first of its live sources.
+        trust: the default follows from role, section and sources. It is at most the lowest trust of
+            the sources.
+        ttl_s: seconds, by the session's clock, until the item expires. From then on no context and
+            no search shows it, also not one about the past. The next context or save moves it to
+            the archive, from where nothing recalls it; `forget` erases it. An item ends no later
+            than the first of its live sources.
         Raises NotFoundError, DuplicateError, InvalidNameError, InvalidArgumentError,
         NotFoundError for a source that was forgotten, SectionFullError, ReadOnlyError; then
         nothing has changed.
 
-        A tool's result that is too large for its history is stored whole in the archive. The section shows the
-        beginning and the end, under another id, with a note that names the whole. So its call stays answered.
+        A tool's result that is too large for its history is stored whole in the archive. The
+        section shows the beginning and the end, under another id, with a note that names the whole.
+        So its call stays answered.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
@@ -583,7 +645,9 @@ class SessionMemory:
         return item
 
     def add_many(
-        self, section: str, contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]]
+        self,
+        section: str,
+        contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]],
     ) -> list[Item]:
         """Add items in order, as `add` does. If an item is refused, the items before it stay."""
         return [self.add(section, content) for content in check_several(contents, "contents")]
@@ -592,7 +656,7 @@ class SessionMemory:
         self,
         message: object,
         *,
-        format: str | Format | None = None,  # noqa: A002
+        format: str | Format | None = None,
         section: str = "messages",
     ) -> Item:
         """Add a provider's message, a dict or an object of its SDK, tool calls included; or a ChatMessage.
@@ -606,10 +670,16 @@ class SessionMemory:
         'assistant'
         """
         parsed = parse_message(message, format)
-        return self.add(section, parsed.content, role=parsed.role, pinned=parsed.pinned, trust=parsed.trust)
+        return self.add(
+            section, parsed.content, role=parsed.role, pinned=parsed.pinned, trust=parsed.trust
+        )
 
-    def update(self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Item:
-        """Replace the content of a live item. The item keeps its place, and the old content moves to the archive.
+    def update(
+        self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]
+    ) -> Item:
+        """Replace the content of a live item.
+
+        The item keeps its place, and the old content moves to the archive.
 
         Raises NotFoundError and as `add`.
 
@@ -620,7 +690,9 @@ class SessionMemory:
         """
         section = self._live(item_id)
         checked = check_content(content)
-        item = replace(section.peek(item_id), content=checked, tokens=count_content(checked, self.counter))
+        item = replace(
+            section.peek(item_id), content=checked, tokens=count_content(checked, self.counter)
+        )
         self._check_required(section, item)
         section.update(item, at=self._clock())
         return item
@@ -671,7 +743,9 @@ class SessionMemory:
         sources, unable = await self._roster.forget(erased.item_ids)
         log_id, record, checksum = erased.mark
         keeps_versions = await asyncio.to_thread(self._log.keeps_versions)
-        created_at = {item_id: tuple(sorted(times)) for item_id, times in sorted(erased.created_at.items())}
+        created_at = {
+            item_id: tuple(sorted(times)) for item_id, times in sorted(erased.created_at.items())
+        }
         receipt = ErasureReceipt(
             session_id=self.session_id,
             namespace=self._opening.namespace,
@@ -699,11 +773,12 @@ class SessionMemory:
     async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
         """Return a sentence for each reason why an erasure does not hold, none if it holds.
 
-        The files of this session and the attached sources are read. An erasure holds if no file from before it is
-        left, no file names an erased item, and the log goes on from the record that the receipt names. S3 is asked for
-        old versions of the files from before the erasure. An item that
-        was added later under an erased id is another item.
-        Raises InvalidArgumentError for the receipt of another session, CorruptionError and DurabilityError.
+        The files of this session and the attached sources are read. An erasure holds if no file
+        from before it is left, no file names an erased item, and the log goes on from the record
+        that the receipt names. S3 is asked for old versions of the files from before the erasure.
+        An item that was added later under an erased id is another item.
+        Raises InvalidArgumentError for the receipt of another session, CorruptionError and
+        DurabilityError.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The account is DE89 3704 0044.")
@@ -715,7 +790,8 @@ class SessionMemory:
         place = self.session_id, self._opening.namespace
         if (receipt.session_id, receipt.namespace) != place:
             raise InvalidArgumentError(
-                f"the receipt is of session {shown(receipt.session_id)} in namespace {shown(receipt.namespace)}; "
+                f"the receipt is of session {shown(receipt.session_id)} in namespace "
+                f"{shown(receipt.namespace)}; "
                 "verify it with that session"
             )
         reasons = await asyncio.to_thread(self._log.unerased, receipt.erasure)
@@ -741,7 +817,8 @@ class SessionMemory:
     def _check_writable(self) -> None:
         if self._read_only:
             raise ReadOnlyError(
-                f"session {self.session_id!r} was opened read-only; open it without read_only to change it"
+                f"session {self.session_id!r} was opened read-only; open it without read_only to "
+                "change it"
             )
         if self._is_closed:
             raise ReadOnlyError(f"session {self.session_id!r} was closed; open it again to go on")
@@ -776,10 +853,10 @@ class SessionMemory:
         query: str | None = None,
         *,
         budget: int,
-        format: str | Format = "text",  # noqa: A002
+        format: str | Format = "text",
         reserve: int = 0,
         sections: Iterable[str] | None = None,
-        filter: Filter | None = None,  # noqa: A002
+        filter: Filter | None = None,
         overflow: Literal["raise", "cut"] = "raise",
         min_confidence: float = 0.0,
         as_of: datetime | date | str | None = None,
@@ -871,36 +948,56 @@ class SessionMemory:
             context, packing = pack(proposals)
         else:
             context, packing = self._saver.windows.turn(
-                call, specs, proposals, pack, sections=self._sections, attached=roster.attached_sections
+                call,
+                specs,
+                proposals,
+                pack,
+                sections=self._sections,
+                attached=roster.attached_sections,
             )
         if roster is self._roster:  # a look into the past is no use
             roster.use(packing.items)
         return context
 
     async def _roster_at(
-        self, names: Iterable[str], as_of: datetime | None, known_at: datetime | None, chosen: Format
+        self,
+        names: Iterable[str],
+        as_of: datetime | None,
+        known_at: datetime | None,
+        chosen: Format,
     ) -> Roster:
         """Return the roster of the sections as they are now, compacted and read, or as they were at a time."""
         await self._expire()
         if as_of or known_at:
-            return self._roster.over(await self._timeline.sections_at(as_of=as_of, known_at=known_at))
+            return self._roster.over(
+                await self._timeline.sections_at(as_of=as_of, known_at=known_at)
+            )
         await asyncio.gather(*(each.run(chosen) for each in self._compactions))
         await self._read_back([self._sections[name] for name in names if name in self._sections])
         return self._roster
 
     def _window_call(
-        self, window: str | None, budget: int, block: int | None, rebase: bool, model: str | None, past: object
+        self,
+        window: str | None,
+        budget: int,
+        block: int | None,
+        rebase: bool,
+        model: str | None,
+        past: object,
     ) -> WindowCall | None:
         if window is None:
             for name, value in {"block": block, "rebase": rebase, "model": model}.items():
                 if value is not None and value is not False:
-                    raise InvalidArgumentError(f"{name} is for a window; name one, such as window='main'")
+                    raise InvalidArgumentError(
+                        f"{name} is for a window; name one, such as window='main'"
+                    )
             return None
         self._check_writable()
         call = WindowCall(window, budget, block, rebase, model)
         if past:
             raise InvalidArgumentError(
-                f"window {shown(window)} cannot look into the past; leave out as_of and known_at, or leave out window"
+                f"window {shown(window)} cannot look into the past; leave out as_of and known_at, "
+                "or leave out window"
             )
         return call
 
@@ -924,8 +1021,8 @@ class SessionMemory:
     async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read and index ahead of `assemble_context` and `search`, embeddings included.
 
-        The work runs beside the event loop. Without it, the first question that ranks a section waits for the same
-        work; later changes are indexed by the next question.
+        The work runs beside the event loop. Without it, the first question that ranks a section
+        waits for the same work; later changes are indexed by the next question.
         The texts of stored archives are read too, and stay in memory, so that `search` finds them.
         progress: called with the number of changes that are indexed and the number of all.
 
@@ -938,46 +1035,70 @@ class SessionMemory:
         2 of 2
         """
         self._check_loop()
-        sections = [each for each in self._sections.values() if each.spec.in_context or each.proposer.is_searched]
+        sections = [
+            each
+            for each in self._sections.values()
+            if each.spec.in_context or each.proposer.is_searched
+        ]
         for section in sections:
             section.held.past.keeps_texts = True
         await self._read_back(sections)
         done = 0
         while lacking := [section for section in sections if section.proposer.unindexed]:
             before = sum(section.proposer.unindexed for section in lacking)
-            await asyncio.gather(*(asyncio.to_thread(section.index.catch_up) for section in lacking))
+            await asyncio.gather(
+                *(asyncio.to_thread(section.index.catch_up) for section in lacking)
+            )
             left = sum(section.proposer.unindexed for section in sections)
             done += max(0, before - left)
             if progress and before != left:
                 progress(done, done + left)
-            for section in sections if not left else ():
-                if unread := section.proposer.unindexed_evicted():
-                    section.ledger.take_in(await asyncio.to_thread(read_evicted, unread))
+            if not left:
+                for section in sections:
+                    if unread := section.proposer.unindexed_evicted():
+                        section.ledger.take_in(await asyncio.to_thread(read_evicted, unread))
         for section in sections:
             lacking_text = section.held.past.without_text
             for start in range(0, len(lacking_text), _READ_AT_ONCE):
-                read = await asyncio.to_thread(read_evicted, lacking_text[start : start + _READ_AT_ONCE])
+                read = await asyncio.to_thread(
+                    read_evicted, lacking_text[start : start + _READ_AT_ONCE]
+                )
                 section.ledger.take_in(read)
 
     async def _expire(self) -> None:
-        """Move the items whose time to live is over to the archive. Summaries of them give way to their originals."""
-        own = [section for section in self._sections.values() if section.held.ends and not section.frozen]
+        """Move the items whose time to live is over to the archive.
+
+        Summaries of them give way to their originals.
+        """
+        own = [
+            section
+            for section in self._sections.values()
+            if section.held.ends and not section.frozen
+        ]
         if not own:
             return
         now = self._clock()
-        if not (due := [item_id for section in own for item_id in section.held.expired(now)]):
+        due = [item_id for section in own for item_id in section.held.expired(now)]
+        if not due:
             return
-        with suppress(CorruptionError):  # what is archived can't come back; the summaries expire as well
+        with suppress(
+            CorruptionError
+        ):  # what is archived can't come back; the summaries expire as well
             for compaction in self._compactions:
                 await compaction.undo(due)
         for section in own:
             section.expire(section.held.expired(now))
 
     async def _read_back(self, sections: Sequence[Section]) -> None:
-        """Read the parts of sections that a question needs. Opening skips this, as many callers never ask."""
+        """Read the parts of sections that a question needs.
+
+        Opening skips this, as many callers never ask.
+        """
         if not any(section.held.past.unloaded for section in sections):
             return
-        if error := await load_past(sections, self._log, self.counter, unpurged=self._saver.unpurged):
+        if error := await load_past(
+            sections, self._log, self.counter, unpurged=self._saver.unpurged
+        ):
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 
     # what is kept
@@ -985,10 +1106,11 @@ class SessionMemory:
     async def save(self) -> None:
         """Commit all changes since the last save. When this returns, they survive a kill.
 
-        Commits of other writers are taken in first. Once begun, a save is finished even if its caller is cancelled.
-        Raises ConflictError if both writers changed the same item or section, and DurabilityError. The changes are then
-        not saved. After a ConflictError, `refresh(discard=True)` drops them: go on from the stored session and repeat
-        the turn. Without it, leaving the block tries once more and does not raise the error again.
+        Commits of other writers are taken in first. Once begun, a save is finished even if its
+        caller is cancelled. Raises ConflictError if both writers changed the same item or section,
+        and DurabilityError. The changes are then not saved. After a ConflictError,
+        `refresh(discard=True)` drops them: go on from the stored session and repeat the turn.
+        Without it, leaving the block tries once more and does not raise the error again.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The rent is 900 euros.")
@@ -1000,12 +1122,14 @@ class SessionMemory:
         await self._saver.save()
 
     async def refresh(self, *, discard: bool = False) -> None:
-        """Take in what other writers have committed since the session was read. Nothing is committed.
+        """Take in what other writers have committed since the session was read.
 
-        discard: drop the unsaved changes. This is the way to go on after a ConflictError: refresh, then repeat the
-            turn. Sections that are never stored keep their items.
-        Raises ConflictError if an unsaved change clashes with a commit, and nothing is discarded. Raises
-        ReadOnlyError, CorruptionError and DurabilityError. Then nothing has changed.
+        Nothing is committed.
+
+        discard: drop the unsaved changes. This is the way to go on after a ConflictError: refresh,
+            then repeat the turn. Sections that are never stored keep their items.
+        Raises ConflictError if an unsaved change clashes with a commit, and nothing is discarded.
+        Raises ReadOnlyError, CorruptionError and DurabilityError. Then nothing has changed.
 
         >>> async with SessionMemory.open("./.kaosmem", "deal-42") as one, SessionMemory.open(
         ...     "./.kaosmem", "deal-42"
@@ -1019,7 +1143,8 @@ class SessionMemory:
         self._check_loop()
         if self._read_only:
             raise ReadOnlyError(
-                f"session {self.session_id!r} was opened read-only and stays as it was; open it again to see the newest"
+                f"session {self.session_id!r} was opened read-only and stays as it was; open it "
+                "again to see the newest"
             )
         self._check_writable()
         await self._saver.refresh(discard=discard)
@@ -1038,13 +1163,14 @@ class SessionMemory:
     ) -> IngestReport:
         """Read a file or folder into a section, as passages with their source and lines.
 
-        The next call for this place reads only files that changed. Passages of files that changed or vanished move to
-        the archive.
-        include: patterns of the files to take, as .gitignore writes them, such as "*.md" or "docs/". The default takes
-            all files.
+        The next call for this place reads only files that changed. Passages of files that changed
+        or vanished move to the archive.
+        include: patterns of the files to take, as .gitignore writes them, such as "*.md" or
+            "docs/". The default takes all files.
         exclude: patterns of the files and folders to leave out.
         gitignore: whether to leave out what the .gitignore files in the folder name.
-        progress: called with each file's source, the number of files read, and the number of files to read.
+        progress: called with each file's source, the number of files read, and the number of files
+            to read.
         Raises MissingFileError, InvalidArgumentError, and as `add`.
 
         >>> from pathlib import Path
@@ -1056,9 +1182,15 @@ class SessionMemory:
         """
         self._check_loop()
         ingestion = Ingestion(
-            self._writable(section), add=self.add, has=self.__contains__, counter=self.counter, clock=self._clock
+            self._writable(section),
+            add=self.add,
+            has=self.__contains__,
+            counter=self.counter,
+            clock=self._clock,
         )
-        choice = Choice(check_patterns(include, "include"), check_patterns(exclude, "exclude"), gitignore)
+        choice = Choice(
+            check_patterns(include, "include"), check_patterns(exclude, "exclude"), gitignore
+        )
         return await ingestion.run(path_or_fs, choice, progress=progress)
 
     def _check_loop(self) -> None:
@@ -1070,7 +1202,8 @@ class SessionMemory:
         elif self._loop is not running:
             raise ConcurrentUseError(
                 "this test memory is in use in another event loop that is still open; "
-                "close that loop first, or make a memory for each test with SessionMemory.test_mode()"
+                "close that loop first, or make a memory for each test with "
+                "SessionMemory.test_mode()"
             )
 
 
@@ -1079,5 +1212,6 @@ def _now() -> datetime:
 
 
 def _test_clock() -> Clock:
-    start, seconds = datetime(2024, 1, 1, tzinfo=UTC), count()
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    seconds = count()
     return lambda: start + timedelta(seconds=next(seconds))

@@ -1,4 +1,7 @@
-"""The sessions of a place: opening, listing and deleting them. Read-only sessions are shared within a process."""
+"""The sessions of a place: opening, listing and deleting them.
+
+Read-only sessions are shared within a process.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,14 @@ from typing import NoReturn, ParamSpec, TypeVar
 from kaosmem import persistence
 from kaosmem.arguments import Clock, check_clock, check_instance, check_ttl
 from kaosmem.errors import CorruptionError, NotOpenedError
-from kaosmem.persistence import Location, Recovered, SessionLog, StoredSession, fingerprint, same_place
+from kaosmem.persistence import (
+    Location,
+    Recovered,
+    SessionLog,
+    StoredSession,
+    fingerprint,
+    same_place,
+)
 from kaosmem.retrieval import Ranker
 from kaosmem.sections import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes
@@ -52,8 +62,13 @@ class Opening:
         """The counter that the session is counted with."""
         return get_counter(self.given_counter)
 
-    def read(self, *, read_only: bool = False, single_writer: bool = False) -> tuple[SessionLog, Hydrated]:
-        """Return the session's log and its state. Raises CorruptionError, UnsupportedVersionError."""
+    def read(
+        self, *, read_only: bool = False, single_writer: bool = False
+    ) -> tuple[SessionLog, Hydrated]:
+        """Return the session's log and its state.
+
+        Raises CorruptionError, UnsupportedVersionError.
+        """
         log, recovered = SessionLog.open(
             self.location,
             self.session_id,
@@ -67,13 +82,18 @@ class Opening:
             if not read_only:
                 raise
             recovered.damage.append(error)
-            return log, salvage_sections(recovered, self._specs(recovered), self.counter, self.ranker)
+            return log, salvage_sections(
+                recovered, self._specs(recovered), self.counter, self.ranker
+            )
         if not recovered.is_partial:
             keep_indexes(log, hydrated.sections)
         return log, hydrated
 
     def hydrate(self, recovered: Recovered) -> Hydrated:
-        """Return the state of a log, as sections. Raises CorruptionError, UnsupportedVersionError."""
+        """Return the state of a log, as sections.
+
+        Raises CorruptionError, UnsupportedVersionError.
+        """
         read = salvage_sections if recovered.is_partial else hydrate
         return read(recovered, self._specs(recovered), self.counter, self.ranker)
 
@@ -90,14 +110,23 @@ class Opening:
 
     @property
     def key(self) -> Hashable:
-        """Return a key that is equal for openings with the same arguments. Objects are compared by identity."""
+        """Return a key that is equal for openings with the same arguments.
+
+        Objects are compared by identity.
+        """
         specs = tuple(
             (replace(spec, ranker=None, compaction=None), id(spec.ranker), id(spec.compaction))
             for spec in self.sections or ()
         )
         given = self.given_counter
         is_as_stored = self.sections is None
-        return self.place, is_as_stored, specs, given if isinstance(given, str) else id(given), id(self.ranker)
+        return (
+            self.place,
+            is_as_stored,
+            specs,
+            given if isinstance(given, str) else id(given),
+            id(self.ranker),
+        )
 
 
 class Unopened(AbstractAsyncContextManager[T]):
@@ -110,7 +139,10 @@ class Unopened(AbstractAsyncContextManager[T]):
         return await self._inner.__aenter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> bool | None:
         return await self._inner.__aexit__(kind, error, trace)
 
@@ -141,7 +173,9 @@ class _Shared:
 
 
 class SharedSessions:
-    """Read-only sessions that a process shares. A session is read again only if its stored state has changed.
+    """Read-only sessions that a process shares.
+
+    A session is read again only if its stored state has changed.
 
     Several threads may ask: while one reads a session, the others wait for it.
     """
@@ -164,10 +198,15 @@ class SharedSessions:
             return shared.held
 
     def drop(self, opening: Opening) -> None:
-        """Release the shared state of a session. Blocks that have it open keep it until they close."""
+        """Release the shared state of a session.
+
+        Blocks that have it open keep it until they close.
+        """
         place = opening.place
         with self._lock:
-            for key in [key for key, shared in self._sessions.items() if shared.opening.place == place]:
+            for key in [
+                key for key, shared in self._sessions.items() if shared.opening.place == place
+            ]:
                 del self._sessions[key]
 
     def _entry(self, opening: Opening) -> _Shared:
@@ -181,7 +220,9 @@ class SharedSessions:
 
 
 async def list_sessions(url_or_fs: Location, namespace: str = "default") -> list[str]:
-    """Return the ids of the sessions of a namespace, sorted. Raises InvalidNameError and DurabilityError.
+    """Return the ids of the sessions of a namespace, sorted.
+
+    Raises InvalidNameError and DurabilityError.
 
     >>> from kaosmem import SessionMemory
     >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
@@ -208,7 +249,9 @@ async def stored_sessions(url_or_fs: Location, namespace: str = "default") -> li
 
 
 async def list_namespaces(url_or_fs: Location) -> list[str]:
-    """Return the namespaces that hold a session, sorted. Raises InvalidNameError and DurabilityError.
+    """Return the namespaces that hold a session, sorted.
+
+    Raises InvalidNameError and DurabilityError.
 
     >>> from kaosmem import SessionMemory
     >>> async with SessionMemory.open("./tenants", "deal-42", namespace="acme") as memory:
@@ -233,9 +276,12 @@ async def delete_session(url_or_fs: Location, session_id: str, namespace: str = 
 
 
 async def delete_namespace(url_or_fs: Location, namespace: str) -> list[str]:
-    """Delete all sessions of a namespace, and return their ids. Raises InvalidNameError before any I/O.
+    """Delete all sessions of a namespace, and return their ids.
 
-    Sessions that a writer makes meanwhile are deleted too, as far as they are seen: stop the tenant's writers before.
+    Raises InvalidNameError before any I/O.
+
+    Sessions that a writer makes meanwhile are deleted too, as far as they are seen: stop the
+    tenant's writers before.
 
     >>> from kaosmem import SessionMemory
     >>> async with SessionMemory.open("./tenants", "deal-42", namespace="acme") as memory:
@@ -267,4 +313,6 @@ async def delete_idle_sessions(
     """
     now = datetime.now(UTC) if clock is None else check_clock(clock)()
     before = now - timedelta(seconds=check_ttl(idle_s, "idle_s"))
-    return await asyncio.to_thread(persistence.delete_idle_sessions, url_or_fs, namespace, before=before)
+    return await asyncio.to_thread(
+        persistence.delete_idle_sessions, url_or_fs, namespace, before=before
+    )

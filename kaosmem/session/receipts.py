@@ -22,21 +22,29 @@ _LISTS = "items", "derived", "finished", "windows", "files"
 
 @dataclass(frozen=True, kw_only=True)
 class ErasureReceipt:
-    """The receipt of an erasure. `SessionMemory.forget` returns it, and `SessionMemory.verify` checks it later.
+    """The receipt of an erasure.
 
-    It names ids and holds no text and no digest of a text: a digest of a short text can be guessed, with a key too by
-    all holders of the key. If your ids tell something about a person, keep the receipt as private as the item was.
+    `SessionMemory.forget` returns it, and `SessionMemory.verify` checks it later.
+
+    It names ids and holds no text and no digest of a text: a digest of a short text can be guessed,
+    with a key too by all holders of the key. If your ids tell something about a person, keep the
+    receipt as private as the item was.
 
     items: the ids that `forget` was given. derived: the ids of items that were made from these.
-    finished: the ids of items whose erasure an earlier call or another writer had begun, and this one finished.
-    windows: the names of windows that showed one. sources: the erased ids by the name of the attached source.
+    finished: the ids of items whose erasure an earlier call or another writer had begun, and this
+        one finished.
+    windows: the names of windows that showed one. sources: the erased ids by the name of the
+        attached source.
     files: the session's files that were deleted, because they were written before the erasure.
-    log_id, record, checksum: the session's log, its last record at the erasure, and that record's checksum.
-    old_versions: whether the storage keeps old versions of deleted files: "none", "kept", or "unknown" if it does not
-        tell. Kept versions hold the erased texts until you delete them, or a lifecycle rule does.
+    log_id, record, checksum: the session's log, its last record at the erasure, and that record's
+        checksum.
+    old_versions: whether the storage keeps old versions of deleted files: "none", "kept", or
+        "unknown" if it does not tell. Kept versions hold the erased texts until you delete them, or
+        a lifecycle rule does.
     at: the time of the erasure. No erased item is newer.
-    created_at: when the erased items were created, by id, as far as this call erased them. A later item of an erased id
-        has another time, so `verify` tells the two apart though the clocks of two machines differ.
+    created_at: when the erased items were created, by id, as far as this call erased them. A later
+        item of an erased id has another time, so `verify` tells the two apart though the clocks of
+        two machines differ.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -67,7 +75,9 @@ class ErasureReceipt:
     def erasure(self) -> Erasure:
         """The erasure as the session's log has it."""
         ids = *self.items, *self.derived, *self.finished
-        return Erasure(self.log_id, self.record, self.checksum, frozenset(ids), self.at, self.created_at)
+        return Erasure(
+            self.log_id, self.record, self.checksum, frozenset(ids), self.at, self.created_at
+        )
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the receipt as JSON values."""
@@ -94,19 +104,43 @@ class ErasureReceipt:
         A receipt without `created_at` and `old_versions` has no times and says "unknown".
         """
         try:
-            at, record = datetime.fromisoformat(stored["at"]), stored["record"]
-            given = {name: stored[name] for name in _TEXTS} | {name: tuple(stored[name]) for name in _LISTS}
+            at = datetime.fromisoformat(stored["at"])
+            record = stored["record"]
+            given = {name: stored[name] for name in _TEXTS} | {
+                name: tuple(stored[name]) for name in _LISTS
+            }
             sources = {name: tuple(ids) for name, ids in stored["sources"].items()}
-            created_at = {item_id: tuple(map(_time, times)) for item_id, times in stored.get("created_at", {}).items()}
+            created_at = {
+                item_id: tuple(map(_time, times))
+                for item_id, times in stored.get("created_at", {}).items()
+            }
             old_versions = stored.get("old_versions", "unknown")
             if old_versions not in OLD_VERSIONS.values():
                 raise ValueError
         except (AttributeError, KeyError, TypeError, ValueError):
             given = {}
-        texts = [*map(given.get, _TEXTS), *(each for name in _LISTS for each in given.get(name, ()))]
-        if not given or {*map(type, texts)} != {str} or type(record) is not int or record < 0 or at.tzinfo is None:
-            raise InvalidArgumentError("this is no receipt of an erasure; give the value that to_dict() returned")
-        return cls(at=at, record=record, sources=sources, created_at=created_at, old_versions=old_versions, **given)
+        texts = [
+            *map(given.get, _TEXTS),
+            *(each for name in _LISTS for each in given.get(name, ())),
+        ]
+        if (
+            not given
+            or {*map(type, texts)} != {str}
+            or type(record) is not int
+            or record < 0
+            or at.tzinfo is None
+        ):
+            raise InvalidArgumentError(
+                "this is no receipt of an erasure; give the value that to_dict() returned"
+            )
+        return cls(
+            at=at,
+            record=record,
+            sources=sources,
+            created_at=created_at,
+            old_versions=old_versions,
+            **given,
+        )
 
 
 def _time(stored: str) -> datetime:

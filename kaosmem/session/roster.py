@@ -47,16 +47,25 @@ class Roster:
     def over(self, sections: Mapping[str, Section]) -> Roster:
         """Return a roster of these sections as they were at other times, with the same sources."""
         other = Roster(sections, counter=self._counter)
-        other._attached, other._specs, other._now = self._attached, self._specs, self
+        other._attached = self._attached
+        other._specs = self._specs
+        other._now = self
         return other
 
     @property
     def sources(self) -> Mapping[str, Source]:
         """Return the attached sources by the names that they are shown under."""
-        return MappingProxyType({name: attached.source for name, attached in self._attached.items()})
+        return MappingProxyType(
+            {name: attached.source for name, attached in self._attached.items()}
+        )
 
     def attach(
-        self, source: Source, name: str | None, *, timeout_s: float | None = None, required: bool = False
+        self,
+        source: Source,
+        name: str | None,
+        *,
+        timeout_s: float | None = None,
+        required: bool = False,
     ) -> str:
         """Show a source from now on, and return under which name.
 
@@ -69,7 +78,9 @@ class Roster:
             numbered = chain([own], (f"{own}-{number}" for number in count(2)))
             name = next(free for free in numbered if free not in self._specs)
         elif check_name(name, "source") in self._specs:
-            raise InvalidArgumentError(f"{shown(name)} is the name of a section or source already; give another")
+            raise InvalidArgumentError(
+                f"{shown(name)} is the name of a section or source already; give another"
+            )
         if name != source.spec.name and isinstance(source, NamedSource):
             source = source.named(name)
         self._attached[name] = Attachment(source, name, timeout_s, required)
@@ -79,7 +90,9 @@ class Roster:
     def spec(self, name: str) -> SectionSpec:
         """Return the spec that a section or source is shown by. Raises NotFoundError."""
         if name not in self._specs:
-            raise NotFoundError(f"no section or source {shown_name(name)}; there are {', '.join(self._specs)}")
+            raise NotFoundError(
+                f"no section or source {shown_name(name)}; there are {', '.join(self._specs)}"
+            )
         return self._specs[name]
 
     def shown(self, names: Iterable[str] | None) -> dict[str, SectionSpec]:
@@ -89,15 +102,21 @@ class Roster:
         """
         given = self._specs if names is None else check_several(names, "sections")
         wanted = {self.spec(name).name for name in given}
-        return {name: spec for name, spec in self._specs.items() if spec.in_context and name in wanted}
+        return {
+            name: spec for name, spec in self._specs.items() if spec.in_context and name in wanted
+        }
 
     def newest_question(self) -> str:
         """Return the text of the newest user message in all histories, without tool results; "" if there is none."""
-        newest = [item for section in self.sections.values() if (item := section.proposer.newest_question)]
+        newest = [
+            item for section in self.sections.values() if (item := section.proposer.newest_question)
+        ]
         if not newest:
             return ""
         blocks = max(newest, key=lambda item: item.created_at).message.blocks
-        return content_text(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)))
+        return content_text(
+            tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
+        )
 
     async def propose(
         self,
@@ -109,20 +128,30 @@ class Roster:
         clock: Clock,
         block: int | None = None,
     ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
-        """Return the proposals of these sections and sources, and the reports of the sources. All are awaited together.
+        """Return the proposals of these sections and sources, and the reports of the sources.
+
+        All are awaited together.
 
         clock: says which items are expired; their units are left out.
-        block: the most that the sections outside the histories may take together; None is the window.
-        Drop a candidate of a source whose id a section has live or an earlier source proposes, if the contents are
-        equal. If they differ, prefix its id with the name of its source.
+        block: the most that the sections outside the histories may take together; None is the
+            window.
+        Drop a candidate of a source whose id a section has live or an earlier source proposes, if
+        the contents are equal. If they differ, prefix its id with the name of its source.
         Raises SourceError for the first that is required and failed, or is late.
         """
         block = window if block is None else min(window, block)
-        caps = {name: cap_of(spec, block if spec.placement == "query" else window) for name, spec in specs.items()}
+        caps = {
+            name: cap_of(spec, block if spec.placement == "query" else window)
+            for name, spec in specs.items()
+        }
         asked = {name: attached for name, attached in self._attached.items() if name in specs}
         answers = await asyncio.gather(
-            *(attached.propose(query, cap=caps[name], wanted=wanted) for name, attached in asked.items()),
-            return_exceptions=True,  # so that none is left running, and the error is the same whoever was first
+            *(
+                attached.propose(query, cap=caps[name], wanted=wanted)
+                for name, attached in asked.items()
+            ),
+            # so that none is left running, and the error is the same whoever was first
+            return_exceptions=True,
         )
         sections = {name: section for name, section in self.sections.items() if name in specs}
         is_crowded = bool(asked) or _may_be_crowded(sections, block)
@@ -133,7 +162,9 @@ class Roster:
                 break
             await _caught_up(sections, caps, unread, is_crowded=is_crowded)
             for name, section in sections.items():  # all at one moment
-                own[name] = section.proposer.propose(query, cap=caps[name], wanted=wanted, is_crowded=is_crowded)
+                own[name] = section.proposer.propose(
+                    query, cap=caps[name], wanted=wanted, is_crowded=is_crowded
+                )
         for name, section in sections.items():
             section.proposer.keep_texts(own[name])
         known = _KnownItems(sections.values())
@@ -160,37 +191,65 @@ class Roster:
                 self.sections[name].use(item_ids)
 
     def decide(
-        self, item_id: str, *, query: Query, shown_names: Collection[str], wanted: MetadataFilter | None, now: datetime
+        self,
+        item_id: str,
+        *,
+        query: Query,
+        shown_names: Collection[str],
+        wanted: MetadataFilter | None,
+        now: datetime,
     ) -> Decision:
         """Return the decision on an item that was not proposed. Raises NotFoundError."""
         for name, section in self._all_sections():
             if item_id in section:
                 reason = Reason.OUTRANKED if name in shown_names else Reason.NOT_SHOWN
-                item, fault = section.peek(item_id), ""
+                item = section.peek(item_id)
+                fault = ""
                 if reason is Reason.OUTRANKED and not section.proposer.is_passed(item_id, wanted):
                     reason = Reason.FILTERED
                     fault = wanted.faults(item.metadata) if wanted else ""
-                rank, score = None, None
+                rank = None
+                score = None
                 if reason is Reason.OUTRANKED and section.spec.placement == "query":
                     rank, score = section.proposer.place(query, item_id)
                     reason = Reason.UNRELATED if score is None and query.has_topic else reason
-                return Decision(item_id, name, False, reason, rank, score, item.tokens, item=item, fault=fault)
+                return Decision(
+                    item_id, name, False, reason, rank, score, item.tokens, item=item, fault=fault
+                )
         for name, section in self.sections.items():
             if archived := section.archive.get(item_id):
                 newest = None if archived.key is None else section.keyed(archived.key)
                 same_as = newest.id if newest else None
                 ended = archived.expires_at
-                fault = f"it expired on {ended.isoformat()}" if ended and newest is None and ended <= now else ""
-                left = Decision(item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as)
+                fault = (
+                    f"it expired on {ended.isoformat()}"
+                    if ended and newest is None and ended <= now
+                    else ""
+                )
+                left = Decision(
+                    item_id, name, False, Reason.ARCHIVED, None, None, archived.tokens, same_as
+                )
                 return replace(left, item=archived, fault=fault)
         if self._now is not None:
-            decision = self._now.decide(item_id, query=query, shown_names=shown_names, wanted=wanted, now=now)
+            decision = self._now.decide(
+                item_id, query=query, shown_names=shown_names, wanted=wanted, now=now
+            )
             fault = decision.fault or _not_then(query)
-            return replace(decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault)
-        raise NotFoundError(f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too")
+            return replace(
+                decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault
+            )
+        raise NotFoundError(
+            f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too"
+        )
 
     def search(
-        self, query: Query, section: str | None, limit: int, *, wanted: MetadataFilter | None, archived: bool
+        self,
+        query: Query,
+        section: str | None,
+        limit: int,
+        *,
+        wanted: MetadataFilter | None,
+        archived: bool,
     ) -> list[Hit]:
         """Return the items most relevant to a query, of one section or of all that may be shown."""
         check_count(limit, "limit")
@@ -207,7 +266,10 @@ class Roster:
     def unread(self) -> dict[str, int]:
         """Return how many archived items a search has left out, by section, since their texts are not at hand."""
         searched = {name: each for name, each in self._all_sections() if each.proposer.is_searched}
-        counts = {name: each.held.past.unloaded + len(each.held.past.without_text) for name, each in searched.items()}
+        counts = {
+            name: each.held.past.unloaded + len(each.held.past.without_text)
+            for name, each in searched.items()
+        }
         return {name: count for name, count in counts.items() if count}
 
     async def get(self, item_id: str) -> Item | None:
@@ -219,8 +281,11 @@ class Roster:
         for name, attached in self._attached.items():
             try:
                 for own_id in dict.fromkeys((item_id, _own_id(name, item_id))):
-                    if (item := await attached.get(own_id)) is not None:
-                        return self._counted_item(item if own_id == item_id else replace(item, id=item_id))
+                    item = await attached.get(own_id)
+                    if item is not None:
+                        return self._counted_item(
+                            item if own_id == item_id else replace(item, id=item_id)
+                        )
             except SourceError as error:
                 missed = missed or error
         if missed:
@@ -230,12 +295,16 @@ class Roster:
     async def forget(self, item_ids: Iterable[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         """Have the sources forget what they hold of these items.
 
-        Returns the ids that each source has erased, by its name, and the names of sources that can't erase or failed.
+        Returns the ids that each source has erased, by its name, and the names of sources that
+        can't erase or failed.
         """
-        wanted, unable = list(item_ids), list[str]()
+        wanted = list(item_ids)
+        unable = list[str]()
         erased: dict[str, tuple[str, ...]] = {}
         for name, attached in self._attached.items():
-            ids = dict.fromkeys(each for item_id in wanted for each in (item_id, _own_id(name, item_id)))
+            ids = dict.fromkeys(
+                each for item_id in wanted for each in (item_id, _own_id(name, item_id))
+            )
             try:
                 held = await attached.forget(ids)
             except SourceError:
@@ -250,7 +319,8 @@ class Roster:
         """Return a sentence for each source that holds an erased item, or can't be asked for it."""
         reasons = []
         for name, item_ids in erased.items():
-            if (attached := self._attached.get(name)) is None:
+            attached = self._attached.get(name)
+            if attached is None:
                 reasons.append(f"source {shown(name)} is not attached; attach it to have it asked")
                 continue
             for item_id in item_ids:
@@ -267,7 +337,9 @@ class Roster:
     def attached_sections(self) -> dict[str, Section]:
         """Return the attached sections of other sessions, by name."""
         sources = ((name, attached.source) for name, attached in self._attached.items())
-        return {name: source.section for name, source in sources if isinstance(source, AttachedSection)}
+        return {
+            name: source.section for name, source in sources if isinstance(source, AttachedSection)
+        }
 
     def _all_sections(self) -> Iterator[tuple[str, Section]]:
         yield from self.sections.items()
@@ -278,14 +350,21 @@ class Roster:
 
         def taken_in(units: Iterable[Candidate]) -> Iterator[Candidate]:
             for unit in units:
-                clashes = [(item, other) for item in unit.items if (other := known.get(item.id)) is not None]
+                clashes = [
+                    (item, other)
+                    for item in unit.items
+                    if (other := known.get(item.id)) is not None
+                ]
                 if not clashes:
                     yield self._counted(unit)
                 elif any(item.content != other.content for item, other in clashes):
-                    items = tuple(replace(item, id=_qualified(name, item.id)) for item in unit.items)
+                    items = tuple(
+                        replace(item, id=_qualified(name, item.id)) for item in unit.items
+                    )
                     yield self._counted(unit._replace(items=items))
 
-        candidates, earlier = tuple(taken_in(proposal.candidates)), tuple(taken_in(proposal.earlier))
+        candidates = tuple(taken_in(proposal.candidates))
+        earlier = tuple(taken_in(proposal.earlier))
         known.enter(item for unit in (*candidates, *earlier) for item in unit.items)
         return replace(proposal, candidates=candidates, earlier=earlier)
 
@@ -315,7 +394,11 @@ async def _caught_up(
     for name, evicted in unread.items():
         sections[name].ledger.take_in(await asyncio.to_thread(read_evicted, evicted))
     while True:
-        lagging = [each for name, each in sections.items() if each.proposer.lag(cap=caps[name], is_crowded=is_crowded)]
+        lagging = [
+            each
+            for name, each in sections.items()
+            if each.proposer.lag(cap=caps[name], is_crowded=is_crowded)
+        ]
         if not lagging:
             return
         await asyncio.gather(*(asyncio.to_thread(each.index.catch_up) for each in lagging))
@@ -342,7 +425,9 @@ def _passed(proposal: Proposal, spec: SectionSpec, wanted: MetadataFilter | None
     if wanted is None or spec.placement == "static":
         return proposal
     passed = proposal.filtered(lambda unit: any(wanted(item.metadata) for item in unit.items))
-    return replace(passed, candidates=proposal.candidates) if spec.placement == "history" else passed
+    return (
+        replace(passed, candidates=proposal.candidates) if spec.placement == "history" else passed
+    )
 
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:

@@ -10,7 +10,15 @@ from typing import Any, TypeAlias
 from kaosmem.arguments import check_count
 from kaosmem.assembly import Context, Limits, Packing
 from kaosmem.assembly.growth import Growth, Request, begin, gained
-from kaosmem.assembly.windows import Rebased, Window, default_block, digest, history_limit, thrashes, without_thinking
+from kaosmem.assembly.windows import (
+    Rebased,
+    Window,
+    default_block,
+    digest,
+    history_limit,
+    thrashes,
+    without_thinking,
+)
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_name, shown, shown_number
@@ -39,7 +47,8 @@ Pack: TypeAlias = Callable[..., tuple[Context, Packing]]
 class WindowCall:
     """The checked arguments of a call that continues a window.
 
-    budget: tokens of the request. block: tokens of the block, None for a default by budget. rebase: pack it anew.
+    budget: tokens of the request. block: tokens of the block, None for a default by budget. rebase:
+        pack it anew.
     model: the model that it is sent to, None for one with preserved thinking.
     wanted: the filter of the call. reserve: tokens that the call keeps free beside its budget.
     Raises InvalidNameError and InvalidArgumentError.
@@ -82,26 +91,36 @@ class Windows:
         self._reasons: dict[str, deque[str]] = {}
 
     def apply(self, turn: Mapping[str, Any]) -> None:
-        """Repeat a turn from a record. Raises KeyError, TypeError, ValueError for what is no turn."""
+        """Repeat a turn from a record.
+
+        Raises KeyError, TypeError, ValueError for what is no turn.
+        """
         name = turn["window"]
         if "settings" not in turn and "ended" not in turn and name not in self.held:
             raise ValueError("a window goes on that never began")
         after = self.held.get(name, Window(name)).after(turn)
-        self.held = {other: window.beside(turn) for other, window in self.held.items()} | {name: after}
+        self.held = {other: window.beside(turn) for other, window in self.held.items()} | {
+            name: after
+        }
         if after.ended == _REMOVED:
             del self.held[name]
 
     def go_back(self, stored: Windows) -> None:
         """Go on from the windows that the log holds, without the unsaved turns."""
-        self.held, self.journal = dict(stored.held), []
+        self.held = dict(stored.held)
+        self.journal = []
 
     def drain(self) -> list[Turn]:
         """Return the turns since the last drain."""
-        turns, self.journal = self.journal, []
+        turns = self.journal
+        self.journal = []
         return [Turn("", turn) for turn in turns]
 
     def to_list(self, sections: Mapping[str, Section]) -> list[JSONValue]:
-        """Return the windows as JSON values. A window that shows a removed item ends: only the section knows that."""
+        """Return the windows as JSON values.
+
+        A window that shows a removed item ends: only the section knows that.
+        """
         stored: list[JSONValue] = []
         left = _MAX_STORED_CHARS
         for window in self.held.values():
@@ -115,14 +134,23 @@ class Windows:
 
     def forget(self, item_ids: Collection[str]) -> set[str]:
         """End the windows that show forgotten items, of which they keep nothing, and return their names."""
-        ended = {name for name, each in self.held.items() if any(item_id in each.shown for item_id in item_ids)}
-        self.held |= {name: Window(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended}
+        ended = {
+            name
+            for name, each in self.held.items()
+            if any(item_id in each.shown for item_id in item_ids)
+        }
+        self.held |= {
+            name: Window(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended
+        }
         return ended
 
     def remove(self, name: str) -> None:
         """Drop a window. Raises InvalidArgumentError for a name that no window has."""
-        if (window := self.held.get(name)) is None:
-            there = f"there are {', '.join(map(shown, self.held))}" if self.held else "there is none"
+        window = self.held.get(name)
+        if window is None:
+            there = (
+                f"there are {', '.join(map(shown, self.held))}" if self.held else "there is none"
+            )
             raise InvalidArgumentError(f"no window {shown(name)}; {there}")
         self._take({"window": name, "epoch": window.epoch, "ended": _REMOVED})
         self.notices.pop(name, None)
@@ -140,7 +168,8 @@ class Windows:
     ) -> tuple[Context, Packing]:
         """Continue a window by one turn, or pack it anew.
 
-        specs, proposals: of all that may be shown. sections: the session's own. attached: those of other sessions.
+        specs, proposals: of all that may be shown. sections: the session's own. attached: those of
+            other sessions.
         Returns the context of the window, and the packing of a call without it.
         """
         keeps_open_loop = call.model is not None and not preserves_thinking(call.model)
@@ -159,13 +188,19 @@ class Windows:
             filter=wanted,
         )
         request = replace(request, corrections=_corrections(window, request, sections))
-        reason = Rebased.ASKED if call.rebase and window.epoch else _reason(window, request, {**attached, **sections})
+        reason = (
+            Rebased.ASKED
+            if call.rebase and window.epoch
+            else _reason(window, request, {**attached, **sections})
+        )
         if (
             not reason
             and call.wanted is not None
             and not all(call.wanted(each.metadata) for each in request.corrections)
         ):
-            reason = Rebased.CHANGED  # the newer version may not be shown, so the older one may not stay
+            reason = (
+                Rebased.CHANGED
+            )  # the newer version may not be shown, so the older one may not stay
         growth: Growth | None = None
         if not reason:
             new = gained(window, request)
@@ -177,7 +212,9 @@ class Windows:
             self._take(turn, specs.values())
         else:
             visible = _live(window, sections)
-            self._take(growth.turn(), specs.values())  # even if it appends nothing: a reply may follow
+            self._take(
+                growth.turn(), specs.values()
+            )  # even if it appends nothing: a reply may follow
             context = growth.context(self.held[call.name], visible)
         return context, packing
 
@@ -190,18 +227,24 @@ class Windows:
         self.notices.pop(call.name, None)
         if thrashes(block, call.budget):
             self.notices[call.name] = (
-                f"window {shown(call.name)} has a block of {block:,} tokens in a budget of {call.budget:,}, and is "
-                f"packed anew every few turns; use a block of at most {call.budget // 8:,}, an eighth"
+                f"window {shown(call.name)} has a block of {block:,} tokens in a budget of "
+                f"{call.budget:,}, and is "
+                f"packed anew every few turns; use a block of at most {call.budget // 8:,}, an "
+                "eighth"
             )
         elif 2 * rebased.total() >= _WATCHED_CALLS:
             why = ", ".join(f"{each} {times}" for each, times in rebased.most_common())
             self.notices[call.name] = (
-                f"window {shown(call.name)} was packed anew in {rebased.total()} of its last {len(reasons)} calls "
-                f"({why}), and loses its thinking each time; raise its budget, or change visible items less often"
+                f"window {shown(call.name)} was packed anew in {rebased.total()} of its last "
+                f"{len(reasons)} calls "
+                f"({why}), and loses its thinking each time; raise its budget, or change visible "
+                "items less often"
             )
 
     def _take(self, turn: dict[str, JSONValue], specs: Iterable[SectionSpec] = ()) -> None:
-        """Apply a turn, and note it for the log. If the window shows items that no file may hold, its texts stay here.
+        """Apply a turn, and note it for the log.
+
+        If the window shows items that no file may hold, its texts stay here.
 
         specs: of all that may be shown.
         """
@@ -210,8 +253,12 @@ class Windows:
         if any(items for name, (_, items) in uses.items() if name in unstored):
             turn["is_stored"] = False
         self.apply(turn)
-        if (window := self.held.get(turn["window"])) is not None and not window.is_stored:
-            turn = {"ended": Rebased.UNSTORED.value, **{name: turn[name] for name in ("window", "epoch", "marks")}}
+        window = self.held.get(turn["window"])
+        if window is not None and not window.is_stored:
+            turn = {
+                "ended": Rebased.UNSTORED.value,
+                **{name: turn[name] for name in ("window", "epoch", "marks")},
+            }
         self.journal.append(turn)
 
     def follow(
@@ -226,33 +273,43 @@ class Windows:
     ) -> None:
         """Take in the turns that others saved, and let the unsaved ones follow them.
 
-        A window that both continued ends: its next call packs it anew. So does one whose history others changed, and
-        one that shows an item that they have forgotten: its unsaved turns hold the text, and must not reach the log.
-        stored: the windows as the log has them now, if they were read. has_replies: whether the session has unsaved
+        A window that both continued ends: its next call packs it anew. So does one whose history
+        others changed, and one that shows an item that they have forgotten: its unsaved turns hold
+        the text, and must not reach the log.
+        stored: the windows as the log has them now, if they were read. has_replies: whether the
+            session has unsaved
         replies, which may belong to a request that others went on from.
         """
         mine = {turn["window"]: dict(turn) for turn in ours}
         visible = [(name, self.held[name].shown) for name in mine if name in self.held]
-        visible += [(turn["window"], turn.get("items", ())) for turn in ours]  # it may be packed anew since
+        visible += [
+            (turn["window"], turn.get("items", ())) for turn in ours
+        ]  # it may be packed anew since
         erased = {name for name, item_ids in visible if any(each in forgotten for each in item_ids)}
         removed = {name for name, turn in mine.items() if turn.get("ended") == _REMOVED}
         others = {turn["window"] for turn in theirs}
         if stored is not None:
-            others |= {name for name, window in stored.held.items() if self.held.get(name) != window} - mine.keys()
+            others |= {
+                name for name, window in stored.held.items() if self.held.get(name) != window
+            } - mine.keys()
         ended = erased | {name for name in mine if is_history_changed or name in others}
         ended = (ended | others if has_replies else ended) - removed
         if stored is not None:
             self.held = dict(stored.held)
-        for turn in theirs if stored is None else ():
-            if turn["window"] not in mine:
-                self.apply(turn)
+        if stored is None:
+            for turn in theirs:
+                if turn["window"] not in mine:
+                    self.apply(turn)
         kept = [turn for turn in mine.values() if turn["window"] in removed]
         kept += [dict(turn) for turn in ours if turn["window"] not in ended | removed]
         self.journal = kept
-        for turn in kept if stored is not None else ():
-            self.apply(turn)
+        if stored is not None:
+            for turn in kept:
+                self.apply(turn)
         for name in sorted(ended):
-            epoch = max(self.held.get(name, Window(name)).epoch, mine[name]["epoch"] if name in mine else 0)
+            epoch = max(
+                self.held.get(name, Window(name)).epoch, mine[name]["epoch"] if name in mine else 0
+            )
             reason = Rebased.FORGOTTEN if name in erased else Rebased.WRITERS
             self._take({"window": name, "epoch": epoch, "ended": reason.value})
 
@@ -260,7 +317,8 @@ class Windows:
 class NamedWindows(Mapping[str, int]):
     """The windows of a session by name, with the tokens of each one's last request.
 
-    A window that the next call packs anew whatever happens has 0 tokens. The mapping follows the session.
+    A window that the next call packs anew whatever happens has 0 tokens. The mapping follows the
+    session.
 
     Args:
         windows: The windows of the session.
@@ -286,7 +344,8 @@ class NamedWindows(Mapping[str, int]):
     def remove(self, name: str) -> None:
         """Remove a window: its state is dropped with the next save. Its items and messages stay.
 
-        A later call with the same name begins a new window. Raises InvalidArgumentError for an unknown name.
+        A later call with the same name begins a new window. Raises InvalidArgumentError for an
+        unknown name.
         """
         self._check_writable()
         self._windows.remove(name)
@@ -331,7 +390,8 @@ def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Se
 def _is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
     """Return whether an item that a window shows was updated or removed."""
     for item_id, visible in window.shown.items():
-        if (section := sections.get(visible.section)) is None:
+        section = sections.get(visible.section)
+        if section is None:
             continue
         if item_id in section.ledger.removed:
             return True
@@ -350,7 +410,11 @@ def _corrections(window: Window, request: Request, sections: Mapping[str, Sectio
         section = sections[visible.section]
         if section.spec.name == _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
             found[item_id] = section.peek(item_id)
-        if visible.key is not None and (live := section.keyed(visible.key)) and live.id not in window.shown:
+        if (
+            visible.key is not None
+            and (live := section.keyed(visible.key))
+            and live.id not in window.shown
+        ):
             found[live.id] = live
     return list(found.values())
 

@@ -51,7 +51,12 @@ class BlobHandle:
 
     @classmethod
     def of(
-        cls, key: str, data: bytes, *, content_type: str, metadata: Mapping[str, JSONValue] | None = None
+        cls,
+        key: str,
+        data: bytes,
+        *,
+        content_type: str,
+        metadata: Mapping[str, JSONValue] | None = None,
     ) -> BlobHandle:
         """Return the handle of some bytes. It has a preview if they are text in UTF-8."""
         text = _text_of(data[: 8 * PREVIEW_CHARS], is_cut=len(data) > 8 * PREVIEW_CHARS) or ""
@@ -103,7 +108,8 @@ class BlobSource(StoreSource):
         trust: Trust = Trust.EXTERNAL,
     ) -> None:
         super().__init__(spec, trust=trust)
-        self._store, self._shelf = check_instance(store, BlobStore, "store"), _Shelf()
+        self._store = check_instance(store, BlobStore, "store")
+        self._shelf = _Shelf()
         self._is_listed = handles is None
         self._refresh = timedelta(seconds=check_ttl(refresh_s, "refresh_s"))
         self._clock = utc_now if clock is None else check_clock(clock)
@@ -117,7 +123,12 @@ class BlobSource(StoreSource):
         return tuple(self._shelf.handles.values())
 
     async def upload(
-        self, key: str, data: Bytes, *, content_type: str, metadata: Mapping[str, JSONValue] | None = None
+        self,
+        key: str,
+        data: Bytes,
+        *,
+        content_type: str,
+        metadata: Mapping[str, JSONValue] | None = None,
     ) -> BlobHandle:
         """Store bytes without an expiry, and show their handle. The metadata are the handle's."""
         checked = check_metadata(metadata)
@@ -126,20 +137,32 @@ class BlobSource(StoreSource):
         self._shelf.put(handle, self._handle(handle))
         return handle
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return the handles. Listed artefacts may be gone by now: to fetch one says whether it is."""
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
+        """Return the handles.
+
+        Listed artefacts may be gone by now: to fetch one says whether it is.
+        """
         error = ""
         if self._is_listed and self._is_due():
             try:
                 await self._list()
-            except Exception as raised:  # whatever a store raises: the known handles are better than none
+            except (
+                Exception
+            ) as raised:  # whatever a store raises: the known handles are better than none
                 error = type(raised).__name__
         newest_first = [(self._handle(handle), None) for handle in reversed(self.handles)]
         found: list[Scored] = [*newest_first]
         if len(found) > self.spec.retrieval_threshold:
             scores = self._shelf.scores(query.text)
-            worded = [(self._handle(self._shelf.handles[key]), score) for key, score in scores.items()]
-            found = [*worded, *(each for each in newest_first if each[0].metadata["key"] not in scores)]
+            worded = [
+                (self._handle(self._shelf.handles[key]), score) for key, score in scores.items()
+            ]
+            found = [
+                *worded,
+                *(each for each in newest_first if each[0].metadata["key"] not in scores),
+            ]
         return replace(proposed(found, cap=cap, wanted=wanted), error=error)
 
     async def get(self, item_id: str) -> Item | None:
@@ -148,7 +171,8 @@ class BlobSource(StoreSource):
         if key is None:
             return None
         try:
-            if (handle := self._shelf.handles.get(key) or await self._described(key)) is None:
+            handle = self._shelf.handles.get(key) or await self._described(key)
+            if handle is None:
                 return None
             data = await self._store.download(key)
             return self._handle(handle, await self._content(handle, data))
@@ -167,7 +191,9 @@ class BlobSource(StoreSource):
 
     async def _list(self) -> None:
         """Take the handles of the artefacts that are new in the store, and leave out those that are gone."""
-        now, known = self._clock(), set(self._shelf.handles)  # one that is uploaded meanwhile stays
+        # one that is uploaded meanwhile stays
+        now = self._clock()
+        known = set(self._shelf.handles)
         keys = await self._store.list_keys()
         for gone in known.difference(keys):
             self._shelf.discard(gone)
@@ -193,14 +219,17 @@ class BlobSource(StoreSource):
         if handle.content_type.startswith("image/"):
             url = f"data:{handle.content_type};base64,{base64.b64encode(data).decode()}"
             return (ImageBlock(url, handle.content_type),)
-        if (text := _text_of(data)) is not None:
+        text = _text_of(data)
+        if text is not None:
             return text
         return f"{handle.text}: {await self._store.presign_url(handle.key)}"
 
     def _handle(self, handle: BlobHandle, content: Content | None = None) -> Item:
         own = {"key": handle.key, "content_type": handle.content_type, "size": handle.size}
         metadata = {**handle.metadata, **own}
-        return self._item(handle.key, handle.text if content is None else content, metadata=metadata)
+        return self._item(
+            handle.key, handle.text if content is None else content, metadata=metadata
+        )
 
 
 class _Shelf:

@@ -8,7 +8,14 @@ from typing import ClassVar, NamedTuple
 
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
-from kaosmem.conversation import Condensation, Condenser, ConversationEvent, ConversationView, EventLog, SummaryEvent
+from kaosmem.conversation import (
+    Condensation,
+    Condenser,
+    ConversationEvent,
+    ConversationView,
+    EventLog,
+    SummaryEvent,
+)
 from kaosmem.conversation.rolling import Unit, ViewOutline
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
@@ -19,20 +26,24 @@ from kaosmem.sources.store_source import StoreSource
 from kaosmem.tokens import TokenCounter, count_content, get_counter
 from kaosmem.types import Item, Trust
 
-CONVERSATION = SectionSpec("conversation", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0)
+CONVERSATION = SectionSpec(
+    "conversation", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0
+)
 
 
 class ConversationSource(StoreSource):
     """The view of a log as a history, condensed so that it fits.
 
-    Required are the newest entry and all entries that no condenser forgets: the system prompt, the user's open
-    instructions, the task list, and calls without a result.
-    An event is the item `<name>/<event id>`. A summary has the id of its condensation and names its sources.
-    `memory.fetch(id)` returns any event of the log in full. The source cannot forget: a log deletes nothing.
-    A context costs the same for a view of any length, unless its condenser reads the whole view each time, as
-    condensers without records do.
-    condenser: if it is None, or fails, the window shows the newest events; the context names a failure.
-    share: the part of its cap that the view is condensed to; the rest of the window is for other sections.
+    Required are the newest entry and all entries that no condenser forgets: the system prompt, the
+    user's open instructions, the task list, and calls without a result.
+    An event is the item `<name>/<event id>`. A summary has the id of its condensation and names its
+    sources. `memory.fetch(id)` returns any event of the log in full. The source cannot forget: a
+    log deletes nothing. A context costs the same for a view of any length, unless its condenser
+    reads the whole view each time, as condensers without records do.
+    condenser: if it is None, or fails, the window shows the newest events; the context names a
+        failure.
+    share: the part of its cap that the view is condensed to; the rest of the window is for other
+        sections.
     counter: the default is the session's.
     Raises InvalidArgumentError.
     """
@@ -50,9 +61,14 @@ class ConversationSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:
-            raise InvalidArgumentError(f"share is {shown_number(share)}; give a part of the cap, above 0 and at most 1")
-        self._log, self._share = check_instance(log, EventLog, "log"), share
-        self._condenser = None if condenser is None else check_instance(condenser, Condenser, "condenser")
+            raise InvalidArgumentError(
+                f"share is {shown_number(share)}; give a part of the cap, above 0 and at most 1"
+            )
+        self._log = check_instance(log, EventLog, "log")
+        self._share = share
+        self._condenser = (
+            None if condenser is None else check_instance(condenser, Condenser, "condenser")
+        )
         self._counter = get_counter(counter)
         self._shown: dict[int, tuple[ConversationEvent, Item]] = {}
         self._uncondensed = ConversationView()
@@ -62,20 +78,27 @@ class ConversationSource(StoreSource):
         """Return the source under another name, over the same log."""
         other = super().named(name)
         other._shown = {}
-        other._uncondensed, other._read = ConversationView(), 0
+        other._uncondensed = ConversationView()
+        other._read = 0
         return other
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
-        """Return units of the view: required units, then the newest. A condensation is appended first.
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
+        """Return units of the view: required units, then the newest.
 
-        If it can't be condensed, the window shows the units that fit. The positions are those that the entries would
-        have if nothing were condensed, so a condensation moves none.
+        A condensation is appended first.
+
+        If it can't be condensed, the window shows the units that fit. The positions are those that
+        the entries would have if nothing were condensed, so a condensation moves none.
         """
         view, error = await self._view(cap)
         candidates: list[Candidate] = []
-        known, self._shown = self._shown, {}
+        known = self._shown
+        self._shown = {}
         items: dict[int, Item] = {}
-        start, left = len(view), 2 * cap
+        start = len(view)
+        left = 2 * cap
         while start and left > 0:
             start -= 1
             items[start] = self._shown_item(view[start], known)
@@ -87,7 +110,9 @@ class ConversationSource(StoreSource):
             its = tuple(items.get(place) or self._shown_item(view[place], known) for place in unit)
             tokens = sum(item.tokens for item in its)
             left -= max(1, tokens)
-            candidates.append(Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens))
+            candidates.append(
+                Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens)
+            )
         is_all = sum(len(unit.items) for unit in candidates) == len(view)
         positions = self._positions(view, [unit.position for unit in candidates])
         placed = tuple(unit._replace(position=positions[unit.position]) for unit in candidates)
@@ -113,9 +138,13 @@ class ConversationSource(StoreSource):
             return self._log.view, ""
         try:
             view = await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
-        except Exception as raised:  # whatever a model raises: a long conversation is better than none
+        except (
+            Exception
+        ) as raised:  # whatever a model raises: a long conversation is better than none
             return self._log.view, type(raised).__name__
-        return view, failed_model(event.message for event in view if isinstance(event, SummaryEvent))
+        return view, failed_model(
+            event.message for event in view if isinstance(event, SummaryEvent)
+        )
 
     def _positions(self, view: ConversationView, places: Iterable[int]) -> dict[int, int]:
         """Return by place in a view the position that each entry would have if nothing were condensed.
@@ -145,7 +174,9 @@ class ConversationSource(StoreSource):
             if not isinstance(event, Condensation):
                 self._uncondensed.append(event)
 
-    def _shown_item(self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]) -> Item:
+    def _shown_item(
+        self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]
+    ) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""
         was = known.get(event.id)
         item = was[1] if was and was[0] is event else self._event_item(event)
@@ -155,7 +186,9 @@ class ConversationSource(StoreSource):
     def _event_item(self, event: ConversationEvent) -> Item:
         message = event.message
         sources = event.sources if isinstance(event, SummaryEvent) else ()
-        item = self._item(str(event.id), message.content, role=message.role, created_at=event.timestamp)
+        item = self._item(
+            str(event.id), message.content, role=message.role, created_at=event.timestamp
+        )
         return replace(
             item,
             tokens=count_content(message.content, self._counter),
@@ -184,7 +217,11 @@ def _newest_first(view: ConversationView, start: int) -> list[_Wanted]:
     for place in view.kept:
         if place < start and place not in seen:
             part = _wanted(view, *view.whole(place, place + 1))
-            wanted |= {each.unit: each._replace(cut=False) for each in part if each.must and each.unit[0] < start}
+            wanted |= {
+                each.unit: each._replace(cut=False)
+                for each in part
+                if each.must and each.unit[0] < start
+            }
             seen.update(place for each in part for place in each.unit)
     return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
@@ -195,4 +232,7 @@ def _wanted(view: ConversationView, start: int, stop: int, *, newest: int = -1) 
     last = next((unit for unit in outline.units if start + unit[-1] == newest), ())
     must = outline.kept.union(last)
     cuts = frozenset(outline.cuts_beside(must))
-    return [_Wanted(tuple(start + place for place in unit), unit[0] in must, unit[0] in cuts) for unit in outline.units]
+    return [
+        _Wanted(tuple(start + place for place in unit), unit[0] in must, unit[0] in cuts)
+        for unit in outline.units
+    ]

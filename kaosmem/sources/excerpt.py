@@ -33,7 +33,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The messages read of a thread, by position. Shown are those from one position on, and the newest user message.
+    """The messages read of a thread, by position.
+
+    Shown are those from one position on, and the newest user message.
 
     taken: messages in the thread. outline: the units of the messages read.
     """
@@ -62,20 +64,32 @@ class Excerpt:
         """The places in `placed` of the units that must be shown: the newest user message and unit, and pinned ones."""
         outline = self.outline
         wanted = {*outline.questions[-1:]}
-        wanted |= {at for at, each in enumerate(self.placed) if each.message.pinned and each.position >= self.start}
+        wanted |= {
+            at
+            for at, each in enumerate(self.placed)
+            if each.message.pinned and each.position >= self.start
+        }
         units = [unit for unit in outline.units if unit[0] not in outline.orphans]
         newest = max((unit[-1] for unit in units), default=-1)
-        return frozenset(at for unit in units if newest in unit or not wanted.isdisjoint(unit) for at in unit)
+        return frozenset(
+            at for unit in units if newest in unit or not wanted.isdisjoint(unit) for at in unit
+        )
 
     def shown(self) -> Excerpt:
         """Return the excerpt without the messages read beyond it."""
-        placed = (each for at, each in enumerate(self.placed) if each.position >= self.start or at in self.must)
+        placed = (
+            each
+            for at, each in enumerate(self.placed)
+            if each.position >= self.start or at in self.must
+        )
         return Excerpt.of(placed, start=self.start, taken=self.taken)
 
     def named(self) -> Excerpt:
         """Return the excerpt with each message of the thread under an id of its own."""
         named = (
-            each if each.original is not each.message or each.message.id == local else each.under(local)
+            each
+            if each.original is not each.message or each.message.id == local
+            else each.under(local)
             for each, local in zip(self.placed, local_ids(self.placed), strict=True)
         )
         return replace(self, placed=tuple(named))
@@ -98,9 +112,10 @@ class Compacted:
     def grown(self, read: Excerpt, *, room: int) -> Excerpt | None:
         """Return the shortened history with the messages appended since, None to begin anew.
 
-        It begins anew if the history holds no summary, if it takes more than `room` tokens, or if the thread has not
-        only grown: messages that a summary stands for may be gone then. The messages read both times tell whether it
-        has only grown. If they are all equal and have no ids, a clearing before them is not noticed.
+        It begins anew if the history holds no summary, if it takes more than `room` tokens, or if
+        the thread has not only grown: messages that a summary stands for may be gone then. The
+        messages read both times tell whether it has only grown. If they are all equal and have no
+        ids, a clearing before them is not noticed.
         """
         if not self.read.placed or not any(is_record(each.message) for each in self.left.placed):
             return None
@@ -141,10 +156,14 @@ def _placed(placed: Sequence[Placed], left: Sequence[ChatMessage]) -> Iterator[P
     ends = [len(placed)]  # of each message left, the rank of the next one kept
     for same in reversed(kept):
         ends.append(ends[-1] if same is None else same)
-    position, rank = -1, 0
+    position = -1
+    rank = 0
     for message, same, end in zip(left, kept, ends[-2::-1], strict=True):
         gap = range(rank, end) if same is None else range(same, same + 1)
-        found = next((each for each in gap if same is not None or _shortens(message, placed[each].message)), None)
+        found = next(
+            (each for each in gap if same is not None or _shortens(message, placed[each].message)),
+            None,
+        )
         if gap:
             rank = gap[0] if found is None else found
             position = max(position + 1, placed[rank].position)

@@ -32,15 +32,16 @@ _ENTITY, _RELATIONSHIP = "entity:", "relationship:"
 class GraphSource(StoreSource):
     """Entities and relationships as lines, ranked like those of a session's own graph.
 
-    A relationship with `valid_from` or `valid_until` among its properties shows its interval. `as_of` of
-    `assemble_context` walks along the relationships that held then, and shows these alone.
-    A query may name any entity of the store. For each context the source asks the store for the ids of its entities,
-    and reads only the entities with new ids. It learns the new names of a known entity only from `add`. If the store
-    fails, the source fails, and the context says so.
-    entities: the only entities that a query may name, beside those that `add` stores; they are stored already. The
-        store is not asked for its entities. None: all entities.
+    A relationship with `valid_from` or `valid_until` among its properties shows its interval.
+    `as_of` of `assemble_context` walks along the relationships that held then, and shows these
+    alone. A query may name any entity of the store. For each context the source asks the store for
+    the ids of its entities, and reads only the entities with new ids. It learns the new names of a
+    known entity only from `add`. If the store fails, the source fails, and the context says so.
+    entities: the only entities that a query may name, beside those that `add` stores; they are
+        stored already. The store is not asked for its entities. None: all entities.
     depth: hops from a named entity to the furthest.
-    Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the rest.
+    Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the
+    rest.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class GraphSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=trust)
         self._store = check_instance(store, GraphStore, "store")
-        self._depth, self._ranker = depth, GraphRanker(depth)
-        self._mentions, self._names = Mentions(), dict[str, tuple[str, ...]]()
+        self._depth = depth
+        self._ranker = GraphRanker(depth)
+        self._mentions = Mentions()
+        self._names = dict[str, tuple[str, ...]]()
         self._reads_names = entities is None
         self._note(map(Entity.of, entities or ()))
 
@@ -64,32 +67,46 @@ class GraphSource(StoreSource):
         entities: Iterable[Entity | Mapping[str, JSONValue]],
         relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
     ) -> None:
-        """Store entities and relationships, of which a query may name the entities. Raises as the store."""
-        checked, related = list(map(Entity.of, entities)), list(map(Relationship.of, relationships))
+        """Store entities and relationships, of which a query may name the entities.
+
+        Raises as the store.
+        """
+        checked = list(map(Entity.of, entities))
+        related = list(map(Relationship.of, relationships))
         await self._store.add_entities(checked)
         await self._store.add_relationships(related)
         self._note(checked)
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the neighbourhood of the entities that the query names, nearest and best first."""
         if self._reads_names:
             await self._read_names()
         named = self._mentions.entities_in(query.text)[:MAX_NAMED]
-        parts = await asyncio.gather(*(self._store.get_neighbors(each, depth=self._depth) for each in named))
+        parts = await asyncio.gather(
+            *(self._store.get_neighbors(each, depth=self._depth) for each in named)
+        )
         if query.as_of is not None:
             parts = [part.as_of(query.as_of) for part in parts]
-        items = [*{item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)}.values()]
+        items = [
+            *{
+                item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)
+            }.values()
+        ]
         index = self._ranker.index()
         index.add(enumerate(items))
         scores = dict(ranking_of(index, query.text, len(items)).matches)
-        # An entity may lack the name by which it was found, and then nothing says how near its lines are.
+        # An entity may lack the name by which it was found, and then nothing says how near its
+        # lines are.
         others = [(item, None) for ordinal, item in enumerate(items) if ordinal not in scores]
         ranked = [(items[ordinal], score) for ordinal, score in scores.items()]
         return proposed([*ranked, *others], cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return the line of an entity or a relationship, or None."""
-        if (found := _found_at(self._local(item_id) or "")) is None:
+        found = _found_at(self._local(item_id) or "")
+        if found is None:
             return None
         around = await self._store.get_neighbors(found.entity_id)
         return next((item for item in self._lines(around) if item.id == item_id), None)
@@ -97,7 +114,8 @@ class GraphSource(StoreSource):
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete entities, with their relationships, and relationships from the store; names are unlearned."""
         for item_id in item_ids:
-            if (found := _found_at(self._local(item_id) or "")) is None:
+            found = _found_at(self._local(item_id) or "")
+            if found is None:
                 continue
             if found.relationship_id:
                 await self._store.delete_relationship(found.relationship_id)
@@ -134,11 +152,16 @@ class GraphSource(StoreSource):
         entities = part.entities[: max(room // 2, room - len(part.relationships))]
         relationships = part.relationships[: room - len(entities)]
         return [
-            *(self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata) for each in entities),
+            *(
+                self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata)
+                for each in entities
+            ),
             *(
                 self._item(
                     _RELATIONSHIP + json_text(_identity(each)),
-                    each.line(labels.get(each.source, each.source), labels.get(each.target, each.target)),
+                    each.line(
+                        labels.get(each.source, each.source), labels.get(each.target, each.target)
+                    ),
                     metadata=each.metadata,
                 )
                 for each in relationships
@@ -160,7 +183,9 @@ def _found_at(local_id: str) -> _Place | None:
             return _Place(check_id(local_id.removeprefix(_ENTITY), "entity id"))
         if local_id.startswith(_RELATIONSHIP):
             source, *rest = json.loads(local_id.removeprefix(_RELATIONSHIP))
-            relationship_id = rest[0] if len(rest) == 1 else Relationship(source, rest[1], rest[0]).id
+            relationship_id = (
+                rest[0] if len(rest) == 1 else Relationship(source, rest[1], rest[0]).id
+            )
             return _Place(check_id(source, "entity id"), check_relationship_id(relationship_id))
     except (TypeError, ValueError, LookupError):
         pass
@@ -169,6 +194,8 @@ def _found_at(local_id: str) -> _Place | None:
 
 def _identity(relationship: Relationship) -> list[str]:
     """Return the source of a relationship, where a store finds it, with the id, or with the type and the target."""
-    source, target, kind = relationship.source, relationship.target, relationship.type
+    source = relationship.source
+    target = relationship.target
+    kind = relationship.type
     is_named = relationship.id != Relationship(source, target, kind).id
     return [source, relationship.id] if is_named else [source, kind, target]

@@ -58,7 +58,9 @@ class HistorySource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         check_instance(provider, HistoryProvider, "provider")
-        self._reader = ThreadReader(provider, check_id(agent_id, "agent id"), check_id(session_id, "session id"))
+        self._reader = ThreadReader(
+            provider, check_id(agent_id, "agent id"), check_id(session_id, "session id")
+        )
         self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}
         self._compacted: Compacted | None = None
@@ -67,11 +69,14 @@ class HistorySource(StoreSource):
     def named(self, name: str) -> HistorySource:
         """Return the source under another name."""
         other = super().named(name)
-        other._shown, other._compacted = {}, None
+        other._shown = {}
+        other._compacted = None
         other._recall = ThreadRecall(other._reader, other.spec, other._message_item)
         return other
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the required messages first (newest user message and unit, pins), then the newest units.
 
         `earlier` has the units that match the query, if the spec recalls.
@@ -83,9 +88,13 @@ class HistorySource(StoreSource):
             grown = self._compacted.grown(read, room=room) if self._compacted else None
             excerpt = (grown or read.shown()).named()
             try:
-                excerpt = excerpt.replaced(await self._pipeline.compact([each.message for each in excerpt.placed]))
+                excerpt = excerpt.replaced(
+                    await self._pipeline.compact([each.message for each in excerpt.placed])
+                )
                 error = failed_model(each.message for each in excerpt.placed)
-            except Exception as raised:  # whatever a strategy raises: a long conversation is better than none
+            except (
+                Exception
+            ) as raised:  # whatever a strategy raises: a long conversation is better than none
                 error = type(raised).__name__
             self._compacted = Compacted(read, excerpt)
         candidates = tuple(self._candidates(excerpt))
@@ -95,7 +104,8 @@ class HistorySource(StoreSource):
         return await self._recall.earlier(query, cap=cap, wanted=wanted, among=proposal)
 
     def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
-        outline, must = excerpt.outline, excerpt.must
+        outline = excerpt.outline
+        must = excerpt.must
         cuts = {*outline.cuts_beside(must)}
         items = self._items(excerpt)
         newest_first = sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1]))
@@ -114,24 +124,35 @@ class HistorySource(StoreSource):
             )
 
     async def get(self, item_id: str) -> Item | None:
-        """Return a message in full, or None. A message's own id is searched in the whole thread, newest first."""
-        if (local := self._local(item_id)) is None:
+        """Return a message in full, or None.
+
+        A message's own id is searched in the whole thread, newest first.
+        """
+        local = self._local(item_id)
+        if local is None:
             return None
         for each, item in self._shown.values():
             if item.id == item_id and each.original is None:
                 return item
         local = local.removeprefix("~")
         if local.startswith("#"):
-            found = await self._reader.at(int(local[1:])) if local[1:].isdecimal() and local.isascii() else None
+            found = (
+                await self._reader.at(int(local[1:]))
+                if local[1:].isdecimal() and local.isascii()
+                else None
+            )
         else:
             found = await self._reader.find(local)
         return None if found is None else self._message_item(local, found)
 
     def _items(self, excerpt: Excerpt) -> dict[int, Item]:
         """Return the item of each message that is shown: the same one as long as the message is."""
-        known, self._shown = self._shown, {}
+        known = self._shown
+        self._shown = {}
         items = {}
-        for at, (each, local) in enumerate(zip(excerpt.placed, local_ids(excerpt.placed), strict=True)):
+        for at, (each, local) in enumerate(
+            zip(excerpt.placed, local_ids(excerpt.placed), strict=True)
+        ):
             if each.position >= excerpt.start or at in excerpt.must:
                 was = known.get(each.position)
                 if was is None or was[0] != each or self._local(was[1].id) != local:
@@ -150,7 +171,11 @@ class HistorySource(StoreSource):
     def _message_item(self, local: str, message: ChatMessage) -> Item:
         sources = tuple(f"{self.spec.name}/{source}" for source in message.sources)
         item = self._item(
-            local, message.content, role=message.role, metadata=_metadata_of(message), created_at=message.created_at
+            local,
+            message.content,
+            role=message.role,
+            metadata=_metadata_of(message),
+            created_at=message.created_at,
         )
         return replace(item, pinned=message.pinned, sources=sources, trust=message.authority)
 

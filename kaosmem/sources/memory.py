@@ -28,12 +28,13 @@ _AT_ONCE = 16
 class FactSource(StoreSource):
     """The facts of an agent's long-term memory that match the query, in the order of their times.
 
-    A question about now gets live facts alone. A question about the past gets the version that held then and the
-    current one, each labelled with its interval. `as_of` and `known_at` of `assemble_context` choose versions by the
-    time when they held and the time when they were saved. Of the found facts without a key, one is shown only
-    together with the later ones of its speaker or source that give its subject another value.
-    Labels name the `source`, the `timestamp` and the `speaker` of a fact's metadata.
-    Raises InvalidNameError for an id, InvalidArgumentError for the store and the spec.
+    A question about now gets live facts alone. A question about the past gets the version that held
+    then and the current one, each labelled with its interval. `as_of` and `known_at` of
+    `assemble_context` choose versions by the time when they held and the time when they were saved.
+    Of the found facts without a key, one is shown only together with the later ones of its speaker
+    or source that give its subject another value. Labels name the `source`, the `timestamp` and the
+    `speaker` of a fact's metadata. Raises InvalidNameError for an id, InvalidArgumentError for the
+    store and the spec.
 
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.stores import InMemoryLongTermMemory
@@ -64,9 +65,12 @@ class FactSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=trust)
         self._store = check_instance(store, LongTermMemory, "store")
-        self._agent_id, self._namespace = check_id(agent_id, "agent id"), check_id(namespace, "namespace")
+        self._agent_id = check_id(agent_id, "agent id")
+        self._namespace = check_id(namespace, "namespace")
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the facts that match the query; none without a query."""
         if not query.text.strip() or not cap:
             return Proposal(())
@@ -75,7 +79,11 @@ class FactSource(StoreSource):
 
         async def search(limit: int) -> tuple[list[Scored], bool]:
             found = await self._store.search(
-                self._agent_id, query.text, namespace=self._namespace, limit=limit, superseded=not is_now
+                self._agent_id,
+                query.text,
+                namespace=self._namespace,
+                limit=limit,
+                superseded=not is_now,
             )
             if past is not None:
                 return await past.shown(found), len(found) == limit
@@ -88,7 +96,8 @@ class FactSource(StoreSource):
 
     async def get(self, item_id: str) -> Item | None:
         """Return a version of a fact, or None."""
-        if (memory_id := self._store_id(item_id)) is None:
+        memory_id = self._store_id(item_id)
+        if memory_id is None:
             return None
         memory = await self._store.get(self._agent_id, memory_id, namespace=self._namespace)
         return None if memory is None else self._fact(memory)
@@ -114,10 +123,14 @@ class FactSource(StoreSource):
             versions.append(Version(item, begins, ends, each.known_from))
         return versions[::-1]
 
-    def _fact(self, memory: StoredFact, saved_at: datetime | None = None, key: str | None = None) -> Item:
+    def _fact(
+        self, memory: StoredFact, saved_at: datetime | None = None, key: str | None = None
+    ) -> Item:
         """Return a fact as an item, with its key if it has versions or the key is not just its id."""
         created_at = saved_at or fact_time(memory.metadata)
-        item = self._item(memory.id, memory.content, metadata=memory.metadata, created_at=created_at)
+        item = self._item(
+            memory.id, memory.content, metadata=memory.metadata, created_at=created_at
+        )
         return replace(item, key=key or (memory.key if memory.key != memory.id else None))
 
 
@@ -151,7 +164,9 @@ class StateSource(StoreSource):
         self._store = check_instance(store, ShortTermMemory, "store")
         self._session_id = check_id(session_id, "session id")
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the lines, whatever the query."""
         state = await self._store.get_state(self._session_id)
         lines = [(self._line(key, value), None) for key, value in sorted(state.items())]
@@ -159,7 +174,8 @@ class StateSource(StoreSource):
 
     async def get(self, item_id: str) -> Item | None:
         """Return a line, or None."""
-        if (key := self._local(item_id)) is None:
+        key = self._local(item_id)
+        if key is None:
             return None
         state = await self._store.get_state(self._session_id)
         return self._line(key, state[key]) if key in state else None
@@ -173,21 +189,26 @@ class _Past:
     """The versions of found facts that a query about another time may be shown.
 
     load: returns all versions of the fact with a key.
-    versions: by the id of a found item, the versions of its fact, oldest first, as they were at the query's times.
+    versions: by the id of a found item, the versions of its fact, oldest first, as they were at the
+        query's times.
     """
 
     def __init__(self, load: Callable[[str], Awaitable[list[Version[Item]]]], query: Query) -> None:
-        self._load, self._query = load, query
+        self._load = load
+        self._query = query
         self._of_key: dict[str, list[Version[Item]]] = {}
         self._items: dict[str, Item] = {}  # by the id of the version in the store
         self.versions: dict[str, list[Version[Item]]] = {}
 
     async def shown(self, found: Sequence[StoredFact]) -> list[Scored]:
         """Return the items to propose of the found versions: of each fact the newest one, and the best other one."""
-        await self._learn(dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key))
+        await self._learn(
+            dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key)
+        )
         items: dict[tuple[str, bool], Scored] = {}
         for memory in found:
-            if (item := self._items.get(memory.id)) is not None:
+            item = self._items.get(memory.id)
+            if item is not None:
                 of_fact = self.versions[item.id] = self._of_key[memory.key]
                 items.setdefault((memory.key, item is of_fact[-1].item), (item, memory.score))
         return [*items.values()]
@@ -196,13 +217,18 @@ class _Past:
         new = list(keys)
         for start in range(0, len(new), _AT_ONCE):
             some = new[start : start + _AT_ONCE]
-            for key, versions in zip(some, await asyncio.gather(*map(self._load, some)), strict=True):
+            for key, versions in zip(
+                some, await asyncio.gather(*map(self._load, some)), strict=True
+            ):
                 self._of_key[key] = self._at(versions)
-                self._items |= {each.item.id.partition("/")[2]: each.item for each in self._of_key[key]}
+                self._items |= {
+                    each.item.id.partition("/")[2]: each.item for each in self._of_key[key]
+                }
 
     def _at(self, versions: list[Version[Item]]) -> list[Version[Item]]:
         """Return the versions that were known then, or of these the one that held then."""
-        as_of, known_at = self._query.as_of, self._query.known_at
+        as_of = self._query.as_of
+        known_at = self._query.known_at
         if known_at is not None:
             versions = known_by(versions, known_at)
         if as_of is None:
@@ -212,10 +238,15 @@ class _Past:
 
 def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:
     """Return a proposal without the versions that a filter leaves out, and without their companions."""
-    passes = {item.id for item, _ in passing(((unit.items[0], None) for unit in proposal.candidates), wanted)}
+    passes = {
+        item.id
+        for item, _ in passing(((unit.items[0], None) for unit in proposal.candidates), wanted)
+    }
     kept = [unit for unit in proposal.candidates if unit.items[0].id in passes]
     positions = {unit.position for unit in kept}
     return replace(
         proposal,
-        candidates=tuple(unit for unit in kept if unit.successor is None or unit.successor in positions),
+        candidates=tuple(
+            unit for unit in kept if unit.successor is None or unit.successor in positions
+        ),
     )

@@ -35,8 +35,8 @@ _BYTES_A_TOKEN = 4
 class StoreSource:
     """The items of a store, each under `<name of the source>/<id in the store>`.
 
-    spec: budget and title of the source. It has the placement `query`: a store's content is neither a system message
-        nor a turn of the conversation.
+    spec: budget and title of the source. It has the placement `query`: a store's content is neither
+        a system message nor a turn of the conversation.
     trust: of all items from the store.
     Raises InvalidArgumentError for another placement.
     """
@@ -46,10 +46,12 @@ class StoreSource:
     def __init__(self, spec: SectionSpec, *, trust: Trust) -> None:
         if spec.placement != self.placement:
             raise InvalidArgumentError(
-                f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store holds; "
+                f"source {spec.name!r} has placement {spec.placement!r}, and shows what a store "
+                "holds; "
                 f"use {self.placement!r}"
             )
-        self._spec, self._trust = spec, Trust(trust)
+        self._spec = spec
+        self._trust = Trust(trust)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._spec.name!r})"
@@ -74,7 +76,9 @@ class StoreSource:
         metadata: Mapping[str, JSONValue] | None = None,
         created_at: datetime | None = None,
     ) -> Item:
-        """Return an item of the store. Its tokens are guessed by its bytes, as the session counts them itself.
+        """Return an item of the store.
+
+        Its tokens are guessed by its bytes, as the session counts them itself.
 
         role: the default is the speaker that the metadata name.
         """
@@ -116,10 +120,14 @@ def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scor
     return [(item, score) for item, score in found if wanted is None or wanted(item.metadata)]
 
 
-def proposed(found: Iterable[Scored], *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+def proposed(
+    found: Iterable[Scored], *, cap: int, wanted: MetadataFilter | None = None
+) -> Proposal:
     """Return a proposal of the found items that pass a filter, best first, up to twice `cap` tokens."""
     listed = list(found)
-    kept, left, told = [], 2 * cap, Told()
+    kept = []
+    left = 2 * cap
+    told = Told()
     for item, score in passing(listed, wanted):
         if left <= 0:
             break
@@ -137,7 +145,10 @@ def unanswered(items: Iterable[Item], wanted: MetadataFilter) -> str:
 
 
 async def searched(
-    search: Callable[[int], Awaitable[tuple[list[Scored], bool]]], *, cap: int, wanted: MetadataFilter | None = None
+    search: Callable[[int], Awaitable[tuple[list[Scored], bool]]],
+    *,
+    cap: int,
+    wanted: MetadataFilter | None = None,
 ) -> Proposal:
     """Return a proposal of the items that a store finds, best first, asking for more up to twice `cap` tokens.
 
@@ -170,7 +181,10 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
     from kaosmem.language.corrections import Corrections
 
     of = Corrections(units).of
-    return replace(proposal, candidates=tuple(unit._replace(newer=of(unit.position)) for unit in proposal.candidates))
+    return replace(
+        proposal,
+        candidates=tuple(unit._replace(newer=of(unit.position)) for unit in proposal.candidates),
+    )
 
 
 def _share(item: Item, cap: int, told: Told) -> int:

@@ -20,9 +20,11 @@ class TaskSource(StoreSource):
     """A board, one task a line with its status: open tasks first, otherwise in the board's order.
 
     store: the default is the store that all agents of the process share.
-    conversation_id, agent_id: the board; both None for the current agent's board (see `agent_scope`).
-    A task has the metadata `status` and `retry_count`. The source cannot forget: a TaskStore deletes nothing.
-    Raises InvalidNameError for an id, InvalidArgumentError for one id without the other, the store and the spec.
+    conversation_id, agent_id: the board; both None for the current agent's board (see
+        `agent_scope`).
+    A task has the metadata `status` and `retry_count`. The source cannot forget: a TaskStore
+    deletes nothing. Raises InvalidNameError for an id, InvalidArgumentError for one id without the
+    other, the store and the spec.
     """
 
     def __init__(
@@ -41,19 +43,24 @@ class TaskSource(StoreSource):
             self._key = check_id(conversation_id, "conversation id"), check_id(agent_id, "agent id")
         elif conversation_id is not None or agent_id is not None:
             raise InvalidArgumentError(
-                "a board is a conversation's and an agent's; give both ids, or none for whoever is at work"
+                "a board is a conversation's and an agent's; give both ids, or none for whoever is "
+                "at work"
             )
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the tasks, whatever the query."""
-        if (board := await self._board()) is None:
+        board = await self._board()
+        if board is None:
             return Proposal(())
         tasks = sorted(board.tasks, key=lambda task: not task.status.is_open)
         return proposed([(self._line(task, board), None) for task in tasks], cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a task, or None."""
-        if (task_id := self._local(item_id)) is None or (board := await self._board()) is None:
+        task_id = self._local(item_id)
+        if task_id is None or (board := await self._board()) is None:
             return None
         return next((self._line(task, board) for task in board.tasks if task.id == task_id), None)
 

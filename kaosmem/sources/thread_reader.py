@@ -20,7 +20,8 @@ _LARGE_PAGE = 1_024
 class _Known:
     """The end of a thread when it had `taken` messages.
 
-    question: the newest user message and those before it, back to the calls whose results it holds, newest first.
+    question: the newest user message and those before it, back to the calls whose results it holds,
+        newest first.
     """
 
     taken: int
@@ -32,7 +33,9 @@ class ThreadReader:
     """Reads one thread of a provider, from its end."""
 
     def __init__(self, provider: HistoryProvider, agent_id: str, session_id: str) -> None:
-        self._provider, self._agent_id, self._session_id = provider, agent_id, session_id
+        self._provider = provider
+        self._agent_id = agent_id
+        self._session_id = session_id
         self._known: _Known | None = None
 
     async def newest(self, room: int) -> Excerpt:
@@ -42,7 +45,8 @@ class ThreadReader:
         """
         while True:
             taken = await self._provider.count_messages(self._agent_id, session_id=self._session_id)
-            if (read := await self._read_back(taken, room)) is not None:
+            read = await self._read_back(taken, room)
+            if read is not None:
                 return Excerpt.within(read, room=room, taken=taken)
             # Somebody has cleared the thread, or a run of it, meanwhile.
 
@@ -69,21 +73,30 @@ class ThreadReader:
     async def _read_back(self, taken: int, room: int) -> list[Placed] | None:
         """Return the messages read, oldest first, None if the thread is shorter by now."""
         newest = _Newest(room)
-        end, page = taken, max(_FEWEST_READ, room // _TYPICAL_TOKENS)
+        end = taken
+        page = max(_FEWEST_READ, room // _TYPICAL_TOKENS)
         while end and (newest.weight < room or not newest.has_question):
-            if newest.weight >= room and self._known and end <= self._known.taken and await self._is_as_known():
+            if (
+                newest.weight >= room
+                and self._known
+                and end <= self._known.taken
+                and await self._is_as_known()
+            ):
                 newest.question = [*self._known.question]
                 break
             begin = max(0, end - page)
             read = await self._page(begin, end)
             if len(read) < end - begin:
                 return None
-            for position, message in zip(range(end - 1, begin - 1, -1), reversed(read), strict=True):
+            for position, message in zip(
+                range(end - 1, begin - 1, -1), reversed(read), strict=True
+            ):
                 newest.take(Placed(position, message, message), is_near=end == taken)
             lacking = (
                 (room - newest.weight) * len(newest.placed) // max(1, newest.weight)
             )  # messages of their mean weight
-            end, page = begin, 2 * page if lacking <= 0 else max(page, lacking + lacking // 4)
+            end = begin
+            page = 2 * page if lacking <= 0 else max(page, lacking + lacking // 4)
         if newest.placed:
             self._known = _Known(taken, newest.placed[0].message, tuple(newest.question))
         return newest.oldest_first()
@@ -93,7 +106,10 @@ class ThreadReader:
         known = self._known
         if known is None or await self.at(known.taken - 1) != known.last:
             return False
-        return not known.question or await self.at(known.question[0].position) == known.question[0].message
+        return (
+            not known.question
+            or await self.at(known.question[0].position) == known.question[0].message
+        )
 
     async def _page(self, begin: int, end: int) -> list[ChatMessage]:
         return await self._provider.get_messages(
@@ -113,7 +129,8 @@ class _Newest:
         self.weight = 0
         self.question: list[Placed] = []
         self._unasked: set[str] = set()  # calls whose results the question holds, not read so far
-        self._room, self._is_done = room, False
+        self._room = room
+        self._is_done = False
         self._uncalled: set[str] = set()
 
     def take(self, placed: Placed, *, is_near: bool) -> None:
@@ -142,4 +159,7 @@ class _Newest:
     def oldest_first(self) -> list[Placed]:
         """Return the messages that were taken."""
         first = self.placed[-1].position if self.placed else 0
-        return [*(each for each in reversed(self.question) if each.position < first), *reversed(self.placed)]
+        return [
+            *(each for each in reversed(self.question) if each.position < first),
+            *reversed(self.placed),
+        ]

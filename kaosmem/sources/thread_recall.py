@@ -16,23 +16,36 @@ from kaosmem.types import ChatMessage, Item
 class ThreadRecall:
     """A section that mirrors a thread: the item at a position is the message at that position.
 
-    The first call reads the whole thread and indexes it. Later calls read the messages that were appended since, and
-    the last known one. If that has changed, messages were cleared, and the thread is read anew.
+    The first call reads the whole thread and indexes it. Later calls read the messages that were
+    appended since, and the last known one. If that has changed, messages were cleared, and the
+    thread is read anew.
     item_of: makes the item of a message under an id.
     """
 
-    def __init__(self, reader: ThreadReader, spec: SectionSpec, item_of: Callable[[str, ChatMessage], Item]) -> None:
+    def __init__(
+        self, reader: ThreadReader, spec: SectionSpec, item_of: Callable[[str, ChatMessage], Item]
+    ) -> None:
         # The mirror holds the thread as it is: nothing is evicted, and nothing is stored.
         self._spec = replace(
-            spec, budget=None, floor=0.0, eviction="none", max_items=None, compaction=None, persistence="none"
+            spec,
+            budget=None,
+            floor=0.0,
+            eviction="none",
+            max_items=None,
+            compaction=None,
+            persistence="none",
         )
-        self._reader, self._item_of = reader, item_of
+        self._reader = reader
+        self._item_of = item_of
         self._clear()
 
-    async def earlier(self, query: Query, *, cap: int, wanted: MetadataFilter | None, among: Proposal) -> Proposal:
+    async def earlier(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None, among: Proposal
+    ) -> Proposal:
         """Return a proposal with the units that may be recalled beside its own.
 
-        Its own units stay as they are. No unit is recalled of which it has another version, such as a shorter one.
+        Its own units stay as they are. No unit is recalled of which it has another version, such as
+        a shorter one.
         """
         if not query.text.strip():
             return among
@@ -64,7 +77,8 @@ class ThreadRecall:
     async def _catch_up(self) -> None:
         """Take in the messages that are new in the thread."""
         while True:
-            section, taken = self._section, self._taken
+            section = self._section
+            taken = self._taken
             read = await self._reader.page(max(0, taken - 1))
             if self._section is not section or self._taken != taken:
                 continue  # another call has taken messages in meanwhile

@@ -22,7 +22,9 @@ _ASKED_FOR_FIELDS = 64
 
 
 class VectorSource(StoreSource):
-    """The documents of a collection that are nearest to the query. The score is the cosine of the embeddings.
+    """The documents of a collection that are nearest to the query.
+
+    The score is the cosine of the embeddings.
 
     Size does not count: cosines of texts differ too little to be divided by size.
     embedding_client: embeds the query in the same way as the documents.
@@ -43,31 +45,42 @@ class VectorSource(StoreSource):
         self._client = check_instance(embedding_client, EmbeddingClient, "embedding_client")
         self._collection = check_id(collection, "collection")
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         """Return the nearest documents; none for a query without meaning."""
         if not query.text.strip() or not cap:
             return Proposal(())
         embeddings = await self._client.embed([query.text])
         if len(embeddings) != 1:
-            raise InvalidArgumentError(f"the embedding client made {len(embeddings)} embeddings of 1 text")
+            raise InvalidArgumentError(
+                f"the embedding client made {len(embeddings)} embeddings of 1 text"
+            )
         embedding = [float(number) for number in embeddings[0]]
         if not any(embedding):
             return Proposal(())
         narrowing = None if wanted is None else wanted.given
 
         async def search(limit: int) -> tuple[list[Scored], bool]:
-            found = await self._store.search(embedding, collection=self._collection, limit=limit, filter=narrowing)
+            found = await self._store.search(
+                embedding, collection=self._collection, limit=limit, filter=narrowing
+            )
             return [(self._document(each), each.score) for each in found], len(found) == limit
 
         proposal = await searched(search, cap=cap)
         if wanted is not None and not proposal.candidates:
-            nearest = await self._store.search(embedding, collection=self._collection, limit=_ASKED_FOR_FIELDS)
-            return Proposal((), unanswered=unanswered(map(self._document, nearest), wanted) if nearest else "")
+            nearest = await self._store.search(
+                embedding, collection=self._collection, limit=_ASKED_FOR_FIELDS
+            )
+            return Proposal(
+                (), unanswered=unanswered(map(self._document, nearest), wanted) if nearest else ""
+            )
         return corrected(proposal, self.spec)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a document, or None."""
-        if (document_id := self._store_id(item_id)) is None:
+        document_id = self._store_id(item_id)
+        if document_id is None:
             return None
         found = await self._store.get([document_id], collection=self._collection)
         return self._document(found[0]) if found else None

@@ -31,7 +31,13 @@ from kaosmem.stores.task_list import (
     current_thread_id,
 )
 from kaosmem.stores.tasks import BaseTaskStore, GlobalTaskStore, InMemoryTaskStore, TaskStore
-from kaosmem.stores.vector import BaseVectorStore, InMemoryVectorStore, SearchResult, VectorDocument, VectorStore
+from kaosmem.stores.vector import (
+    BaseVectorStore,
+    InMemoryVectorStore,
+    SearchResult,
+    VectorDocument,
+    VectorStore,
+)
 
 __all__ = [
     "BaseGraphStore",

@@ -36,7 +36,9 @@ class BlobStore(Protocol):
     async def disconnect(self) -> None:
         """Close the store's connections. The stored bytes stay, and the store can be used again."""
 
-    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
+    async def upload(
+        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
+    ) -> None:
         """Store bytes, in place of earlier bytes under this key.
 
         content_type: a media type, such as `text/csv`, for readers of the URL.
@@ -45,10 +47,16 @@ class BlobStore(Protocol):
         """
 
     async def download(self, key: str) -> bytes:
-        """Return the bytes. Raises MissingFileError, and CorruptionError if they are not the stored ones."""
+        """Return the bytes.
+
+        Raises MissingFileError, and CorruptionError if they are not the stored ones.
+        """
 
     async def describe(self, key: str) -> BlobInfo:
-        """Return the media type and the size of the bytes without reading them. Raises MissingFileError."""
+        """Return the media type and the size of the bytes without reading them.
+
+        Raises MissingFileError.
+        """
 
     async def delete(self, key: str) -> None:
         """Delete the bytes, if they exist."""
@@ -70,7 +78,9 @@ def check_bytes(data: object) -> bytes:
     """Return a copy of bytes. Raises InvalidArgumentError."""
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data)
-    raise InvalidArgumentError(f"data is a {type(data).__name__}; give bytes, encode() makes them of a str")
+    raise InvalidArgumentError(
+        f"data is a {type(data).__name__}; give bytes, encode() makes them of a str"
+    )
 
 
 def unknown_blob(key: str) -> MissingFileError:
@@ -92,7 +102,9 @@ def checked(key: str, data: bytes, wanted: str) -> bytes:
 
 def changed_blob(key: str) -> CorruptionError:
     """Return the error for bytes that are not the stored ones."""
-    return CorruptionError(f"the bytes under {shown(key)} have changed since they were stored; upload them again")
+    return CorruptionError(
+        f"the bytes under {shown(key)} have changed since they were stored; upload them again"
+    )
 
 
 class InMemoryFileStore:
@@ -111,7 +123,9 @@ class InMemoryFileStore:
     async def disconnect(self) -> None:
         pass
 
-    async def upload(self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None) -> None:
+    async def upload(
+        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
+    ) -> None:
         blob = check_bytes(data), check_text(content_type, "content_type")
         self._drop_due()
         self._expiries.set(check_id(key, "blob key"), ttl)

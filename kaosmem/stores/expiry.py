@@ -19,7 +19,9 @@ def utc_now() -> datetime:
 
 
 def expiry_of(clock: Clock, ttl: float | None) -> float | None:
-    """Return the time, in seconds since 1970, at which a time to live is over. Raises InvalidArgumentError.
+    """Return the time, in seconds since 1970, at which a time to live is over.
+
+    Raises InvalidArgumentError.
 
     >>> expiry_of(lambda: datetime(1970, 1, 2, tzinfo=UTC), 60)
     86460.0
@@ -37,11 +39,14 @@ class Expiries(Generic[K]):
         self.clock = utc_now if clock is None else check_clock(clock)
         self._times: dict[K, tuple[float, int]] = {}
         self._queue: list[tuple[float, int, K]] = []
-        self._numbers = count()  # so that keys are never compared, and a time that was replaced is known
+        self._numbers = (
+            count()
+        )  # so that keys are never compared, and a time that was replaced is known
 
     def set(self, key: K, ttl: float | None) -> None:
         """Let a key expire `ttl` seconds from now, None for never. Raises InvalidArgumentError."""
-        if (time := expiry_of(self.clock, ttl)) is None:
+        time = expiry_of(self.clock, ttl)
+        if time is None:
             self.discard(key)
             return
         number = next(self._numbers)

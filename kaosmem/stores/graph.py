@@ -30,14 +30,19 @@ class GraphStore(Protocol):
     async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
         """Add entities, or replace those with the same ids. If the call raises, nothing is added.
 
-        Entities and relationships may be mappings of their fields. Raises InvalidNameError and InvalidArgumentError.
+        Entities and relationships may be mappings of their fields. Raises InvalidNameError and
+        InvalidArgumentError.
         """
 
-    async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        """Add relationships, or replace those with the same ids. If the call raises, nothing is added.
+    async def add_relationships(
+        self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]
+    ) -> None:
+        """Add relationships, or replace those with the same ids.
 
-        Of several with one id the last counts. A missing end becomes an entity with only an id. Raises as
-        `add_entities`.
+        If the call raises, nothing is added.
+
+        Of several with one id the last counts. A missing end becomes an entity with only an id.
+        Raises as `add_entities`.
         """
 
     async def get_neighbors(
@@ -51,21 +56,25 @@ class GraphStore(Protocol):
         """Return an entity and its neighbourhood, along relationships in either direction.
 
         entities: itself and the entities up to `depth` hops away, nearest first, then by id.
-        relationships: all relationships of the entities less than `depth` hops away, those of nearer ones first, then
-            by source, target, type and id.
-        relationship_types: walk and return only these types. None: all types. `types` is a short name for it.
+        relationships: all relationships of the entities less than `depth` hops away, those of
+            nearer ones first, then by source, target, type and id.
+        relationship_types: walk and return only these types. None: all types. `types` is a short
+            name for it.
         An unknown entity has an empty neighbourhood.
-        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1, for types given as one str
-        and for types given under both names.
+        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1, for types
+        given as one str and for types given under both names.
         """
 
     async def delete_entity(self, entity_id: str) -> None:
         """Delete an entity and all its relationships, if it exists. The other ends stay."""
 
-    async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
+    async def delete_relationship(
+        self, relationship: str | Relationship | Mapping[str, JSONValue]
+    ) -> None:
         """Delete the relationship with this id, if it exists. The ends stay.
 
-        relationship: an id, or a relationship that has it. Raises InvalidNameError and InvalidArgumentError.
+        relationship: an id, or a relationship that has it. Raises InvalidNameError and
+            InvalidArgumentError.
         """
 
     @abstractmethod
@@ -88,24 +97,39 @@ class GraphStore(Protocol):
 class CypherCapable(Protocol):
     """A graph store that answers Cypher queries."""
 
-    async def query_cypher(self, query: str, params: Mapping[str, JSONValue] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of a query as mappings. `params` are bound, never inserted into its text."""
+    async def query_cypher(
+        self, query: str, params: Mapping[str, JSONValue] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the rows of a query as mappings.
+
+        `params` are bound, never inserted into its text.
+        """
 
 
 def check_relationship_types(
     given: Collection[str] | None, types: Collection[str] | None = None
 ) -> frozenset[str] | None:
-    """Return types of relationships. Raises InvalidArgumentError for one str, which would be read letter by letter."""
+    """Return types of relationships.
+
+    Raises InvalidArgumentError for one str, which would be read letter by letter.
+    """
     if given is not None and types is not None:
-        raise InvalidArgumentError("relationship_types and types are one argument; give one of them")
+        raise InvalidArgumentError(
+            "relationship_types and types are one argument; give one of them"
+        )
     given = types if given is None else given
     if isinstance(given, str):
-        raise InvalidArgumentError(f"relationship_types is the str {shown(given)}; give a list of types")
+        raise InvalidArgumentError(
+            f"relationship_types is the str {shown(given)}; give a list of types"
+        )
     return None if given is None else frozenset(given)
 
 
 def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> str:
-    """Return the id of a relationship that is given by it or as one. Raises as `GraphStore.delete_relationship`."""
+    """Return the id of a relationship that is given by it or as one.
+
+    Raises as `GraphStore.delete_relationship`.
+    """
     return check_relationship_id(given) if isinstance(given, str) else Relationship.of(given).id
 
 
@@ -116,8 +140,13 @@ class BaseGraphStore(GraphStore):
         added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
         await self._add_entities(list(added.values()))
 
-    async def add_relationships(self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]) -> None:
-        added = {each.id: each for each in map(Relationship.of, check_several(relationships, "relationships"))}
+    async def add_relationships(
+        self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]
+    ) -> None:
+        added = {
+            each.id: each
+            for each in map(Relationship.of, check_several(relationships, "relationships"))
+        }
         await self._add_relationships(list(added.values()))
 
     async def get_neighbors(
@@ -130,7 +159,9 @@ class BaseGraphStore(GraphStore):
     ) -> SubGraph:
         check_id(entity_id, "entity id")
         check_count(depth, "depth", least=1)
-        return await self._around(entity_id, depth, check_relationship_types(relationship_types, types))
+        return await self._around(
+            entity_id, depth, check_relationship_types(relationship_types, types)
+        )
 
     async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
         wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
@@ -139,7 +170,9 @@ class BaseGraphStore(GraphStore):
     async def delete_entity(self, entity_id: str) -> None:
         await self._delete_entity(check_id(entity_id, "entity id"))
 
-    async def delete_relationship(self, relationship: str | Relationship | Mapping[str, JSONValue]) -> None:
+    async def delete_relationship(
+        self, relationship: str | Relationship | Mapping[str, JSONValue]
+    ) -> None:
         await self._delete_relationship(id_of_relationship(relationship))
 
     @abstractmethod
@@ -200,7 +233,9 @@ class InMemoryGraphStore(BaseGraphStore):
         for each in relationships:
             self._remove(each.id)
         self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
-        self._graph.add_edges_from([(each.source, each.target, each.id, {"of": each}) for each in relationships])
+        self._graph.add_edges_from(
+            [(each.source, each.target, each.id, {"of": each}) for each in relationships]
+        )
         self._relationships |= {each.id: each for each in relationships}
 
     async def _read_entities(self, ids: list[str]) -> list[Entity]:
@@ -217,15 +252,19 @@ class InMemoryGraphStore(BaseGraphStore):
         self._remove(relationship_id)
 
     def _remove(self, relationship_id: str) -> None:
-        if (doomed := self._relationships.pop(relationship_id, None)) is not None:
+        doomed = self._relationships.pop(relationship_id, None)
+        if doomed is not None:
             self._graph.remove_edge(doomed.source, doomed.target, relationship_id)
 
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
         if entity_id not in self._graph:
             return SubGraph()
-        adjacent, known = self._graph._adj, self._entities  # its public view wraps every step
+        # its public view wraps every step
+        adjacent = self._graph._adj
+        known = self._entities
         found: dict[str, Relationship] = {}
-        reached, frontier = {entity_id}, [entity_id]
+        reached = {entity_id}
+        frontier = [entity_id]
         entities = [known[entity_id]]
         for _ in range(depth):
             if not frontier:
@@ -234,10 +273,16 @@ class InMemoryGraphStore(BaseGraphStore):
             following: set[str] = set()
             for each in frontier:
                 for other, edges in adjacent[each].items():
-                    if kept := [edge["of"] for edge in edges.values() if types is None or edge["of"].type in types]:
+                    if kept := [
+                        edge["of"]
+                        for edge in edges.values()
+                        if types is None or edge["of"].type in types
+                    ]:
                         near.update((relationship.id, relationship) for relationship in kept)
                         following.add(other)
-            found |= {each.id: each for each in sorted(near.values(), key=ORDER) if each.id not in found}
+            found |= {
+                each.id: each for each in sorted(near.values(), key=ORDER) if each.id not in found
+            }
             frontier = sorted(following - reached)
             reached.update(frontier)
             entities += [known[each] for each in frontier]

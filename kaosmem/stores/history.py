@@ -12,7 +12,15 @@ from kaosmem.arguments import STRICT_JSON, Clock, check_clock, check_count, chec
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.stores.expiry import utc_now
-from kaosmem.types import ChatMessage, JSONValue, Trust, check_content, check_text, content_json, json_text
+from kaosmem.types import (
+    ChatMessage,
+    JSONValue,
+    Trust,
+    check_content,
+    check_text,
+    content_json,
+    json_text,
+)
 from kaosmem.types.content import stored_blocks
 
 Thread: TypeAlias = tuple[str, str]
@@ -23,15 +31,17 @@ Thread: TypeAlias = tuple[str, str]
 class HistoryProvider(Protocol):
     """The messages of each agent in each session: a thread, in the order of appending.
 
-    agent_id, session_id, run_id: any text of 1 to 256 characters without control characters. Different ids never
-        collide.
+    agent_id, session_id, run_id: any text of 1 to 256 characters without control characters.
+        Different ids never collide.
     With `run_id=""` a message belongs to no run. An unknown thread is empty.
-    A message keeps its metadata. It comes back with the `run_id` of its append, and with the time of its append as
-    `created_at` if it had none.
+    A message keeps its metadata. It comes back with the `run_id` of its append, and with the time
+    of its append as `created_at` if it had none.
     All methods raise InvalidNameError for an id, before anything has changed.
     """
 
-    async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
+    async def append(
+        self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = ""
+    ) -> None:
         """Append a message. Raises InvalidArgumentError."""
 
     async def append_many(
@@ -96,13 +106,16 @@ class BaseHistoryProvider(HistoryProvider):
         if clock is not None:
             self._clock = check_clock(clock)
 
-    async def append(self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = "") -> None:
+    async def append(
+        self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = ""
+    ) -> None:
         await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
 
     async def append_many(
         self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
     ) -> None:
-        thread, run = _thread_key(agent_id, session_id), run_id if run_id == "" else check_id(run_id, "run id")
+        thread = _thread_key(agent_id, session_id)
+        run = run_id if run_id == "" else check_id(run_id, "run id")
         if new := [check_message(message) for message in check_several(messages, "messages")]:
             now = self._clock()
             await self._append(thread, run, [_stamped(each, now, run) for each in new])
@@ -110,8 +123,11 @@ class BaseHistoryProvider(HistoryProvider):
     async def get_messages(
         self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
     ) -> list[ChatMessage]:
-        thread, start = _thread_key(agent_id, session_id), check_count(offset, "offset")
-        return await self._read(thread, start, None if limit is None else start + check_count(limit, "limit"))
+        thread = _thread_key(agent_id, session_id)
+        start = check_count(offset, "offset")
+        return await self._read(
+            thread, start, None if limit is None else start + check_count(limit, "limit")
+        )
 
     async def count_messages(self, agent_id: str, session_id: str) -> int:
         return await self._count(_thread_key(agent_id, session_id))
@@ -170,7 +186,9 @@ class InMemoryHistoryProvider(BaseHistoryProvider):
         return len(self._threads.get(thread, ()))
 
     async def _delete(self, thread: Thread, run: str | None) -> None:
-        left = [each for each in self._threads.pop(thread, ()) if run is not None and each[0] != run]
+        left = [
+            each for each in self._threads.pop(thread, ()) if run is not None and each[0] != run
+        ]
         if left:
             self._threads[thread] = left
 
@@ -206,7 +224,8 @@ def decode_message(text: str) -> ChatMessage:
     """Return the message of which `encode_message` made a text. Raises CorruptionError."""
     try:
         fields = STRICT_JSON.decode(text)
-        content, trust = fields["content"], fields.get("trust")
+        content = fields["content"]
+        trust = fields.get("trust")
         return ChatMessage(
             fields["role"],
             content if isinstance(content, str) else stored_blocks(content),

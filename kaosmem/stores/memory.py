@@ -18,7 +18,15 @@ from kaosmem.names import check_id, shown, shown_number
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.stores.expiry import Expiries
-from kaosmem.types import Item, JSONValue, Version, check_json, check_metadata, check_text, stated_from
+from kaosmem.types import (
+    Item,
+    JSONValue,
+    Version,
+    check_json,
+    check_metadata,
+    check_text,
+    stated_from,
+)
 
 Shelf: TypeAlias = tuple[str, str]
 """An agent id and a namespace."""
@@ -29,7 +37,8 @@ class ShortTermMemory(Protocol):
     """One state for each session: JSON values by name.
 
     session_id: any text of 1 to 256 characters without control characters. An unknown state is {}.
-    All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON cannot hold.
+    All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON
+    cannot hold.
     """
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
@@ -38,7 +47,9 @@ class ShortTermMemory(Protocol):
     async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
         """Put a state in the place of the one before."""
 
-    async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+    async def update_state(
+        self, session_id: str, patch: Mapping[str, JSONValue]
+    ) -> dict[str, JSONValue]:
         """Replace the values of the patch's names, whole, leave the others, and return the state, in one step."""
 
     async def clear(self, session_id: str) -> None:
@@ -58,8 +69,8 @@ class StoredFact:
     """One fact of a long-term memory, in one version.
 
     score: how well it matches the query, higher is better; 0 if there was no query.
-    metadata: as it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the default is the time of
-        saving.
+    metadata: as it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the
+        default is the time of saving.
     key: facts with one key are versions of one fact. The default is the id of the first version.
     """
 
@@ -74,9 +85,10 @@ class StoredFact:
 class LongTermMemory(Protocol):
     """Facts by agent and namespace, found by a query.
 
-    A fact has versions. The version that began to hold last is live, and of those with one time the one saved last.
-    The others are superseded: they stay readable, and are found on request only.
-    agent_id, namespace, key: any text of 1 to 256 characters without control characters. Different ones never collide.
+    A fact has versions. The version that began to hold last is live, and of those with one time the
+    one saved last. The others are superseded: they stay readable, and are found on request only.
+    agent_id, namespace, key: any text of 1 to 256 characters without control characters. Different
+        ones never collide.
     All methods raise InvalidNameError for these.
     """
 
@@ -92,12 +104,16 @@ class LongTermMemory(Protocol):
     ) -> str:
         """Save a fact and return its new id. The same text again is another fact.
 
-        ttl: seconds until it is gone, None for never. A version that is gone brings no earlier one back.
-        key: names the fact. If the namespace has facts with this key, the new one is a version of them, and supersedes
-            the live one in one step, unless it began to hold earlier. The default is the new id.
-        metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in ISO 8601; a time
-            without a zone is in UTC. The default is now, or the latest begin of a version if a clock was ahead.
-        Raises InvalidArgumentError for the text and the metadata, and InvalidArgumentError for the ttl.
+        ttl: seconds until it is gone, None for never. A version that is gone brings no earlier one
+            back.
+        key: names the fact. If the namespace has facts with this key, the new one is a version of
+            them, and supersedes the live one in one step, unless it began to hold earlier. The
+            default is the new id.
+        metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in
+            ISO 8601; a time without a zone is in UTC. The default is now, or the latest begin of a
+            version if a clock was ahead.
+        Raises InvalidArgumentError for the text and the metadata, and InvalidArgumentError for the
+        ttl.
         """
 
     async def update(
@@ -112,19 +128,28 @@ class LongTermMemory(Protocol):
     ) -> str:
         """Save a new version of the fact that has this version, and return the new version's id.
 
-        This is `save` with the fact's key. The metadata and the ttl of earlier versions are not carried over.
-        Raises NotFoundError for an id that the namespace does not have, and as `save`.
+        This is `save` with the fact's key. The metadata and the ttl of earlier versions are not
+        carried over. Raises NotFoundError for an id that the namespace does not have, and as
+        `save`.
         """
 
     async def search(
-        self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
+        self,
+        agent_id: str,
+        query: str,
+        namespace: str = "default",
+        limit: int = 5,
+        *,
+        superseded: bool = False,
     ) -> list[StoredFact]:
         """Return at most `limit` facts that answer the query, best first; of equal ones the newest first.
 
         superseded: whether superseded versions are searched, too. The limit counts the versions that are returned.
         """
 
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[StoredFact]]:
+    async def versions(
+        self, agent_id: str, key: str, namespace: str = "default"
+    ) -> list[Version[StoredFact]]:
         """Return all versions of a fact that are not deleted or expired, in the order in which they began to hold.
 
         Each version holds until the next one begins, even if that one is deleted later. All times are in UTC.
@@ -132,7 +157,9 @@ class LongTermMemory(Protocol):
         key: the fact's key; without one, the id of its first version. An unknown fact has no versions.
         """
 
-    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> StoredFact | None:
+    async def get(
+        self, agent_id: str, memory_id: str, namespace: str = "default"
+    ) -> StoredFact | None:
         """Return a version of a fact, superseded or not; None if the namespace has none with this id."""
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
@@ -151,11 +178,15 @@ class LongTermMemory(Protocol):
 
 
 def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
-    """Return a copy of a fact's metadata. Raises InvalidArgumentError, also for a `timestamp` that is no time."""
+    """Return a copy of a fact's metadata.
+
+    Raises InvalidArgumentError, also for a `timestamp` that is no time.
+    """
     checked = check_metadata(metadata)
     if "timestamp" in checked and fact_time(checked) is None:
         raise InvalidArgumentError(
-            f"timestamp is {shown_number(checked['timestamp'])}; give a time in ISO 8601, such as '2024-05-07', "
+            f"timestamp is {shown_number(checked['timestamp'])}; give a time in ISO 8601, such as "
+            "'2024-05-07', "
             "or leave it out"
         )
     return checked
@@ -183,8 +214,12 @@ class BaseShortTermMemory(ShortTermMemory):
     async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
         await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
 
-    async def update_state(self, session_id: str, patch: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-        return await self._change(check_id(session_id, "session id"), check_state(patch), replace=False)
+    async def update_state(
+        self, session_id: str, patch: Mapping[str, JSONValue]
+    ) -> dict[str, JSONValue]:
+        return await self._change(
+            check_id(session_id, "session id"), check_state(patch), replace=False
+        )
 
     async def clear(self, session_id: str) -> None:
         await self._change(check_id(session_id, "session id"), {}, replace=True)
@@ -194,7 +229,9 @@ class BaseShortTermMemory(ShortTermMemory):
         """Return a state, {} for an unknown one."""
 
     @abstractmethod
-    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
         """Set the values of the patch's names, in one step, and return the state.
 
         replace: whether the values of other names are deleted.
@@ -221,7 +258,9 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return copy.deepcopy(self._states.get(session_id, {}))
 
-    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
         state = patch if replace else self._states.get(session_id, {}) | patch
         self._states[session_id] = state
         if not state:
@@ -232,7 +271,9 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
 def check_state(state: object) -> dict[str, JSONValue]:
     """Return a copy of a state that JSON holds exactly. Raises InvalidArgumentError."""
     if not isinstance(state, Mapping):
-        raise InvalidArgumentError(f"a state is a {type(state).__name__}; give a mapping with str keys")
+        raise InvalidArgumentError(
+            f"a state is a {type(state).__name__}; give a mapping with str keys"
+        )
     copied: dict[str, JSONValue] = check_json(state, "state")
     return copied
 
@@ -240,7 +281,8 @@ def check_state(state: object) -> dict[str, JSONValue]:
 class NewFact(NamedTuple):
     """A checked fact that is to be saved.
 
-    ttl: seconds, None for never. key: None for the new id. metadata: without the default of `timestamp`.
+    ttl: seconds, None for never. key: None for the new id. metadata: without the default of
+        `timestamp`.
     """
 
     content: str
@@ -248,8 +290,13 @@ class NewFact(NamedTuple):
     key: str | None
     metadata: dict[str, JSONValue]
 
-    def saved(self, memory_id: str, saved_at: datetime, latest: datetime | None = None) -> StoredFact:
-        """Return the fact as it is stored. latest: when the last version of its key began to hold."""
+    def saved(
+        self, memory_id: str, saved_at: datetime, latest: datetime | None = None
+    ) -> StoredFact:
+        """Return the fact as it is stored.
+
+        latest: when the last version of its key began to hold.
+        """
         began = saved_at if latest is None else max(saved_at, latest)
         metadata = {"timestamp": began.isoformat()} | self.metadata
         return StoredFact(self.content, 0.0, memory_id, metadata, self.key or memory_id)
@@ -268,7 +315,8 @@ class BaseLongTermMemory(LongTermMemory):
         key: str | None = None,
         metadata: Mapping[str, JSONValue] | None = None,
     ) -> str:
-        shelf, named = _shelf_key(agent_id, namespace), None if key is None else check_id(key, "key")
+        shelf = _shelf_key(agent_id, namespace)
+        named = None if key is None else check_id(key, "key")
         return await self._save(shelf, _new_fact(content, ttl, named, metadata), None)
 
     async def update(
@@ -281,19 +329,31 @@ class BaseLongTermMemory(LongTermMemory):
         *,
         metadata: Mapping[str, JSONValue] | None = None,
     ) -> str:
-        shelf, version = _shelf_key(agent_id, namespace), check_id(memory_id, "memory id")
+        shelf = _shelf_key(agent_id, namespace)
+        version = check_id(memory_id, "memory id")
         return await self._save(shelf, _new_fact(content, ttl, None, metadata), version)
 
     async def search(
-        self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, *, superseded: bool = False
+        self,
+        agent_id: str,
+        query: str,
+        namespace: str = "default",
+        limit: int = 5,
+        *,
+        superseded: bool = False,
     ) -> list[StoredFact]:
-        shelf, asked = _shelf_key(agent_id, namespace), check_text(query, "query")
+        shelf = _shelf_key(agent_id, namespace)
+        asked = check_text(query, "query")
         return await self._search(shelf, asked, check_count(limit, "limit"), superseded=superseded)
 
-    async def versions(self, agent_id: str, key: str, namespace: str = "default") -> list[Version[StoredFact]]:
+    async def versions(
+        self, agent_id: str, key: str, namespace: str = "default"
+    ) -> list[Version[StoredFact]]:
         return await self._versions(_shelf_key(agent_id, namespace), check_id(key, "key"))
 
-    async def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> StoredFact | None:
+    async def get(
+        self, agent_id: str, memory_id: str, namespace: str = "default"
+    ) -> StoredFact | None:
         return await self._get(_shelf_key(agent_id, namespace), check_id(memory_id, "memory id"))
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
@@ -306,11 +366,14 @@ class BaseLongTermMemory(LongTermMemory):
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         """Save a fact, end the earlier versions of its key, in one step, and return the new id.
 
-        of: a version of the fact, whose key the new one gets. Raises as `unknown_fact` if the shelf does not have it.
+        of: a version of the fact, whose key the new one gets. Raises as `unknown_fact` if the shelf
+            does not have it.
         """
 
     @abstractmethod
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+    async def _search(
+        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+    ) -> list[StoredFact]:
         """Return at most `limit` facts for a query, best first, the newest of equal ones first."""
 
     @abstractmethod
@@ -341,7 +404,11 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
     """
 
     def __init__(
-        self, *, ranker: Ranker | None = None, clock: Clock | None = None, rng: random.Random | None = None
+        self,
+        *,
+        ranker: Ranker | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._ranker = ranker or BM25Ranker()
         self._rng: random.Random = rng or random.SystemRandom()
@@ -371,7 +438,9 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
         facts.add(new.saved(memory_id, saved_at, facts.latest(new.key)), saved_at)
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+    async def _search(
+        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+    ) -> list[StoredFact]:
         facts = self._facts(shelf)
         return facts.search(query, limit, superseded=superseded) if facts else []
 
@@ -398,7 +467,8 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
 
     def _remove(self, shelf: Shelf, memory_id: str) -> None:
         self._expiries.discard((shelf, memory_id))
-        if (facts := self._shelves.get(shelf)) and memory_id in facts.ids:
+        facts = self._shelves.get(shelf)
+        if facts and memory_id in facts.ids:
             facts.remove(memory_id)
             if not facts.ids:
                 del self._shelves[shelf]
@@ -421,12 +491,14 @@ class _Facts:
         return self._versions[of_key[-1]].valid_from if of_key else None
 
     def add(self, fact: StoredFact, saved_at: datetime) -> None:
-        ordinal, begins = next(self._ordinals), fact_time(fact.metadata) or saved_at
+        ordinal = next(self._ordinals)
+        begins = fact_time(fact.metadata) or saved_at
         self._index.add([(ordinal, Item(fact.id, "memories", "user", fact.content, 0, saved_at))])
         of_key = self._of_key.setdefault(fact.key, [])
         place = bisect(of_key, begins, key=lambda at: self._versions[at].valid_from)
         for at in of_key[:place]:
-            if (ends := self._versions[at].valid_until) is None or begins < ends:
+            ends = self._versions[at].valid_until
+            if ends is None or begins < ends:
                 self._versions[at] = replace(self._versions[at], valid_until=begins)
                 self._live.discard(at)
         ends = self._versions[of_key[place]].valid_from if place < len(of_key) else None
@@ -465,11 +537,14 @@ def _copy(fact: StoredFact, score: float = 0.0) -> StoredFact:
 def unknown_fact(memory_id: str, namespace: str) -> NotFoundError:
     """Return the error of a fact that a namespace does not have."""
     return NotFoundError(
-        f"namespace {shown(namespace)} has no fact {shown(memory_id)}; it may have expired; save it anew"
+        f"namespace {shown(namespace)} has no fact {shown(memory_id)}; it may have expired; save "
+        "it anew"
     )
 
 
-def _new_fact(content: str, ttl: float | None, key: str | None, metadata: Mapping[str, JSONValue] | None) -> NewFact:
+def _new_fact(
+    content: str, ttl: float | None, key: str | None, metadata: Mapping[str, JSONValue] | None
+) -> NewFact:
     text = check_text(content, "content")
     return NewFact(text, None if ttl is None else check_ttl(ttl), key, fact_metadata(metadata))
 

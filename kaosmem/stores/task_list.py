@@ -17,14 +17,21 @@ from kaosmem.types import check_text
 current_thread_id: ContextVar[str | None] = ContextVar("current_thread_id", default=None)
 current_agent_id: ContextVar[str | None] = ContextVar("current_agent_id", default=None)
 current_agent_label: ContextVar[str | None] = ContextVar("current_agent_label", default=None)
-current_parent_agent_id: ContextVar[str | None] = ContextVar("current_parent_agent_id", default=None)
+current_parent_agent_id: ContextVar[str | None] = ContextVar(
+    "current_parent_agent_id", default=None
+)
 
 
 @contextmanager
-def agent_scope(agent_id: str, *, thread_id: str | None = None, label: str | None = None) -> Iterator[None]:
-    """Set the current agent and thread inside the block. The earlier ones are back after it, also after an exception.
+def agent_scope(
+    agent_id: str, *, thread_id: str | None = None, label: str | None = None
+) -> Iterator[None]:
+    """Set the current agent and thread inside the block.
 
-    The agent around the block becomes the parent. Tasks that are started inside inherit the scope. Do not put a `yield`
+    The earlier ones are back after it, also after an exception.
+
+    The agent around the block becomes the parent. Tasks that are started inside inherit the scope.
+    Do not put a `yield`
     inside: a generator's code runs in the scope of its caller.
     thread_id: the conversation. The default is that of the scope around the block.
     label: the agent's name for people. The default is its id.
@@ -38,7 +45,10 @@ def agent_scope(agent_id: str, *, thread_id: str | None = None, label: str | Non
         (current_parent_agent_id, current_agent_id.get()),
         (current_agent_id, check_id(agent_id, "agent id")),
         (current_agent_label, agent_id if label is None else label),
-        (current_thread_id, current_thread_id.get() if thread_id is None else check_id(thread_id, "thread id")),
+        (
+            current_thread_id,
+            current_thread_id.get() if thread_id is None else check_id(thread_id, "thread id"),
+        ),
     )
     tokens = [(variable, variable.set(value)) for variable, value in values]
     try:
@@ -49,11 +59,16 @@ def agent_scope(agent_id: str, *, thread_id: str | None = None, label: str | Non
 
 
 def current_board_key() -> tuple[str, str]:
-    """Return the conversation id and the agent id of the current agent's board. Raises NotFoundError."""
-    thread_id, agent_id = current_thread_id.get(), current_agent_id.get()
+    """Return the conversation id and the agent id of the current agent's board.
+
+    Raises NotFoundError.
+    """
+    thread_id = current_thread_id.get()
+    agent_id = current_agent_id.get()
     if thread_id is None or agent_id is None:
         raise NotFoundError(
-            "no agent is at work in a thread; enter agent_scope(agent_id, thread_id=...) before asking for its board"
+            "no agent is at work in a thread; enter agent_scope(agent_id, thread_id=...) before "
+            "asking for its board"
         )
     return thread_id, agent_id
 
@@ -109,14 +124,20 @@ class Task:
         check_count(self.retry_count, "retry_count")
 
     def moved(self, status: TaskStatus) -> Task:
-        """Return the task in another status. Raises InvalidArgumentError where the chart does not lead there."""
+        """Return the task in another status.
+
+        Raises InvalidArgumentError where the chart does not lead there.
+        """
         if status in CHART[self.status]:
             return replace(self, status=status)
         leads = ", ".join(CHART[self.status]) or "nowhere"
-        hint = {TaskStatus.FAILED: "; use increment_retry or force_retry", TaskStatus.ABANDONED: "; use force_retry"}
+        hint = {
+            TaskStatus.FAILED: "; use increment_retry or force_retry",
+            TaskStatus.ABANDONED: "; use force_retry",
+        }
         raise InvalidArgumentError(
-            f"task {shown(self.id)} is {self.status} and can't become {status}: that status leads to {leads}"
-            + hint.get(self.status, "")
+            f"task {shown(self.id)} is {self.status} and can't become {status}: that status leads "
+            f"to {leads}" + hint.get(self.status, "")
         )
 
     def retried(self, max_retries: int) -> Task:
@@ -130,13 +151,20 @@ class Task:
         return replace(self, status=TaskStatus.ABANDONED)
 
     def forced(self) -> Task:
-        """Return the failed or abandoned task in progress, as if never retried. Raises InvalidArgumentError."""
+        """Return the failed or abandoned task in progress, as if never retried.
+
+        Raises InvalidArgumentError.
+        """
         self._expect(TaskStatus.FAILED, TaskStatus.ABANDONED)
         return replace(self, status=TaskStatus.IN_PROGRESS, retry_count=0)
 
     def settled(self) -> Task:
         """Return the task, succeeded where it was in progress."""
-        return replace(self, status=TaskStatus.SUCCEEDED) if self.status == TaskStatus.IN_PROGRESS else self
+        return (
+            replace(self, status=TaskStatus.SUCCEEDED)
+            if self.status == TaskStatus.IN_PROGRESS
+            else self
+        )
 
     def _expect(self, *statuses: TaskStatus) -> None:
         if self.status not in statuses:
@@ -181,17 +209,22 @@ class TaskList:
     def replaced(self, task_id: str, change: Callable[[Task], Task]) -> TaskList:
         """Return the board with a task changed. Raises NotFoundError, and as `change`."""
         changed = change(self.task(task_id))
-        return replace(self, tasks=tuple(changed if task.id == task_id else task for task in self.tasks))
+        return replace(
+            self, tasks=tuple(changed if task.id == task_id else task for task in self.tasks)
+        )
 
     def added(self, tasks: Iterable[Task]) -> TaskList:
         """Return the board with new, planned tasks at its end.
 
-        Raises DuplicateError for an id that is taken, InvalidArgumentError for a task that is not planned.
+        Raises DuplicateError for an id that is taken, InvalidArgumentError for a task that is not
+        planned.
         """
         new = _checked(tasks)
         for task in new:
             if task.status != TaskStatus.PLANNED or task.retry_count:
-                raise InvalidArgumentError(f"task {shown(task.id)} is new and {task.status}; a new one is planned")
+                raise InvalidArgumentError(
+                    f"task {shown(task.id)} is new and {task.status}; a new one is planned"
+                )
         return replace(self, tasks=(*self.tasks, *new))
 
     def settled(self) -> TaskList:
@@ -200,7 +233,10 @@ class TaskList:
 
     def render(self) -> str:
         """Return the board as text, a task a line: the open ones first, otherwise in the order of the board."""
-        lines = [self._line(task) for task in sorted(self.tasks, key=lambda task: not task.status.is_open)]
+        lines = [
+            self._line(task)
+            for task in sorted(self.tasks, key=lambda task: not task.status.is_open)
+        ]
         return "\n".join(lines)
 
     def _line(self, task: Task) -> str:
@@ -213,15 +249,22 @@ def check_status(given: object) -> TaskStatus:
     try:
         return TaskStatus(given)  # type: ignore[arg-type]
     except ValueError:
-        raise InvalidArgumentError(f"no status {shown_name(given)}; there are {', '.join(TaskStatus)}") from None
+        raise InvalidArgumentError(
+            f"no status {shown_name(given)}; there are {', '.join(TaskStatus)}"
+        ) from None
 
 
 def _checked(tasks: Iterable[Task]) -> tuple[Task, ...]:
-    listed, ids = tuple(tasks), set[str]()
+    listed = tuple(tasks)
+    ids = set[str]()
     for task in listed:
         if not isinstance(task, Task):
-            raise InvalidArgumentError(f"a board takes a Task, not a {type(task).__name__}; make one")
+            raise InvalidArgumentError(
+                f"a board takes a Task, not a {type(task).__name__}; make one"
+            )
         if task.id in ids:
-            raise DuplicateError(f"two tasks have the id {shown(task.id)}; give the new one another")
+            raise DuplicateError(
+                f"two tasks have the id {shown(task.id)}; give the new one another"
+            )
         ids.add(task.id)
     return listed

@@ -37,8 +37,8 @@ class TaskStore(Protocol):
         """Make a board of planned tasks.
 
         max_retries: how often a failed task may be retried before it is abandoned.
-        Raises DuplicateError where there is one, or for two tasks with one id, InvalidArgumentError for a task
-        that is not planned, InvalidArgumentError for max_retries.
+        Raises DuplicateError where there is one, or for two tasks with one id, InvalidArgumentError
+        for a task that is not planned, InvalidArgumentError for max_retries.
         """
 
     async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
@@ -47,9 +47,14 @@ class TaskStore(Protocol):
     async def update_status(
         self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
     ) -> TaskList:
-        """Move a task on and return the board. Raises InvalidArgumentError where the chart does not lead there."""
+        """Move a task on and return the board.
 
-    async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
+        Raises InvalidArgumentError where the chart does not lead there.
+        """
+
+    async def add_tasks(
+        self, conversation_id: str, agent_id: str, tasks: Iterable[Task]
+    ) -> TaskList:
         """Add planned tasks at the end and return the board; all, or, raising as `create_task_list`, none."""
 
     async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
@@ -93,7 +98,8 @@ class BaseTaskStore(TaskStore):
             if board is None:
                 return made
             raise DuplicateError(
-                f"agent {shown(agent_id)} has a board in conversation {shown(conversation_id)}; add_tasks adds to it"
+                f"agent {shown(agent_id)} has a board in conversation {shown(conversation_id)}; "
+                "add_tasks adds to it"
             )
 
         return await self._change((conversation_id, agent_id), create)
@@ -105,9 +111,13 @@ class BaseTaskStore(TaskStore):
         self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
     ) -> TaskList:
         to = check_status(status)
-        return await self._replace(conversation_id, agent_id, task_id, lambda task, _: task.moved(to))
+        return await self._replace(
+            conversation_id, agent_id, task_id, lambda task, _: task.moved(to)
+        )
 
-    async def add_tasks(self, conversation_id: str, agent_id: str, tasks: Iterable[Task]) -> TaskList:
+    async def add_tasks(
+        self, conversation_id: str, agent_id: str, tasks: Iterable[Task]
+    ) -> TaskList:
         new = tuple(tasks)
         return await self._change(
             _board_key(conversation_id, agent_id),
@@ -118,7 +128,9 @@ class BaseTaskStore(TaskStore):
         return await self._replace(conversation_id, agent_id, task_id, Task.retried)
 
     async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
-        return await self._replace(conversation_id, agent_id, task_id, lambda task, _: task.forced())
+        return await self._replace(
+            conversation_id, agent_id, task_id, lambda task, _: task.forced()
+        )
 
     async def settle_conversation(self, conversation_id: str) -> int:
         return await self._settle(check_id(conversation_id, "conversation id"))
@@ -137,7 +149,9 @@ class BaseTaskStore(TaskStore):
         """Return a board, or None."""
 
     @abstractmethod
-    async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
+    async def _change(
+        self, key: BoardKey, change: Callable[[TaskList | None], TaskList]
+    ) -> TaskList:
         """Replace a board by the result of `change`, in one step, and return it.
 
         If `change` raises, the board stays as it is.
@@ -162,7 +176,11 @@ class InMemoryTaskStore(BaseTaskStore):
         self._conversations: dict[str, dict[str, TaskList]] = {}
 
     async def list_boards(self) -> list[BoardKey]:
-        return sorted((conversation, agent) for conversation, boards in self._conversations.items() for agent in boards)
+        return sorted(
+            (conversation, agent)
+            for conversation, boards in self._conversations.items()
+            for agent in boards
+        )
 
     async def delete_all(self) -> None:
         self._conversations.clear()
@@ -170,14 +188,20 @@ class InMemoryTaskStore(BaseTaskStore):
     async def _read(self, key: BoardKey) -> TaskList | None:
         return self._conversations.get(key[0], {}).get(key[1])
 
-    async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
+    async def _change(
+        self, key: BoardKey, change: Callable[[TaskList | None], TaskList]
+    ) -> TaskList:
         board = change(self._conversations.get(key[0], {}).get(key[1]))
         self._conversations.setdefault(key[0], {})[key[1]] = board
         return board
 
     async def _settle(self, conversation_id: str) -> int:
         boards = self._conversations.get(conversation_id, {})
-        lingering = sum(task.status == TaskStatus.IN_PROGRESS for board in boards.values() for task in board.tasks)
+        lingering = sum(
+            task.status == TaskStatus.IN_PROGRESS
+            for board in boards.values()
+            for task in board.tasks
+        )
         boards |= {agent_id: board.settled() for agent_id, board in boards.items()}
         return lingering
 
@@ -187,7 +211,8 @@ def _there(board: TaskList | None, conversation_id: str, agent_id: str) -> TaskL
     if board is not None:
         return board
     raise NotFoundError(
-        f"agent {shown(agent_id)} has no board in conversation {shown(conversation_id)}; create_task_list makes one"
+        f"agent {shown(agent_id)} has no board in conversation {shown(conversation_id)}; "
+        "create_task_list makes one"
     )
 
 
@@ -196,7 +221,9 @@ def _board_key(conversation_id: str, agent_id: str) -> BoardKey:
 
 
 class GlobalTaskStore:
-    """The store of boards that all agents of this process share. It is in memory until another store is set.
+    """The store of boards that all agents of this process share.
+
+    It is in memory until another store is set.
 
     >>> before = GlobalTaskStore.set(InMemoryTaskStore())
     >>> store = GlobalTaskStore.get()
@@ -216,5 +243,6 @@ class GlobalTaskStore:
 
         Meant for start-up, before there are boards, and for tests, which restore the former value.
         """
-        before, cls._store = cls._store, store
+        before = cls._store
+        cls._store = store
         return before

@@ -30,21 +30,30 @@ class UnitVectors:
         return len(self._ids)
 
     def put(self, ids: Sequence[str], vectors: ArrayLike) -> None:
-        """Store vectors by id, a row of the matrix each, in place of earlier ones. All ids are different."""
+        """Store vectors by id, a row of the matrix each, in place of earlier ones.
+
+        All ids are different.
+        """
         if not ids:
             return
         rows, lengths = _units(vectors)
         places = [self._row_of.setdefault(each, len(self._row_of)) for each in ids]
-        self._ids += [each for each, place in zip(ids, places, strict=True) if place >= len(self._ids)]
-        if (room := len(self._row_of)) > len(self._rows):
+        self._ids += [
+            each for each, place in zip(ids, places, strict=True) if place >= len(self._ids)
+        ]
+        room = len(self._row_of)
+        if room > len(self._rows):
             room = max(room, 2 * len(self._rows))
-            self._rows = np.concatenate([self._rows, np.empty((room - len(self._rows), self.dimensions), np.float32)])
+            self._rows = np.concatenate(
+                [self._rows, np.empty((room - len(self._rows), self.dimensions), np.float32)]
+            )
             self._lengths = np.concatenate([self._lengths, np.empty(room - len(self._lengths))])
         self._rows[places], self._lengths[places] = rows, lengths
 
     def remove(self, vector_id: str) -> None:
         """Remove a vector; the last one takes its row."""
-        row, last = self._row_of.pop(vector_id), len(self._ids) - 1
+        row = self._row_of.pop(vector_id)
+        last = len(self._ids) - 1
         moved = self._ids.pop()
         if row != last:
             self._rows[row], self._lengths[row] = self._rows[last], self._lengths[last]
@@ -64,7 +73,8 @@ class UnitVectors:
         Cosines are exact sums, rounded to 1e-9: the same vectors give the same answer, however they came to be here,
         on every machine.
         """
-        unit, size = _units([query])[0][0], len(self._ids)
+        unit = _units([query])[0][0]
+        size = len(self._ids)
         wanted = limit = min(limit, size)
         if not limit:
             return []
@@ -73,12 +83,15 @@ class UnitVectors:
             rows, sure = self._best_rows(rough, wanted)
             if passes is not None:
                 passing = np.fromiter((passes(self._ids[row]) for row in rows), np.bool_, len(rows))
-                rows, sure = rows[passing], sure[passing]
+                rows = rows[passing]
+                sure = sure[passing]
             if np.count_nonzero(sure) >= limit or wanted == size:
                 return self._ranked(rows, unit)[:limit]
             wanted = min(8 * wanted, size)
 
-    def _best_rows(self, rough: NDArray[np.float32], wanted: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    def _best_rows(
+        self, rough: NDArray[np.float32], wanted: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return rows among which the `wanted` best are, whatever rough cosines are off, and which seem to be these."""
         floor = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
         error = 4 * (self.dimensions + 2) * _EPSILON
@@ -90,7 +103,10 @@ class UnitVectors:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             vectors = self._rows[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
             cosines += cosines_of(vectors, unit).tolist()
-        return sorted(zip((self._ids[row] for row in rows), cosines, strict=True), key=lambda hit: (-hit[1], hit[0]))
+        return sorted(
+            zip((self._ids[row] for row in rows), cosines, strict=True),
+            key=lambda hit: (-hit[1], hit[0]),
+        )
 
 
 _UNITS = 2.0**25
@@ -102,7 +118,8 @@ def cosines_of(units: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray
 
     units, unit: of length 1, shapes (n, dimensions) and (dimensions,).
     """
-    rows, across = np.rint(units * _UNITS), np.rint(unit * _UNITS)
+    rows = np.rint(units * _UNITS)
+    across = np.rint(unit * _UNITS)
     lengths = np.sqrt((rows * rows).sum(axis=1)) * np.sqrt((across * across).sum())
     cosines: NDArray[np.float64] = np.rint((rows @ across) / lengths * 1e9) / 1e9
     return np.clip(cosines, -1.0, 1.0)
@@ -127,7 +144,9 @@ def _sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 def _units(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the directions and lengths of vectors, one a row."""
     values = np.asarray(vectors, np.float64)
-    largest = np.abs(values).max(axis=1, keepdims=True)  # squares of very small or large numbers would be 0 or infinite
+    largest = np.abs(values).max(
+        axis=1, keepdims=True
+    )  # squares of very small or large numbers would be 0 or infinite
     scaled = values / largest
     lengths = np.sqrt(_sums(scaled * scaled))
     return scaled / lengths, (lengths * largest)[:, 0]

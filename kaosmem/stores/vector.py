@@ -15,7 +15,14 @@ from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.names import check_id, shown, shown_number
-from kaosmem.types import ContentBlock, JSONValue, TextBlock, check_content, check_metadata, content_text
+from kaosmem.types import (
+    ContentBlock,
+    JSONValue,
+    TextBlock,
+    check_content,
+    check_metadata,
+    content_text,
+)
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
@@ -28,8 +35,10 @@ _MIN_SINGLE = 2.0**-149
 class VectorDocument:
     """A document of a vector store. A document inside a message is a DocumentBlock.
 
-    content: blocks; a str becomes one TextBlock. id: any text of 1 to 256 characters without control characters.
-    embedding: finite numbers of single precision, not all 0. None: the store's embedding client makes it.
+    content: blocks; a str becomes one TextBlock. id: any text of 1 to 256 characters without
+        control characters.
+    embedding: finite numbers of single precision, not all 0. None: the store's embedding client
+        makes it.
     Raises InvalidArgumentError, InvalidNameError and InvalidArgumentError.
     """
 
@@ -41,7 +50,7 @@ class VectorDocument:
     def __init__(
         self,
         content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
-        id: str,  # noqa: A002
+        id: str,
         embedding: Iterable[float] | None = None,
         metadata: Mapping[str, JSONValue] | None = None,
     ) -> None:
@@ -75,12 +84,15 @@ class SearchResult:
 class VectorStore(Protocol):
     """Documents by id, in collections. A collection exists while it holds a document.
 
-    collection: any text of 1 to 256 characters without control characters. Different names never collide. All
-        embeddings of a collection have the same number of dimensions and are kept in single precision.
+    collection: any text of 1 to 256 characters without control characters. Different names never
+        collide. All embeddings of a collection have the same number of dimensions and are kept in
+        single precision.
     All methods raise InvalidNameError for collections and ids.
     """
 
-    async def add(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
+    async def add(
+        self, documents: Iterable[VectorDocument], *, collection: str = "default"
+    ) -> None:
         """Insert the documents whose ids are absent; leave the others as they are.
 
         If the call raises, nothing is inserted.
@@ -88,8 +100,13 @@ class VectorStore(Protocol):
         Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
         """
 
-    async def upsert(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
-        """Insert or replace documents by id. Of several with one id, the last counts. Raises as `add`."""
+    async def upsert(
+        self, documents: Iterable[VectorDocument], *, collection: str = "default"
+    ) -> None:
+        """Insert or replace documents by id.
+
+        Of several with one id, the last counts. Raises as `add`.
+        """
 
     async def search(
         self,
@@ -97,12 +114,14 @@ class VectorStore(Protocol):
         *,
         collection: str = "default",
         limit: int = 5,
-        filter: Filter | None = None,  # noqa: A002
+        filter: Filter | None = None,
     ) -> list[SearchResult]:
         """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
 
-        filter: conditions on metadata (see `kaosmem.filters`); the limit counts the documents that pass.
-        Raises InvalidArgumentError for an embedding with other dimensions, and InvalidArgumentError.
+        filter: conditions on metadata (see `kaosmem.filters`); the limit counts the documents that
+            pass.
+        Raises InvalidArgumentError for an embedding with other dimensions, and
+        InvalidArgumentError.
         """
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
@@ -130,11 +149,17 @@ def check_embedding(given: object) -> tuple[float, ...]:
             raise TypeError
         numbers = tuple(map(float, given))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgumentError(f"an embedding is a {type(given).__name__}; give a sequence of numbers") from None
+        raise InvalidArgumentError(
+            f"an embedding is a {type(given).__name__}; give a sequence of numbers"
+        ) from None
     if not all(map(math.isfinite, numbers)) or max(map(abs, numbers), default=0.0) > _MAX_SINGLE:
-        raise InvalidArgumentError("an embedding holds a number that single precision can't; give finite ones")
+        raise InvalidArgumentError(
+            "an embedding holds a number that single precision can't; give finite ones"
+        )
     if max(map(abs, numbers), default=0.0) < _MIN_SINGLE:
-        raise InvalidArgumentError(f"an embedding of {len(numbers)} zeros has no direction; give one that is not 0")
+        raise InvalidArgumentError(
+            f"an embedding of {len(numbers)} zeros has no direction; give one that is not 0"
+        )
     return numbers
 
 
@@ -146,38 +171,55 @@ def check_cosine(given: object, name: str = "min_score") -> float:
 
 
 async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[tuple[float, ...]]:
-    """Return the embeddings that a client makes of texts. Raises InvalidArgumentError for unusable ones."""
+    """Return the embeddings that a client makes of texts.
+
+    Raises InvalidArgumentError for unusable ones.
+    """
     made = await client.embed(texts)
     if len(made) != len(texts):
-        raise InvalidArgumentError(f"the embedding client made {len(made)} embeddings of {len(texts)} texts")
+        raise InvalidArgumentError(
+            f"the embedding client made {len(made)} embeddings of {len(texts)} texts"
+        )
     return [check_embedding(embedding) for embedding in made]
 
 
 def check_document_ids(ids: Iterable[str]) -> list[str]:
-    """Return ids as a list. Raises InvalidArgumentError for one str, which would be read letter by letter."""
+    """Return ids as a list.
+
+    Raises InvalidArgumentError for one str, which would be read letter by letter.
+    """
     if isinstance(ids, str):
         raise InvalidArgumentError(f"ids is the str {shown(ids)}; give a list of ids")
     return [check_id(each, "document id") for each in ids]
 
 
 class BaseVectorStore(VectorStore):
-    """The checks of a VectorStore, and its embedding client. A backend adds six methods, which get checked values.
+    """The checks of a VectorStore, and its embedding client.
 
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
+    A backend adds six methods, which get checked values.
+
+    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
+        refused.
     """
 
     def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
         self._client = embedding_client
 
-    async def add(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
+    async def add(
+        self, documents: Iterable[VectorDocument], *, collection: str = "default"
+    ) -> None:
         check_id(collection, "collection")
         given = {each.id: each for each in reversed(_listed(documents))}
         known = await self._known(collection, given.keys())  # which need no embedding
-        new = await self._embedded(each for each in reversed(given.values()) if each.id not in known)
+        new = await self._embedded(
+            each for each in reversed(given.values()) if each.id not in known
+        )
         if new:
             await self._put(collection, new, replace=False)
 
-    async def upsert(self, documents: Iterable[VectorDocument], *, collection: str = "default") -> None:
+    async def upsert(
+        self, documents: Iterable[VectorDocument], *, collection: str = "default"
+    ) -> None:
         check_id(collection, "collection")
         given = {each.id: each for each in _listed(documents)}
         if new := await self._embedded(given.values()):
@@ -189,11 +231,14 @@ class BaseVectorStore(VectorStore):
         *,
         collection: str = "default",
         limit: int = 5,
-        filter: Filter | None = None,  # noqa: A002
+        filter: Filter | None = None,
     ) -> list[SearchResult]:
-        query, _ = check_embedding(query_embedding), check_id(collection, "collection")
+        query = check_embedding(query_embedding)
+        _ = check_id(collection, "collection")
         check_count(limit, "limit")
-        return await self._search(collection, query, limit, None if filter is None else parse_filter(filter))
+        return await self._search(
+            collection, query, limit, None if filter is None else parse_filter(filter)
+        )
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
         check_id(collection, "collection")
@@ -218,7 +263,8 @@ class BaseVectorStore(VectorStore):
             return listed
         if self._client is None:
             raise InvalidArgumentError(
-                f"document {shown(bare[0].id)} has no embedding; give it one, or the store an embedding_client"
+                f"document {shown(bare[0].id)} has no embedding; give it one, or the store an "
+                "embedding_client"
             )
         made = await embeddings_of([each.text for each in bare], self._client)
         of = {each.id: embedding for each, embedding in zip(bare, made, strict=True)}
@@ -229,8 +275,12 @@ class BaseVectorStore(VectorStore):
         """Return the ids, among these, of stored documents."""
 
     @abstractmethod
-    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
-        """Insert documents with embeddings, in one step. Stored documents are replaced, or else stay as they are.
+    async def _put(
+        self, collection: str, documents: list[VectorDocument], *, replace: bool
+    ) -> None:
+        """Insert documents with embeddings, in one step.
+
+        Stored documents are replaced, or else stay as they are.
 
         Raises InvalidArgumentError as `check_dimensions`.
         """
@@ -253,7 +303,8 @@ class BaseVectorStore(VectorStore):
 class InMemoryVectorStore(BaseVectorStore):
     """A VectorStore in this process. Every search compares with every document of the collection.
 
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
+    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
+        refused.
 
     >>> store = InMemoryVectorStore()
     >>> await store.add([VectorDocument("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
@@ -271,7 +322,9 @@ class InMemoryVectorStore(BaseVectorStore):
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
         return self._documents(collection)
 
-    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
+    async def _put(
+        self, collection: str, documents: list[VectorDocument], *, replace: bool
+    ) -> None:
         known = self._documents(collection)
         new = [each for each in documents if replace or each.id not in known]
         if not new:
@@ -287,11 +340,14 @@ class InMemoryVectorStore(BaseVectorStore):
     async def _search(
         self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
     ) -> list[SearchResult]:
-        if not (known := self._documents(collection)):
+        known = self._documents(collection)
+        if not known:
             return []
         vectors = self._collections[collection].vectors
         check_query(query, vectors.dimensions, collection)
-        found = vectors.nearest(query, limit, None if wanted is None else lambda each: wanted(known[each].metadata))
+        found = vectors.nearest(
+            query, limit, None if wanted is None else lambda each: wanted(known[each].metadata)
+        )
         return [
             SearchResult(each, known[each].content, cosine, copy.deepcopy(known[each].metadata))
             for each, cosine in found
@@ -337,12 +393,16 @@ def _listed(documents: Iterable[VectorDocument]) -> list[VectorDocument]:
     listed = list(check_several(documents, "documents"))
     for each in listed:
         if not isinstance(each, VectorDocument):
-            raise InvalidArgumentError(f"a vector store takes a Document, not a {type(each).__name__}; make one")
+            raise InvalidArgumentError(
+                f"a vector store takes a Document, not a {type(each).__name__}; make one"
+            )
     return listed
 
 
 def check_dimensions(documents: Iterable[VectorDocument], held: int | None, collection: str) -> int:
-    """Return the number of dimensions that all embeddings have. Raises InvalidArgumentError if they differ.
+    """Return the number of dimensions that all embeddings have.
+
+    Raises InvalidArgumentError if they differ.
 
     held: number of dimensions of the collection; None for a new collection.
     """
@@ -360,6 +420,7 @@ def _same(given: int, held: int | None, collection: str) -> int:
     if held is None or given == held:
         return given
     raise InvalidArgumentError(
-        f"an embedding has {given} dimensions, those of collection {shown(collection)} have {held}; "
+        f"an embedding has {given} dimensions, those of collection {shown(collection)} have "
+        f"{held}; "
         "use another collection for another model"
     )

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.testing.erasure import paths_holding
-from kaosmem.testing.messages import MessageRuleError, PrefixBinding, check_anthropic_messages, check_openai_messages
+from kaosmem.testing.messages import (
+    MessageRuleError,
+    PrefixBinding,
+    check_anthropic_messages,
+    check_openai_messages,
+)
 from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
 
 if TYPE_CHECKING:
@@ -76,4 +81,6 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("hypothesis", "pytest", "pytest_asyncio"):
             raise
-        raise MissingExtraError(f"{name} needs the extra 'test': pip install 'kaosmem[test]'") from None
+        raise MissingExtraError(
+            f"{name} needs the extra 'test': pip install 'kaosmem[test]'"
+        ) from None

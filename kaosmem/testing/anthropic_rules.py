@@ -11,9 +11,26 @@ from kaosmem.types import JSONValue
 _BLOCKS = {
     "user": {"text", "image", "document", "tool_result", "search_result", "container_upload"},
     "assistant": {
-        *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use", "mcp_tool_result"),
-        *("web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result", "advisor_tool_result"),
-        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
+        *(
+            "text",
+            "thinking",
+            "redacted_thinking",
+            "tool_use",
+            "server_tool_use",
+            "mcp_tool_use",
+            "mcp_tool_result",
+        ),
+        *(
+            "web_search_tool_result",
+            "web_fetch_tool_result",
+            "code_execution_tool_result",
+            "advisor_tool_result",
+        ),
+        *(
+            "bash_code_execution_tool_result",
+            "text_editor_code_execution_tool_result",
+            "tool_search_tool_result",
+        ),
         *("mcp_tool_listing", "container_upload", "compaction", "fallback"),
     },
 }
@@ -31,7 +48,11 @@ def fault_of_system(system: JSONValue) -> str:
     Source: API reference, "Create a Message", `system`; no system prompt is "".
     """
     if isinstance(system, list):
-        return "" if system and all(_is_text(block) for block in system) else "is a list of other than texts"
+        return (
+            ""
+            if system and all(_is_text(block) for block in system)
+            else "is a list of other than texts"
+        )
     if not isinstance(system, str):
         return "is neither a string nor a list of texts"
     return "is blank" if system and not system.strip() else ""
@@ -73,13 +94,18 @@ def content_is_given(messages: Messages) -> Faults:
         else:
             for block in content:
                 if block.get("type") not in _BLOCKS[message["role"]]:
-                    yield position, f"holds a block of type {block.get('type')!r}, which {message['role']!r} may not"
+                    yield (
+                        position,
+                        f"holds a block of type {block.get('type')!r}, which {message['role']!r} "
+                        "may not",
+                    )
 
 
 def texts_are_not_blank(messages: Messages) -> Faults:
     """Require a text, in a result too, to have more in it than white space.
 
-    Source: the errors "text content blocks must be non-empty" and "must contain non-whitespace text".
+    Source: the errors "text content blocks must be non-empty" and "must contain non-whitespace
+        text".
     """
     for position, block in _all_blocks(messages):
         if block.get("type") == "text" and not _is_text(block):
@@ -98,7 +124,9 @@ def images_can_be_read(messages: Messages) -> Faults:
                     pass
                 case {"type": "file", "file_id": str()}:
                     pass
-                case {"type": "base64", "media_type": kind, "data": data} if kind in MEDIA_TYPES and is_base64(data):
+                case {"type": "base64", "media_type": kind, "data": data} if (
+                    kind in MEDIA_TYPES and is_base64(data)
+                ):
                     pass
                 case _:
                     yield position, "holds an image that is neither an address nor readable data"
@@ -112,15 +140,25 @@ def documents_can_be_read(messages: Messages) -> Faults:
     for position, block in _all_blocks(messages):
         if block.get("type") == "document":
             match block.get("source"):
-                case {"type": "text", "media_type": "text/plain", "data": str() as data} if data.strip():
-                    if not 1 <= len(block.get("title") or "-") <= _MAX_TITLE_CHARS or block.get("title") == "":
+                case {"type": "text", "media_type": "text/plain", "data": str() as data} if (
+                    data.strip()
+                ):
+                    if (
+                        not 1 <= len(block.get("title") or "-") <= _MAX_TITLE_CHARS
+                        or block.get("title") == ""
+                    ):
                         yield position, "holds a document with a title of no or too many characters"
-                case {"type": "base64", "media_type": "application/pdf", "data": data} if is_base64(data):
+                case {"type": "base64", "media_type": "application/pdf", "data": data} if is_base64(
+                    data
+                ):
                     pass
                 case {"type": "url" | "file" | "content"}:
                     pass
                 case _:
-                    yield position, "holds a document that is neither plain text nor a PDF, a file or content"
+                    yield (
+                        position,
+                        "holds a document that is neither plain text nor a PDF, a file or content",
+                    )
 
 
 def calls_are_whole(messages: Messages) -> Faults:
@@ -158,7 +196,11 @@ def calls_are_answered(messages: Messages) -> Faults:
     """
     due: list[str] = []
     for position, message in enumerate(messages):
-        answered = [block.get("tool_use_id") for block in _blocks(message) if block.get("type") == "tool_result"]
+        answered = [
+            block.get("tool_use_id")
+            for block in _blocks(message)
+            if block.get("type") == "tool_result"
+        ]
         if sorted(map(str, answered)) != sorted(due):
             yield position, f"answers {answered}, and the calls right before it are {due}"
         due = [block["id"] for block in _blocks(message) if block.get("type") == "tool_use"]
@@ -169,7 +211,8 @@ def calls_are_answered(messages: Messages) -> Faults:
 def results_of_servers_have_calls(messages: Messages) -> Faults:
     """Require the result of a tool that the provider runs to come after its call.
 
-    Source: "Web search tool", multi-turn conversations, and the error that a `tool_use_id` of a web_search_tool_result
+    Source: "Web search tool", multi-turn conversations, and the error that a `tool_use_id` of a
+        web_search_tool_result
     has no corresponding server_tool_use block before it.
     """
     called: set[str] = set()
@@ -178,13 +221,18 @@ def results_of_servers_have_calls(messages: Messages) -> Faults:
         if kind in ("server_tool_use", "mcp_tool_use"):
             called.add(str(block.get("id")))
         elif kind.endswith("_tool_result") and str(block.get("tool_use_id")) not in called:
-            yield position, f"has a result of a server's call {block.get('tool_use_id')!r}, which is not before it"
+            yield (
+                position,
+                f"has a result of a server's call {block.get('tool_use_id')!r}, which is not "
+                "before it",
+            )
 
 
 def results_come_first(messages: Messages) -> Faults:
     """Require results to come before all else in their message, and an error to have content.
 
-    Source: "Tool use", "Handle tool calls": tool_result blocks come first, text after them; and the error "content
+    Source: "Tool use", "Handle tool calls": tool_result blocks come first, text after them; and the
+        error "content
     cannot be empty if is_error is true".
     """
     for position, message in enumerate(messages):
@@ -207,28 +255,42 @@ def thinking_is_sealed_and_first(messages: Messages) -> Faults:
     """
     for position, message in enumerate(messages):
         all_kinds = [block.get("type") for block in _blocks(message)]
-        kinds = [kind for kind in all_kinds if kind in _OF_THE_MODEL]  # a server's parts may stand before
+        kinds = [
+            kind for kind in all_kinds if kind in _OF_THE_MODEL
+        ]  # a server's parts may stand before
         for block in _blocks(message):
-            if block.get("type") == "thinking" and not (block.get("signature") and "thinking" in block):
+            if block.get("type") == "thinking" and not (
+                block.get("signature") and "thinking" in block
+            ):
                 yield position, "has reasoning without its signature"
             if block.get("type") == "redacted_thinking" and not block.get("data"):
                 yield position, "has redacted reasoning without its data"
-        if "tool_use" in kinds and any(kind in _THINKING for kind in kinds) and kinds[0] not in _THINKING:
+        if (
+            "tool_use" in kinds
+            and any(kind in _THINKING for kind in kinds)
+            and kinds[0] not in _THINKING
+        ):
             yield position, "calls, and has reasoning that is not first"
         if all_kinds and all_kinds[-1] in _THINKING:
             yield position, "ends in reasoning"
 
 
 def the_last_call_begins_with_thinking(messages: Messages) -> Faults:
-    """Require the latest message of the assistant, if it calls, to begin with thinking. It holds with thinking on.
+    """Require the latest message of the assistant, if it calls, to begin with thinking.
 
-    Source: "Extended thinking", "Preserving thinking blocks", and the error "a final `assistant` message must start
-    with a thinking block (preceding the lastmost set of `tool_use` and `tool_result` blocks)". Earlier ones may lack
-    it.
+    It holds with thinking on.
+
+    Source: "Extended thinking", "Preserving thinking blocks", and the error "a final `assistant`
+        message must start
+    with a thinking block (preceding the lastmost set of `tool_use` and `tool_result` blocks)".
+    Earlier ones may lack it.
     """
-    if (last := _latest_reply(messages)) is None:
+    last = _latest_reply(messages)
+    if last is None:
         return
-    kinds = [block["type"] for block in _blocks(messages[last]) if block.get("type") in _OF_THE_MODEL]
+    kinds = [
+        block["type"] for block in _blocks(messages[last]) if block.get("type") in _OF_THE_MODEL
+    ]
     if "tool_use" in kinds and kinds[0] not in _THINKING:
         yield last, "is the latest of the assistant, calls, and does not begin with thinking"
 
@@ -247,7 +309,8 @@ class TheLatestReplyIsUnchanged:
         self._replies = [list(reply) for reply in replies]
 
     def __call__(self, messages: Messages) -> Faults:
-        if (last := _latest_reply(messages)) is None:
+        last = _latest_reply(messages)
+        if last is None:
             return
         shown = _blocks(messages[last])
         replies = [reply for reply in self._replies if any(block in reply for block in shown)]
@@ -269,7 +332,11 @@ def the_last_of_the_assistant_is_trimmed(messages: Messages) -> Faults:
 
 def _latest_reply(messages: Messages) -> int | None:
     """Return the position of the assistant's latest message, or None."""
-    places = (place for place in range(len(messages) - 1, -1, -1) if messages[place]["role"] == "assistant")
+    places = (
+        place
+        for place in range(len(messages) - 1, -1, -1)
+        if messages[place]["role"] == "assistant"
+    )
     return next(places, None)
 
 
@@ -305,7 +372,11 @@ def _all_blocks(messages: Messages) -> Iterator[tuple[int, Mapping[str, JSONValu
 
 
 def _is_text(block: object) -> bool:
-    return isinstance(block, Mapping) and isinstance(block.get("text"), str) and bool(block["text"].strip())
+    return (
+        isinstance(block, Mapping)
+        and isinstance(block.get("text"), str)
+        and bool(block["text"].strip())
+    )
 
 
 RULES: tuple[Rule, ...] = (

@@ -25,12 +25,13 @@ _PACKED = re.compile(
 def paths_holding(place: Location | Mapping[str, bytes | None], *texts: str) -> list[str]:
     """Return the paths of all files that hold one of the texts, sorted.
 
-    place: a folder, a URL, a filesystem, or the content by path (None for a folder). Every file below it is searched,
-        temporary ones too, and every path.
+    place: a folder, a URL, a filesystem, or the content by path (None for a folder). Every file
+        below it is searched, temporary ones too, and every path.
     texts: words that no other text has. Indexes hold a text word by word, so give words.
 
-    A text is found in upper and lower case, as UTF-8, UTF-16 and UTF-32, escaped as JSON once or twice,
-    percent-encoded, as hexadecimal digits and base64, and in data compressed by gzip, zlib, zip, bz2 or xz.
+    A text is found in upper and lower case, as UTF-8, UTF-16 and UTF-32, escaped as JSON once or
+    twice, percent-encoded, as hexadecimal digits and base64, and in data compressed by gzip, zlib,
+    zip, bz2 or xz.
 
     >>> from kaosmem import SessionMemory
     >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
@@ -45,7 +46,9 @@ def paths_holding(place: Location | Mapping[str, bytes | None], *texts: str) -> 
     files = place if isinstance(place, Mapping) else _files_at(place)
     sought = _spellings(texts)
     return sorted(
-        path for path, data in files.items() if _holds(path.encode(), *sought) or (data and _holds(data, *sought))
+        path
+        for path, data in files.items()
+        if _holds(path.encode(), *sought) or (data and _holds(data, *sought))
     )
 
 
@@ -60,7 +63,9 @@ def _files_at(location: Location) -> dict[str, bytes | None]:
     return files
 
 
-def _holds(data: bytes, folded: frozenset[bytes], exact: frozenset[bytes], layers: int = _MAX_LAYERS) -> bool:
+def _holds(
+    data: bytes, folded: frozenset[bytes], exact: frozenset[bytes], layers: int = _MAX_LAYERS
+) -> bool:
     """Return whether data, or what is compressed in it, holds a spelling."""
     lowered = data.lower()
     if any(each in lowered for each in folded) or any(each in data for each in exact):
@@ -73,10 +78,16 @@ def _spellings(texts: tuple[str, ...]) -> tuple[frozenset[bytes], frozenset[byte
     folded = set[bytes]()
     exact = set[bytes]()
     for text in {*texts, *map(str.lower, texts), *map(str.casefold, texts)}:
-        escaped = {text, *(json.dumps(text, ensure_ascii=ascii_alone)[1:-1] for ascii_alone in (True, False))}
+        escaped = {
+            text,
+            *(json.dumps(text, ensure_ascii=ascii_alone)[1:-1] for ascii_alone in (True, False)),
+        }
         escaped |= {json.dumps(each)[1:-1] for each in escaped} | {quote(text, safe="")}
         folded |= {each.encode() for each in escaped}
-        folded |= {text.encode(encoding) for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")}
+        folded |= {
+            text.encode(encoding)
+            for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+        }
         folded.add(text.encode().hex().encode())
         exact |= set(_in_base64(text.encode()))
     return frozenset(each.lower() for each in folded), frozenset(exact)
@@ -105,7 +116,9 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
             decompressor = lzma.LZMADecompressor()
         elif kind == "zip":
             lengths = data[start + 26 : start + 30]
-            start += 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            start += (
+                30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            )
             decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
         else:
             decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)

@@ -14,7 +14,8 @@ from kaosmem.types import JSONValue, json_text
 class MessageRuleError(KaosmemError, AssertionError):
     """Messages break a rule of the provider.
 
-    rule: its name. position: index of the message, from 0; None for the system prompt beside the messages.
+    rule: its name. position: index of the message, from 0; None for the system prompt beside the
+        messages.
     """
 
     def __init__(self, message: str, *, rule: str = "", position: int | None = None) -> None:
@@ -24,7 +25,9 @@ class MessageRuleError(KaosmemError, AssertionError):
 
 
 def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
-    """Check messages for OpenAI's chat completions API. Raises MessageRuleError for the first broken rule.
+    """Check messages for OpenAI's chat completions API.
+
+    Raises MessageRuleError for the first broken rule.
 
     Each rule, with its source, is a function of `kaosmem.testing.openai_rules`.
 
@@ -42,11 +45,13 @@ def check_anthropic_messages(
 ) -> None:
     """Check messages, and the system prompt beside them, for Anthropic's messages API.
 
-    Each rule, with its source, is a function or a class of `kaosmem.testing.anthropic_rules`. A request without any
-    message passes, since a context of static sections alone has none.
-    thinking: whether the request asks for thinking. The latest message of the assistant, if it calls, then begins with
+    Each rule, with its source, is a function or a class of `kaosmem.testing.anthropic_rules`. A
+    request without any message passes, since a context of static sections alone has none.
+    thinking: whether the request asks for thinking. The latest message of the assistant, if it
+        calls, then begins with
     thinking.
-    replies: contents of the assistant's messages, as the API gave them. The thinking of the latest one is unchanged.
+    replies: contents of the assistant's messages, as the API gave them. The thinking of the latest
+        one is unchanged.
     Raises MessageRuleError for the first rule that they break.
 
     >>> check_anthropic_messages([{"role": "user", "content": "Who owns the deal?"}])
@@ -63,7 +68,9 @@ def _check(messages: Sequence[Mapping[str, JSONValue]], rules: Iterable[Rule]) -
     for rule in rules:
         for position, fault in rule(messages):
             name = rule.__name__
-            raise MessageRuleError(f"message {position} {fault} (rule {name!r})", rule=name, position=position)
+            raise MessageRuleError(
+                f"message {position} {fault} (rule {name!r})", rule=name, position=position
+            )
 
 
 _Block = dict[str, JSONValue]
@@ -90,7 +97,9 @@ class PrefixBinding:
 
     def __init__(self) -> None:
         self.requests = 0
-        self._issued: dict[str, tuple[str, int, str]] = {}  # signature -> prefix, place in the reply, thinking
+        self._issued: dict[
+            str, tuple[str, int, str]
+        ] = {}  # signature -> prefix, place in the reply, thinking
 
     def check(
         self,
@@ -99,7 +108,10 @@ class PrefixBinding:
         *,
         tools: Sequence[Mapping[str, JSONValue]] = (),
     ) -> int:
-        """Return the number of thinking blocks in a request. Raises MessageRuleError if one is bound to another one."""
+        """Return the number of thinking blocks in a request.
+
+        Raises MessageRuleError if one is bound to another one.
+        """
         found = 0
         prefixes = _prefixes(messages, system, tools)
         for position, message in enumerate(messages):
@@ -109,7 +121,8 @@ class PrefixBinding:
                 bound = prefix, place, block["thinking"]
                 if self._issued.get(str(block.get("signature"))) != bound:
                     raise MessageRuleError(
-                        f"message {position} has thinking that is bound to a different conversation "
+                        f"message {position} has thinking that is bound to a different "
+                        "conversation "
                         "(rule 'prefix_binding')",
                         rule="prefix_binding",
                         position=position,
@@ -126,7 +139,10 @@ class PrefixBinding:
         content: Iterable[Mapping[str, JSONValue]] = (),
         thinking: Iterable[str] = ("I look at the request.",),
     ) -> list[_Block]:
-        """Return the content of a reply: signed thinking, then the given blocks. Raises as `check`."""
+        """Return the content of a reply: signed thinking, then the given blocks.
+
+        Raises as `check`.
+        """
         self.check(messages, system, tools=tools)
         self.requests += 1
         prefix = _prefixes(messages, system, tools)[-1]
@@ -138,7 +154,9 @@ class PrefixBinding:
         return signed + [dict(block) for block in content]
 
 
-def _prefixes(messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tools: Sequence[JSONValue]) -> list[str]:
+def _prefixes(
+    messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tools: Sequence[JSONValue]
+) -> list[str]:
     """Return digests of what stands before each message, and of the whole request, without cache markers."""
     said = sha256(json_text(_unmarked([system, list(tools)])).encode())
     digests = [said.hexdigest()]

@@ -64,7 +64,10 @@ def parts_suit_the_role(messages: Messages) -> Faults:
         for part in _parts(message):
             kind = part.get("type")
             if kind not in _PARTS[message["role"]]:
-                yield position, f"holds a part of type {kind!r}, which its role {message['role']!r} may not"
+                yield (
+                    position,
+                    f"holds a part of type {kind!r}, which its role {message['role']!r} may not",
+                )
             elif kind in ("text", "refusal") and not isinstance(part.get(kind), str):
                 yield position, f"holds a part of type {kind!r} without its text"
 
@@ -87,7 +90,8 @@ def images_can_be_read(messages: Messages) -> Faults:
 def names_are_plain(messages: Messages) -> Faults:
     r"""Require a name to have 1 to 64 characters, none of them blank or one of `< | \ / >`.
 
-    Source: API reference, "Create chat completion", `name`, and its error for a name that does not match the pattern.
+    Source: API reference, "Create chat completion", `name`, and its error for a name that does not
+        match the pattern.
     """
     for position, message in enumerate(messages):
         name = message.get("name")
@@ -121,12 +125,19 @@ def calls_are_whole(messages: Messages) -> Faults:
 def call_ids_are_distinct(messages: Messages) -> Faults:
     """Require the ids of a message's calls to have 1 to 40 characters, and no two to be the same.
 
-    Source: API reference, "Create chat completion", `tool_calls`, and its errors for ids too long and for duplicates.
+    Source: API reference, "Create chat completion", `tool_calls`, and its errors for ids too long
+        and for duplicates.
     """
     for position, message in enumerate(messages):
         ids = [call.get("id") for call in message.get("tool_calls") or ()]
-        if any(not isinstance(each, str) or not 1 <= len(each) <= _MAX_CALL_ID_CHARS for each in ids):
-            yield position, f"has a call with an id that is not a string of 1 to {_MAX_CALL_ID_CHARS} characters"
+        if any(
+            not isinstance(each, str) or not 1 <= len(each) <= _MAX_CALL_ID_CHARS for each in ids
+        ):
+            yield (
+                position,
+                f"has a call with an id that is not a string of 1 to {_MAX_CALL_ID_CHARS} "
+                "characters",
+            )
         elif len(set(ids)) < len(ids):
             yield position, "has two calls with the same id"
 
@@ -161,7 +172,9 @@ def _is_image_url(url: object) -> bool:
     if is_address(url):
         return True
     head, _, data = str(url).partition(";base64,")
-    return head.startswith("data:") and head.removeprefix("data:") in MEDIA_TYPES and is_base64(data)
+    return (
+        head.startswith("data:") and head.removeprefix("data:") in MEDIA_TYPES and is_base64(data)
+    )
 
 
 RULES: tuple[Rule, ...] = (

@@ -18,7 +18,10 @@ _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
 class Rule(Protocol):
-    """Yields the faults of messages. Its name is the rule's, its docstring says the rule and where it comes from."""
+    """Yields the faults of messages.
+
+    Its name is the rule's, its docstring says the rule and where it comes from.
+    """
 
     @property
     def __name__(self) -> str: ...

@@ -28,7 +28,9 @@ class ScriptedLLM:
     'Thirty days.'
     """
 
-    def __init__(self, answers: Callable[[Sequence[ChatMessage]], Answer] | Iterable[Answer]) -> None:
+    def __init__(
+        self, answers: Callable[[Sequence[ChatMessage]], Answer] | Iterable[Answer]
+    ) -> None:
         self._answer = answers if callable(answers) else _next_of(iter(answers))
         self.requests: list[tuple[ChatMessage, ...]] = []
         self.tools: list[tuple[Mapping[str, JSONValue], ...]] = []
@@ -52,6 +54,8 @@ def _next_of(answers: Iterator[Answer]) -> Callable[[Sequence[ChatMessage]], Ans
     def answer(messages: Sequence[ChatMessage]) -> Answer:
         for each in answers:
             return each
-        raise ScriptExhaustedError("the script has no answer left; give one for each request, or a function")
+        raise ScriptExhaustedError(
+            "the script has no answer left; give one for each request, or a function"
+        )
 
     return answer

@@ -73,7 +73,8 @@ def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None
     if callable(counter):
         return CallableCounter(counter)
     raise InvalidArgumentError(
-        f"counter is a {type(counter).__name__}; give the name of an encoding, {ESTIMATE!r} or a callable"
+        f"counter is a {type(counter).__name__}; give the name of an encoding, {ESTIMATE!r} or a "
+        "callable"
     )
 
 
@@ -90,7 +91,9 @@ def _tokens_beside_text(blocks: Iterable[ContentBlock], counter: TokenCounter) -
             case ImageBlock():
                 tokens += IMAGE_TOKENS
             case ThinkingBlock():
-                tokens += check_tokens(counter(block.thinking), counter.name) + sealed_tokens(block.data)
+                tokens += check_tokens(counter(block.thinking), counter.name) + sealed_tokens(
+                    block.data
+                )
             case OpaqueBlock():
                 tokens += part_tokens(json.loads(block.data), counter)
             case ToolResultBlock() if not isinstance(block.content, str):

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
 from kaosmem.names import shown_number
-from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES, check_encoding, load_encoding
+from kaosmem.tokens.encodings import (
+    DEFAULT_ENCODING,
+    ESTIMATE,
+    RECIPES,
+    check_encoding,
+    load_encoding,
+)
 from kaosmem.types import MAX_INTEGER
 
 if TYPE_CHECKING:
@@ -25,9 +31,9 @@ class TokenCounter(Protocol):
     """Counts the tokens of a text.
 
     name: stored in the session's log. A session that is opened with another name is counted again.
-    additive: whether the counts of parts add up to the count of the whole, if a text is cut before a line that begins
-        with neither white space nor `/`, or before a space after a visible ASCII character. If it is False, a context
-        is counted as a whole.
+    additive: whether the counts of parts add up to the count of the whole, if a text is cut before
+        a line that begins with neither white space nor `/`, or before a space after a visible ASCII
+        character. If it is False, a context is counted as a whole.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode(counter=len)  # any function from str to int
@@ -47,7 +53,9 @@ class TokenCounter(Protocol):
 
 
 class CallableCounter:
-    """Counts with any function from str to int. Nothing is assumed of it, so contexts are counted as a whole.
+    """Counts with any function from str to int.
+
+    Nothing is assumed of it, so contexts are counted as a whole.
 
     Raises InvalidArgumentError if its result is no number of tokens.
     """
@@ -70,29 +78,36 @@ class CallableCounter:
 
 
 def check_tokens(count: object, counter: str) -> int:
-    """Return a counter's answer as a plain int from 0 to 2^63 - 1, as a log can hold. Raises InvalidArgumentError."""
+    """Return a counter's answer as a plain int from 0 to 2^63 - 1, as a log can hold.
+
+    Raises InvalidArgumentError.
+    """
     if type(count) is not int and not isinstance(count, bool):
         with suppress(TypeError):
             count = int(operator.index(count))  # type: ignore[arg-type]
     if type(count) is int and 0 <= count <= MAX_INTEGER:
         return count
     raise InvalidArgumentError(
-        f"counter {counter} gives a count of {shown_number(count)}; have it return a whole number of tokens from 0 up"
+        f"counter {counter} gives a count of {shown_number(count)}; have it return a whole number "
+        "of tokens from 0 up"
     )
 
 
 class EstimateCounter:
     """Estimates tokens from runs of like characters: no vocabulary, no load time.
 
-    A run of ASCII letters costs one token for every nine begun, of digits or other letters two for three, of
-    ASCII punctuation one for every two begun; line ends and wide gaps cost one, any other character two. On
-    prose, code and JSON within about a tenth of o200k_base. No run crosses a line end, so pieces add up.
+    A run of ASCII letters costs one token for every nine begun, of digits or other letters two for
+    three, of ASCII punctuation one for every two begun; line ends and wide gaps cost one, any other
+    character two. On prose, code and JSON within about a tenth of o200k_base. No run crosses a line
+    end, so pieces add up.
     """
 
     name = ESTIMATE
     additive = True
 
-    _RUN = re.compile(r"([A-Za-z]+)|([!-/:-@\[-`{-~]+)|(\s*\n\s*|[^\S\n]{2,})|([0-9]+|[^\W_]+)|[^\s]")
+    _RUN = re.compile(
+        r"([A-Za-z]+)|([!-/:-@\[-`{-~]+)|(\s*\n\s*|[^\S\n]{2,})|([0-9]+|[^\W_]+)|[^\s]"
+    )
 
     def __repr__(self) -> str:
         return "EstimateCounter()"
@@ -121,8 +136,8 @@ class EstimateCounter:
 
 _LONG = 100_000
 _PART_CHARS = 1 << 17
-# A run is tried from its start alone, or a text of many shorter runs would take time in the square of their length.
-# Python takes U+001C to U+001F for blanks, the tokenizer does not.
+# A run is tried from its start alone, or a text of many shorter runs would take time in the square
+# of their length. Python takes U+001C to U+001F for blanks, the tokenizer does not.
 _BLANK = r"[^\S\x1c-\x1f]"
 # Where the counts of parts add up to that of the whole (see `TokenCounter.additive`).
 _GAP = re.compile(r"(?<=[!-~]) ")
@@ -130,7 +145,9 @@ _LONG_BLANK = re.compile(rf"(?<!{_BLANK}){_BLANK}{{{_LONG},}}")
 
 
 class TiktokenCounter:
-    """Counts exactly as OpenAI's tokenizer of that name does. Text that looks like a special token counts as text.
+    """Counts exactly as OpenAI's tokenizer of that name does.
+
+    Text that looks like a special token counts as text.
 
     >>> TiktokenCounter("cl100k_base")("Who owns the deal?")
     5
@@ -194,7 +211,9 @@ class TiktokenCounter:
         category = unicodedata.category(text[-1])[0] if text else "L"
         if category == "M" and RECIPES[self.name].marks_in_words:
             # A slash goes with such line ends, otherwise with the letter after it.
-            return self._encoding.encode_ordinary(f"{text}\n/a")[-1:] != self._encoding.encode_ordinary("/a")
+            return self._encoding.encode_ordinary(f"{text}\n/a")[
+                -1:
+            ] != self._encoding.encode_ordinary("/a")
         return category not in "LN"
 
 
@@ -224,7 +243,8 @@ class ToktokCounter:
         check_encoding(name)
         if not has_toktok():
             raise MissingExtraError(
-                "counting with toktok needs the extra 'fast': pip install 'kaosmem[fast]', or use TiktokenCounter"
+                "counting with toktok needs the extra 'fast': pip install 'kaosmem[fast]', or use "
+                "TiktokenCounter"
             )
         from toktok import truncate
 
@@ -265,5 +285,7 @@ _RARE = "\U00010000-\U0001efff\U0002a6de-\U0010ffff"
 @cache
 def _unsettled() -> re.Pattern[str]:
     """Return a pattern of the characters that are not settled, and of lone surrogates, which toktok refuses."""
-    unassigned = (char for char in map(chr, range(0x10000)) if unicodedata.category(char) in ("Cn", "Cs"))
+    unassigned = (
+        char for char in map(chr, range(0x10000)) if unicodedata.category(char) in ("Cn", "Cs")
+    )
     return re.compile(f"[{re.escape(''.join(unassigned))}{_UNICODE_17}{_RARE}]")

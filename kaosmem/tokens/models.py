@@ -10,10 +10,11 @@ from difflib import get_close_matches
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 
-# By names without maker, date and size, as the makers' model pages gave them in November 2026: platform.openai.com,
-# platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com, the model cards of Llama and Qwen. The
-# lengths of gpt-5.5, claude-fable-5, gemini-3.1-pro, gemini-3.5 and deepseek-v4 are from listings of others, and those
-# of gpt-oss and the codex models were not looked up again. A model without a good source is left out.
+# By names without maker, date and size, as the makers' model pages gave them in November 2026:
+# platform.openai.com, platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com,
+# the model cards of Llama and Qwen. The lengths of gpt-5.5, claude-fable-5, gemini-3.1-pro,
+# gemini-3.5 and deepseek-v4 are from listings of others, and those of gpt-oss and the codex models
+# were not looked up again. A model without a good source is left out.
 _NAMES = {
     8_192: "gpt-4 llama-3",
     16_385: "gpt-3.5-turbo gpt-35-turbo",
@@ -22,17 +23,22 @@ _NAMES = {
     "gpt-4o-mini o1-mini deepseek-chat deepseek-reasoner mistral-large mistral-medium "
     "mistral-small mistral-nemo ministral-3b ministral-8b magistral-medium pixtral-large",
     131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b gpt-oss-20b gpt-oss-120b",
-    200_000: "o1 o1-pro o3 o3-mini o3-pro o4-mini claude-3-opus claude-3-sonnet claude-3-haiku claude-3-5-haiku "
-    "claude-3-5-sonnet claude-3-7-sonnet claude-opus-4 claude-opus-4-1 claude-opus-4-5 claude-sonnet-4 "
+    200_000: "o1 o1-pro o3 o3-mini o3-pro o4-mini claude-3-opus claude-3-sonnet claude-3-haiku "
+    "claude-3-5-haiku "
+    "claude-3-5-sonnet claude-3-7-sonnet claude-opus-4 claude-opus-4-1 claude-opus-4-5 "
+    "claude-sonnet-4 "
     "claude-sonnet-4-5 claude-haiku-4-5",
     256_000: "codestral devstral-medium devstral-small",
     262_144: "qwen3-coder qwen3-max",
-    400_000: "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5-codex gpt-5.1 gpt-5.1-codex gpt-5.1-codex-mini "
+    400_000: "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5-codex gpt-5.1 gpt-5.1-codex "
+    "gpt-5.1-codex-mini "
     "gpt-5.1-codex-max gpt-5.2 gpt-5.2-codex gpt-5.2-pro gpt-5.3-codex gpt-5.4-mini gpt-5.4-nano",
-    1_000_000: "claude-opus-4-6 claude-opus-4-7 claude-opus-4-8 claude-opus-5 claude-sonnet-4-6 claude-sonnet-5 "
+    1_000_000: "claude-opus-4-6 claude-opus-4-7 claude-opus-4-8 claude-opus-5 claude-sonnet-4-6 "
+    "claude-sonnet-5 "
     "claude-fable-5 deepseek-v4-pro deepseek-v4-flash qwen3.6-plus",
     1_047_576: "gpt-4.1 gpt-4.1-mini gpt-4.1-nano",
-    1_048_576: "gemini-1.5-flash gemini-2.0-flash gemini-2.0-flash-lite gemini-2.5-pro gemini-2.5-flash "
+    1_048_576: "gemini-1.5-flash gemini-2.0-flash gemini-2.0-flash-lite gemini-2.5-pro "
+    "gemini-2.5-flash "
     "gemini-2.5-flash-lite gemini-3-pro gemini-3-flash gemini-3.1-pro gemini-3.1-flash-lite "
     "gemini-3.5-flash llama-4-maverick",
     1_050_000: "gpt-5.4 gpt-5.5",
@@ -41,24 +47,36 @@ _NAMES = {
 }
 _CONTEXT_LENGTHS = {name: length for length, names in _NAMES.items() for name in names.split()}
 
-# Models whose length no page gave yet. Each counts as the newest known model of its family. Those of a new family count
-# as the least of their maker's models since 2024.
+# Models whose length no page gave yet. Each counts as the newest known model of its family. Those
+# of a new family count as the least of their maker's models since 2024.
 _COUNTED_AS = {
     "claude-opus-5": "claude-opus-5-5",
     "claude-sonnet-5": "claude-sonnet-5-5",
     "claude-haiku-4-5": "claude-haiku-5-5 claude-mythos claude-mythos-5",
     "claude-fable-5": "claude-fable-5-1 claude-fable-5-2",
 }
-_CONTEXT_LENGTHS |= {name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()}
+_CONTEXT_LENGTHS |= {
+    name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()
+}
 
-# Models that bind thinking to the request that produced it. Source: Anthropic, "Preserved thinking", November 2026.
+# Models that bind thinking to the request that produced it. Source: Anthropic, "Preserved
+# thinking", November 2026.
 _PRESERVE_THINKING = (
-    *("claude-fable-5-1", "claude-fable-5-2", "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"),
+    *(
+        "claude-fable-5-1",
+        "claude-fable-5-2",
+        "claude-opus-5-5",
+        "claude-sonnet-5-5",
+        "claude-haiku-5-5",
+    ),
     *("claude-mythos", "claude-mythos-5"),
 )
 
-# A suffix of a name: a date or revision, a size, a channel. A single number does not, it makes another model.
-_VERSION = re.compile(r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:-\d+)?|0|latest|preview|exp|instruct))*")
+# A suffix of a name: a date or revision, a size, a channel. A single number does not, it makes
+# another model.
+_VERSION = re.compile(
+    r"(?:[-@:](?:\d{3,}(?:-\d\d){0,2}|\d+b|v\d+(?:-\d+)?|0|latest|preview|exp|instruct))*"
+)
 _POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _MAKERS = re.compile(r".*/|(?:\w+\.)?(?:anthropic|meta)\.|meta-")
 
@@ -67,8 +85,8 @@ def context_length(model: str) -> int:
     """Return the number of tokens that a model reads and writes at once.
 
     model: its name, with or without maker, date and size; a version has a point or a hyphen.
-    A new model whose length is not published counts as the newest known model of its family: claude-opus-5.5 as
-    claude-opus-5. Raises InvalidArgumentError.
+    A new model whose length is not published counts as the newest known model of its family:
+    claude-opus-5.5 as claude-opus-5. Raises InvalidArgumentError.
 
     >>> context_length("gpt-4o-2024-08-06"), context_length("anthropic/claude-opus-4.5")
     (128000, 200000)
@@ -87,7 +105,8 @@ def context_length(model: str) -> int:
 def encoding_of(model: str) -> str | None:
     """Return the name of the encoding that an OpenAI model reads, None for any other model.
 
-    Source: tiktoken, which knows families of names. o200k_harmony differs from o200k_base in special tokens alone.
+    Source: tiktoken, which knows families of names. o200k_harmony differs from o200k_base in
+        special tokens alone.
 
     >>> encoding_of("gpt-4o-mini"), encoding_of("openai/gpt-4-turbo"), encoding_of("claude-opus-4.5")
     ('o200k_base', 'cl100k_base', None)

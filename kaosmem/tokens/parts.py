@@ -17,7 +17,10 @@ IMAGE_TOKENS = 765
 Source: OpenAI's pricing of a 1024 x 1024 image at high detail, 85 + 4 tiles of 170.
 """
 PAGE_TOKENS = 3_000
-"""The estimated tokens of a page of a PDF. Source: Anthropic, "PDF support": 1,500 to 3,000 tokens a page."""
+"""The estimated tokens of a page of a PDF.
+
+Source: Anthropic, "PDF support": 1,500 to 3,000 tokens a page.
+"""
 _REMOTE_PAGES = 10  # of a file that stands elsewhere; its size is not known
 _PAGE_BYTES = 50_000  # of a PDF whose pages are compressed, so that they cannot be counted
 _AUDIO_BYTES_A_TOKEN = 1_600  # 100 ms of MP3 with 128 kbit/s
@@ -36,8 +39,8 @@ def sealed_tokens(data: str) -> int:
 def part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
     """Return the estimated tokens of a part of a message that kaosmem keeps as it is.
 
-    Text in it counts as the counter counts it, a PDF by its pages, audio by its length, other data by its size. A file
-    that stands elsewhere counts as ten pages.
+    Text in it counts as the counter counts it, a PDF by its pages, audio by its length, other data
+    by its size. A file that stands elsewhere counts as ten pages.
 
     >>> from kaosmem.tokens import get_counter
     >>> part_tokens({"type": "file", "file": {"file_id": "f1"}}, get_counter()) > 10 * PAGE_TOKENS

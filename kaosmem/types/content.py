@@ -26,7 +26,10 @@ class _Block:
 
     __slots__ = ()
     # Pydantic is imported when the first block is checked, not with kaosmem.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "revalidate_instances": "always"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
+        "extra": "forbid",
+        "revalidate_instances": "always",
+    }
 
     def __repr__(self: Any) -> str:
         return f"<{type(self).__name__} {len(block_text(self)):,} characters>"
@@ -64,10 +67,14 @@ class ThinkingBlock(_Block):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ToolUseBlock(_Block):
-    """A call of a tool. `arguments` is JSON text as the model wrote it, so that it goes back unchanged.
+    """A call of a tool.
 
-    A mapping is accepted and becomes JSON text. Raises InvalidArgumentError for values that JSON can't hold.
-    extra: JSON text of further fields by which its provider knows the call, such as that of a custom tool.
+    `arguments` is JSON text as the model wrote it, so that it goes back unchanged.
+
+    A mapping is accepted and becomes JSON text. Raises InvalidArgumentError for values that JSON
+    can't hold.
+    extra: JSON text of further fields by which its provider knows the call, such as that of a
+        custom tool.
 
     >>> ToolUseBlock("call-1", "search", {"query": "notice period"}).arguments
     '{"query":"notice period"}'
@@ -83,10 +90,10 @@ class ToolUseBlock(_Block):
 
         def __init__(
             self,
-            id: str,  # noqa: A002
+            id: str,
             name: str,
             arguments: str | Mapping[str, JSONValue] = "{}",
-            type: Literal["tool_use"] = "tool_use",  # noqa: A002
+            type: Literal["tool_use"] = "tool_use",
             extra: str = "",
         ) -> None: ...
 
@@ -97,7 +104,10 @@ class ToolUseBlock(_Block):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageBlock(_Block):
-    """An image, by web address or `data:` URL. `detail` sets how closely OpenAI's models look at it."""
+    """An image, by web address or `data:` URL.
+
+    `detail` sets how closely OpenAI's models look at it.
+    """
 
     url: str
     media_type: str = ""
@@ -141,7 +151,8 @@ class OpaqueBlock(_Block):
             part = None
         if not isinstance(part, dict) or part.get("type") != self.kind:
             raise InvalidArgumentError(
-                "an opaque block has data that is no JSON object of its kind; give the provider's part as JSON text"
+                "an opaque block has data that is no JSON object of its kind; give the provider's "
+                "part as JSON text"
             )
 
     def __repr__(self) -> str:
@@ -166,9 +177,17 @@ class ToolResultBlock(_Block):
 
 
 ContentBlock: TypeAlias = (
-    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock | OpaqueBlock
+    TextBlock
+    | ThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock
+    | ImageBlock
+    | DocumentBlock
+    | OpaqueBlock
 )
-_BLOCK_TYPES = frozenset(get_args(ContentBlock))  # a look-up takes a fifth of `isinstance` of a union
+_BLOCK_TYPES = frozenset(
+    get_args(ContentBlock)
+)  # a look-up takes a fifth of `isinstance` of a union
 Content: TypeAlias = str | tuple[ContentBlock, ...]
 
 
@@ -187,7 +206,11 @@ def block_text(block: ContentBlock) -> str:
         case ToolUseBlock():
             return f"{block.name}({block.arguments})"
         case ToolResultBlock():
-            return block.content if isinstance(block.content, str) else "\n".join(map(block_text, block.content))
+            return (
+                block.content
+                if isinstance(block.content, str)
+                else "\n".join(map(block_text, block.content))
+            )
         case ImageBlock():
             return f"[image {block.media_type}]".replace(" ]", "]")
         case OpaqueBlock():
@@ -235,7 +258,8 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
         given = tuple(map(_with_arguments, content))
     except TypeError:
         raise InvalidArgumentError(
-            f"content is a {type(content).__name__}; give a str or content blocks, such as TextBlock"
+            f"content is a {type(content).__name__}; give a str or content blocks, such as "
+            "TextBlock"
         ) from None
     for index, block in enumerate(given):
         for name, text in _texts(block):
@@ -244,7 +268,9 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
         return _adapter().validate_python(given)
     except ValueError as error:
         reason = _reason(error.errors()[0]) if hasattr(error, "errors") else type(error).__name__
-        raise InvalidArgumentError(f"content is neither a str nor content blocks: {reason}") from None
+        raise InvalidArgumentError(
+            f"content is neither a str nor content blocks: {reason}"
+        ) from None
 
 
 def _arguments(given: Mapping[str, JSONValue]) -> str:
@@ -286,7 +312,11 @@ def content_json(content: Content) -> JSONValue:
 def _texts(block: object) -> Iterator[tuple[str, str]]:
     """Yield the texts in a block, and in blocks within it, each with the name of its field."""
     slots = getattr(block, "__slots__", ())
-    fields = block.items() if isinstance(block, Mapping) else ((name, getattr(block, name)) for name in slots)
+    fields = (
+        block.items()
+        if isinstance(block, Mapping)
+        else ((name, getattr(block, name)) for name in slots)
+    )
     for name, value in fields:
         if isinstance(value, str):
             yield name, value
@@ -312,11 +342,21 @@ class Trust(IntEnum):
     APPLICATION = 4
 
 
-_ROLE_TRUST = {"system": Trust.APPLICATION, "user": Trust.USER, "assistant": Trust.MODEL, "tool": Trust.TOOL}
+_ROLE_TRUST = {
+    "system": Trust.APPLICATION,
+    "user": Trust.USER,
+    "assistant": Trust.MODEL,
+    "tool": Trust.TOOL,
+}
 
 
 def trust_of(role: str, content: Content) -> Trust:
-    """Return the trust of a role. A message with a tool's result has at most the trust of a tool."""
+    """Return the trust of a role.
+
+    A message with a tool's result has at most the trust of a tool.
+    """
     of_role = _ROLE_TRUST.get(role, Trust.MODEL)
-    holds_results = not isinstance(content, str) and any(isinstance(block, ToolResultBlock) for block in content)
+    holds_results = not isinstance(content, str) and any(
+        isinstance(block, ToolResultBlock) for block in content
+    )
     return min(of_role, Trust.TOOL) if holds_results else of_role

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from kaosmem.arguments import MAX_JSON_CONTAINERS, JSONValue, check_metadata, check_text, check_time, json_text
+from kaosmem.arguments import (
+    MAX_JSON_CONTAINERS,
+    JSONValue,
+    check_metadata,
+    check_text,
+    check_time,
+    json_text,
+)
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
@@ -36,11 +43,13 @@ class ChatMessage:
     sources: ids of the messages that it was derived from.
     trust: the default follows from the role (see `trust_of`).
     metadata: JSON values of the caller.
-    created_at: when the message was said, aware. None: unknown; a HistoryProvider sets the time of appending.
-    run_id: the run of its thread that the message belongs to; "" for none. A HistoryProvider sets it.
+    created_at: when the message was said, aware. None: unknown; a HistoryProvider sets the time of
+        appending.
+    run_id: the run of its thread that the message belongs to; "" for none. A HistoryProvider sets
+        it.
     Messages with different times or runs are equal if all else is equal.
-    Raises InvalidArgumentError if the role is no text, the content is neither a text nor blocks, the metadata are no
-    JSON values, or the time is no datetime.
+    Raises InvalidArgumentError if the role is no text, the content is neither a text nor blocks,
+    the metadata are no JSON values, or the time is no datetime.
 
     >>> ChatMessage("user", "Who owns the deal?").text
     'Who owns the deal?'
@@ -60,7 +69,9 @@ class ChatMessage:
         if type(self.role) is not str:
             check_text(self.role, "role")
         content = self.content
-        if type(content) is not str and not (type(content) is tuple and all(map(is_block, content))):
+        if type(content) is not str and not (
+            type(content) is tuple and all(map(is_block, content))
+        ):
             object.__setattr__(self, "content", check_content(content))
         if self.metadata or type(self.metadata) is not dict:
             object.__setattr__(self, "metadata", check_metadata(self.metadata))
@@ -106,7 +117,8 @@ class Item:
     key: items of one section with the same key are versions of one thing; the newest is live.
     sources: ids of the items that this one was derived from.
     expires_at: from this time on no context shows the item; None is never. Aware, in UTC.
-    interval: of a version that a context shows with the interval in which it held; None everywhere else.
+    interval: of a version that a context shows with the interval in which it held; None everywhere
+        else.
 
     >>> from kaosmem import SessionMemory
     >>> item = SessionMemory.test_mode().add("findings", "Ann owns the deal.", key="owner")
@@ -173,9 +185,16 @@ class Item:
     def _repr_html_(self) -> str:
         from kaosmem.display import prose, table
 
-        fields = {name: value for name, value in self.to_dict().items() if name not in ("id", "content", "trust")}
+        fields = {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in ("id", "content", "trust")
+        }
         fields = {"section": self.section, **fields, "trust": self.trust.name.lower()}
-        rows = [(name, value if isinstance(value, str) else json_text(value)) for name, value in fields.items()]
+        rows = [
+            (name, value if isinstance(value, str) else json_text(value))
+            for name, value in fields.items()
+        ]
         return table(f"item {self.id}", (), [*rows, ("content", prose(self.text, max_chars=2_000))])
 
     @property
@@ -233,7 +252,8 @@ class Item:
 
 def stated_from(metadata: Mapping[str, JSONValue]) -> datetime | None:
     """Return when an item with this metadata began to hold, as `Item.stated_from` does."""
-    return None if (stated := _stated_time(metadata)) is None else aware(stated)
+    stated = _stated_time(metadata)
+    return None if stated is None else aware(stated)
 
 
 def _stated_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
@@ -249,8 +269,8 @@ def _stated_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
 class StoredItem(NamedTuple):
     """A plain item that is still a line of a file. It has a text and none of the optional fields.
 
-    A section of stored items is read as these: opening 100,000 of them takes a fraction of the time that making Items
-    takes (`benchmarks/bench_cold_turn.py`). `item` decodes one.
+    A section of stored items is read as these: opening 100,000 of them takes a fraction of the time
+    that making Items takes (`benchmarks/bench_cold_turn.py`). `item` decodes one.
     position: number of items that its section had taken before it.
     parse: returns the data of its kind of line, or raises CorruptionError.
     """
@@ -279,7 +299,10 @@ class StoredItem(NamedTuple):
         return None
 
     def entry(self) -> Mapping[str, JSONValue]:
-        """Return the entry in the line. Raises CorruptionError if it is another item than the file's end lists."""
+        """Return the entry in the line.
+
+        Raises CorruptionError if it is another item than the file's end lists.
+        """
         stored = self.parse(self.line)
         if tuple(map(stored.get, ("id", "role", "tokens", "position"))) != (self.id, *self[2:5]):
             raise CorruptionError("a stored item is another one than its file says at its end")
@@ -302,7 +325,8 @@ def decoded(item: Item | StoredItem) -> Item:
     return item.item() if isinstance(item, StoredItem) else item
 
 
-# A frozen dataclass takes five times as long to make by its constructor, and a session reads thousands.
+# A frozen dataclass takes five times as long to make by its constructor, and a session reads
+# thousands.
 _PUT_FIELDS = [vars(Item)[name].__set__ for name in Item.__slots__]
 _TRUSTS = {int(trust): trust for trust in Trust}
 _KINDS = str, str, int, int, int, bool, dict
@@ -311,22 +335,59 @@ _KINDS = str, str, int, int, int, bool, dict
 def _decoded(stored: Mapping[str, JSONValue], section: str) -> Item:
     """Return the item of JSON values. Raises KeyError, TypeError, ValueError."""
     get = stored.get
-    item_id, role, content, tokens = stored["id"], stored["role"], stored["content"], stored["tokens"]
-    created_at, trust = datetime.fromisoformat(stored["created_at"]), stored["trust"]
-    priority, pinned, metadata, key = get("priority", 0), get("pinned", False), get("metadata", {}), get("key")
-    tags = _texts_of(given) if (given := get("tags")) is not None else ()
-    sources = _texts_of(given) if (given := get("sources")) is not None else ()
-    expires_at = None if (ends := get("expires_at")) is None else datetime.fromisoformat(ends)
-    kinds = type(item_id), type(role), type(tokens), type(trust), type(priority), type(pinned), type(metadata)
+    item_id = stored["id"]
+    role = stored["role"]
+    content = stored["content"]
+    tokens = stored["tokens"]
+    created_at = datetime.fromisoformat(stored["created_at"])
+    trust = stored["trust"]
+    priority = get("priority", 0)
+    pinned = get("pinned", False)
+    metadata = get("metadata", {})
+    key = get("key")
+    given = get("tags")
+    tags = _texts_of(given) if given is not None else ()
+    given = get("sources")
+    sources = _texts_of(given) if given is not None else ()
+    ends = get("expires_at")
+    expires_at = None if ends is None else datetime.fromisoformat(ends)
+    kinds = (
+        type(item_id),
+        type(role),
+        type(tokens),
+        type(trust),
+        type(priority),
+        type(pinned),
+        type(metadata),
+    )
     if kinds != _KINDS or not (key is None or type(key) is str):
         raise TypeError("a field is of the wrong type")
-    if tokens < 0 or created_at.tzinfo is None or (expires_at is not None and expires_at.tzinfo is None):
+    if (
+        tokens < 0
+        or created_at.tzinfo is None
+        or (expires_at is not None and expires_at.tzinfo is None)
+    ):
         raise ValueError("a field is out of its range")
     if type(content) is not str:
         content = stored_blocks(content)
-    values = (item_id, section, role, content, tokens, created_at, priority, pinned, tags, metadata, key, sources)
+    values = (
+        item_id,
+        section,
+        role,
+        content,
+        tokens,
+        created_at,
+        priority,
+        pinned,
+        tags,
+        metadata,
+        key,
+        sources,
+    )
     item = object.__new__(Item)
-    for put, value in zip(_PUT_FIELDS, (*values, _TRUSTS[trust], expires_at, None, {}), strict=True):
+    for put, value in zip(
+        _PUT_FIELDS, (*values, _TRUSTS[trust], expires_at, None, {}), strict=True
+    ):
         put(item, value)
     return item
 
@@ -347,7 +408,9 @@ def check_extent(item: Item) -> None:
     while left:
         value = left.pop()
         if isinstance(value, str):
-            chars += len(value) if len(value) <= MAX_LINE_TEXT_CHARS else 0  # a longer one has a place of its own
+            chars += (
+                len(value) if len(value) <= MAX_LINE_TEXT_CHARS else 0
+            )  # a longer one has a place of its own
         elif isinstance(value, dict):
             left += (*value, *value.values())
             containers += 1
@@ -356,10 +419,16 @@ def check_extent(item: Item) -> None:
             containers += 1
     if chars > MAX_STRUCTURE_CHARS or containers > MAX_STRUCTURE_CONTAINERS:
         raise InvalidArgumentError(
-            f"item {shown(item.id)} has {chars} characters and {containers} objects and lists in its blocks and "
-            f"metadata, more than {MAX_STRUCTURE_CHARS} or {MAX_STRUCTURE_CONTAINERS}; split it, or store one text"
+            f"item {shown(item.id)} has {chars} characters and {containers} objects and lists in "
+            "its blocks and "
+            f"metadata, more than {MAX_STRUCTURE_CHARS} or {MAX_STRUCTURE_CONTAINERS}; split it, "
+            "or store one text"
         )
 
 
 def _is_short(value: JSONValue) -> bool:
-    return len(value) < 1_000 if isinstance(value, str) else value is None or isinstance(value, int | float)
+    return (
+        len(value) < 1_000
+        if isinstance(value, str)
+        else value is None or isinstance(value, int | float)
+    )

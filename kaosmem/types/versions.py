@@ -82,10 +82,11 @@ def in_order(
 ) -> list[Version[T]]:
     """Return the versions of one fact, oldest first: each holds until the next one begins.
 
-    items: in the order in which they became known. Of two that begin at one time, the one that became known later is
-        the successor.
-    stated: when a version began to hold as it says itself; None if it does not. Such a version began when it became
-        known, but not before any version that was known by then: clocks of two writers may differ.
+    items: in the order in which they became known. Of two that begin at one time, the one that
+        became known later is the successor.
+    stated: when a version began to hold as it says itself; None if it does not. Such a version
+        began when it became known, but not before any version that was known by then: clocks of two
+        writers may differ.
     ended: when a version ended without a successor, as by a removal; None if it did not.
 
     >>> at = lambda number: datetime(2024, 6, number, tzinfo=UTC)
@@ -95,7 +96,8 @@ def in_order(
     begins: list[tuple[datetime, T]] = []
     latest: datetime | None = None
     for item in items:
-        if (begin := stated(item)) is None:
+        begin = stated(item)
+        if begin is None:
             begin = known_from(item) if latest is None else max(latest, known_from(item))
         latest = begin if latest is None else max(latest, begin)
         begins.append((begin, item))

@@ -14,7 +14,8 @@ from kaosmem.assembly.allocation import scaled_floors
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, TokenNeed], int]:
     count = draw(st.integers(1, 5))
-    specs, needs = [], {}
+    specs = []
+    needs = {}
     for index in range(count):
         spec = SectionSpec(
             f"s{index}",
@@ -93,13 +94,21 @@ def test_static_sections_leave_room_for_the_floors_and_musts_of_others() -> None
     playbooks = SectionSpec("playbooks", placement="static", priority=9)
     messages = SectionSpec("messages", placement="history", floor=0.35)
     documents = SectionSpec("documents", floor=0.25)
-    needs = {"playbooks": TokenNeed(0, 5_000), "messages": TokenNeed(100, 5_000), "documents": TokenNeed(0, 5_000)}
+    needs = {
+        "playbooks": TokenNeed(0, 5_000),
+        "messages": TokenNeed(100, 5_000),
+        "documents": TokenNeed(0, 5_000),
+    }
     assert allocate([playbooks, messages, documents], needs, 1_000) == {
         "playbooks": 400,
         "messages": 350,
         "documents": 250,
     }
-    needs = {"playbooks": TokenNeed(0, 5_000), "messages": TokenNeed(100, 120), "documents": TokenNeed(0, 30)}
+    needs = {
+        "playbooks": TokenNeed(0, 5_000),
+        "messages": TokenNeed(100, 120),
+        "documents": TokenNeed(0, 30),
+    }
     assert allocate([playbooks, messages, documents], needs, 1_000) == {
         "playbooks": 850,
         "messages": 120,
@@ -120,7 +129,9 @@ def test_floors_that_sum_above_the_window_are_scaled_to_it(floors: list[float]) 
 
 
 @pytest.mark.parametrize("format_", ["text", "openai", "anthropic"])
-async def test_tokens_that_add_up_are_packed_once(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tokens_that_add_up_are_packed_once(
+    format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a counter that is additive, what is chosen fits at once: nothing is packed again with less."""
     memory = SessionMemory.test_mode(counter="estimate")
     memory.add("messages", "How long is the notice?", role="user")
@@ -128,7 +139,9 @@ async def test_tokens_that_add_up_are_packed_once(format_: str, monkeypatch: pyt
     memory.add("findings", "Rent is due.")
     made: list[int] = []
     packer = assembly.Packer
-    monkeypatch.setattr(assembly, "Packer", lambda *given, **named: made.append(1) or packer(*given, **named))
+    monkeypatch.setattr(
+        assembly, "Packer", lambda *given, **named: made.append(1) or packer(*given, **named)
+    )
     assembled = 0
     for budget in range(1, 90):
         try:
@@ -147,8 +160,11 @@ def test_a_larger_window_never_grants_a_history_less(request, more) -> None:
     specs, needs, budget = request
     if sum(need.must for need in needs.values()) <= budget:
         specs = scaled_floors([spec for spec in specs if spec.name in needs])
-        less, greater = allocate(specs, needs, budget), allocate(specs, needs, budget + more)
-        assert all(less[spec.name] <= greater[spec.name] for spec in specs if spec.placement == "history")
+        less = allocate(specs, needs, budget)
+        greater = allocate(specs, needs, budget + more)
+        assert all(
+            less[spec.name] <= greater[spec.name] for spec in specs if spec.placement == "history"
+        )
 
 
 def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows() -> None:

@@ -32,7 +32,9 @@ from tests.worlds import WORDS, World, budgets, formats, queries, texts, worlds
 
 QUESTION = "What does the tenant of room 17 pay?"
 STRANGE = "Which wine goes with oysters?"
-CLAUSES = [f"The tenant of room {n} pays {50 + n} euros on the first of the month." for n in range(100)]
+CLAUSES = [
+    f"The tenant of room {n} pays {50 + n} euros on the first of the month." for n in range(100)
+]
 
 
 def lease(**sections: object) -> SessionMemory:
@@ -45,7 +47,9 @@ def lease(**sections: object) -> SessionMemory:
     return memory
 
 
-def assembled(memory: SessionMemory, query: str | None, *, budget: int = 300, least: float = 0.0) -> Context:
+def assembled(
+    memory: SessionMemory, query: str | None, *, budget: int = 300, least: float = 0.0
+) -> Context:
     return asyncio.run(memory.assemble_context(query, budget=budget, min_confidence=least))
 
 
@@ -68,7 +72,8 @@ def test_without_confidence_nothing_retrieved_is_shown() -> None:
     memory = lease()
     pinned = memory.add("documents", "The house is in Oslo.", pinned=True)
     before, context = (
-        assembled(memory, "Which wine goes with oysters on the first?", least=least) for least in (0, 0.5)
+        assembled(memory, "Which wine goes with oysters on the first?", least=least)
+        for least in (0, 0.5)
     )
     assert len(before.items) > 10
     assert [item.text for item in context.items] == [
@@ -81,15 +86,28 @@ def test_without_confidence_nothing_retrieved_is_shown() -> None:
     assert out == {Reason.LOW_CONFIDENCE}
     assert context.confidence == before.confidence
     assert "low_confidence" in context.explain()
-    assert all(f"confidence: {context.confidence:.2f}" in each for each in (context.explain(), context._repr_html_()))
+    assert all(
+        f"confidence: {context.confidence:.2f}" in each
+        for each in (context.explain(), context._repr_html_())
+    )
     assert assembled(memory, QUESTION, least=0.5).text == assembled(memory, QUESTION).text
 
 
 def test_recent_items_stay_without_confidence() -> None:
     """A section's newest `recent` items are shown whatever the query."""
-    memory = lease(sections=[SectionSpec("role", placement="static"), SectionSpec("documents", recent=2),
-                             SectionSpec("findings"), SectionSpec("messages", placement="history")])  # fmt: skip
-    shown = [item.text for item in assembled(memory, STRANGE, least=0.5).items if item.section == "documents"]
+    memory = lease(
+        sections=[
+            SectionSpec("role", placement="static"),
+            SectionSpec("documents", recent=2),
+            SectionSpec("findings"),
+            SectionSpec("messages", placement="history"),
+        ]
+    )
+    shown = [
+        item.text
+        for item in assembled(memory, STRANGE, least=0.5).items
+        if item.section == "documents"
+    ]
     assert shown == CLAUSES[-2:]
 
 
@@ -99,7 +117,10 @@ def test_earlier_messages_are_not_recalled_without_confidence() -> None:
     for clause in CLAUSES:
         memory.add("messages", clause)
     memory.add("messages", STRANGE)
-    before, context = (assembled(memory, "tenant of a castle in Spain with wine", least=least) for least in (0, 0.99))
+    before, context = (
+        assembled(memory, "tenant of a castle in Spain with wine", least=least)
+        for least in (0, 0.99)
+    )
     reasons = {decision.item_id: decision.reason for decision in before.decisions}
     assert Reason.RECALLED in reasons.values()
     tail = [item.id for item in before.items if reasons[item.id] is not Reason.RECALLED]
@@ -125,10 +146,13 @@ class Listing:
 
 def test_a_source_that_does_not_rank_is_shown_without_confidence() -> None:
     """The tasks of a board stay, the findings of a search go."""
-    board, search = Listing("board", [None] * 5), Listing("search", [3.0, 2.0, 1.0])
+    board = Listing("board", [None] * 5)
+    search = Listing("search", [3.0, 2.0, 1.0])
     memory = SessionMemory.test_mode(sources=[board, search])
     context = assembled(memory, STRANGE, least=0.9)
-    assert {name: use.items for name, use in context.by_section.items() if use.items} == {"board": 5}
+    assert {name: use.items for name, use in context.by_section.items() if use.items} == {
+        "board": 5
+    }
 
 
 @given(worlds(), queries, budgets, formats, st.sampled_from([0.2, 0.5, 1.0]))
@@ -139,11 +163,16 @@ def test_little_confidence_takes_out_what_was_retrieved_and_nothing_else(
 
     def assemble(least: float) -> Context | None:
         try:
-            return asyncio.run(world.memory.assemble_context(query, budget=budget, format=format, min_confidence=least))
+            return asyncio.run(
+                world.memory.assemble_context(
+                    query, budget=budget, format=format, min_confidence=least
+                )
+            )
         except WindowTooSmallError:
             return None
 
-    before, context = assemble(0), assemble(least)
+    before = assemble(0)
+    context = assemble(least)
     if before is None or context is None:
         assert before is context
         return
@@ -160,7 +189,9 @@ def test_little_confidence_takes_out_what_was_retrieved_and_nothing_else(
         spec = world.memory[decision.section].spec
         if decision.included and spec.placement == "query" and decision.reason is not Reason.MUST:
             held = list(world.memory[decision.section])
-            assert len(held) <= spec.retrieval_threshold or decision.item_id in recent(held, spec.recent)
+            assert len(held) <= spec.retrieval_threshold or decision.item_id in recent(
+                held, spec.recent
+            )
 
 
 def recent(held: list[Item], count: int) -> Collection[str]:
@@ -180,11 +211,19 @@ counts = st.lists(st.integers(0, 1_000), min_size=6, max_size=6)
 
 
 @given(asked, counts, st.lists(texts, max_size=8), texts)
-def test_one_more_item_never_lowers_the_confidence(query: str, known: list[int], said: list[str], more: str) -> None:
+def test_one_more_item_never_lowers_the_confidence(
+    query: str, known: list[int], said: list[str], more: str
+) -> None:
     """Whatever it says, and in any order."""
     items = items_of([*said, more])
     found = confidence_in(items, query, known)
-    assert 0 <= confidence_in(items[:-1], query, known) <= found == confidence_in(reversed(items), query, known) <= 1
+    assert (
+        0
+        <= confidence_in(items[:-1], query, known)
+        <= found
+        == confidence_in(reversed(items), query, known)
+        <= 1
+    )
 
 
 @given(asked, counts, st.lists(texts, min_size=1, max_size=8), st.data())
@@ -228,11 +267,17 @@ class ReversedIndex:
     def remove(self, ordinal: int) -> None:
         self._ordinals.remove(ordinal)
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        return [(ordinal, 1e9 + ordinal) for ordinal in sorted(self._ordinals, reverse=True)][:limit]
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
+        return [(ordinal, 1e9 + ordinal) for ordinal in sorted(self._ordinals, reverse=True)][
+            :limit
+        ]
 
 
-@pytest.mark.parametrize("ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), Reversed()])
+@pytest.mark.parametrize(
+    "ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), Reversed()]
+)
 def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker: object) -> None:
     """It is high if the clause is shown, and low if a ranker of one's own shows others, however it scores them."""
     context = assembled(lease(ranker=ranker), QUESTION)
@@ -246,8 +291,12 @@ def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker: objec
 def test_a_rare_word_that_is_missing_counts_more_than_common_ones() -> None:
     """All findings are about the user, and none of them is about a bicycle."""
     memory = SessionMemory.test_mode()
-    memory.add_many("findings", [f"The user likes the colour {n} of the painting." for n in range(60)])
-    bicycle, colour = (assembled(memory, f"Which {each} does the user like?") for each in ("bicycle", "colour"))
+    memory.add_many(
+        "findings", [f"The user likes the colour {n} of the painting." for n in range(60)]
+    )
+    bicycle, colour = (
+        assembled(memory, f"Which {each} does the user like?") for each in ("bicycle", "colour")
+    )
     assert bicycle.confidence is not None
     assert colour.confidence is not None
     assert bicycle.confidence < colour.confidence - 0.2
@@ -256,7 +305,10 @@ def test_a_rare_word_that_is_missing_counts_more_than_common_ones() -> None:
 def test_words_for_a_period_are_not_looked_for() -> None:
     """They filter items by their day, so no item needs to have them."""
     memory = lease()
-    plain, dated = (assembled(memory, query).confidence for query in ("tenant room 17", "tenant room 17 last week"))
+    plain, dated = (
+        assembled(memory, query).confidence
+        for query in ("tenant room 17", "tenant room 17 last week")
+    )
     assert plain == dated
 
 
@@ -286,18 +338,29 @@ def test_nothing_shown_gives_no_confidence_at_all() -> None:
 @pytest.mark.parametrize("least", [-0.1, 1.1, float("nan"), True, "high", None])
 def test_a_confidence_is_a_number_from_0_to_1(least: object) -> None:
     """Anything else is refused by name."""
-    with pytest.raises(InvalidArgumentError, match=r"min_confidence is .*; give a number from 0 to 1"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"min_confidence is .*; give a number from 0 to 1"
+    ):
         assembled(lease(), QUESTION, least=least)  # type: ignore[arg-type]
 
 
-def test_the_benchmark_learns_weights_and_measures_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_learns_weights_and_measures_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A row for each data set; weights that prefer a context in which the words of the question stand."""
     for name, noun in (("leases", "tenant"), ("farms", "farmer"), ("ships", "sailor")):
         folder = tmp_path / name
         folder.mkdir()
-        items = [{"id": f"{n}", "text": f"The {noun} of {name} {n} pays {n + 50} euros."} for n in range(300)]
+        items = [
+            {"id": f"{n}", "text": f"The {noun} of {name} {n} pays {n + 50} euros."}
+            for n in range(300)
+        ]
         questions = [
-            {"id": f"q{n}", "query": f"What does the {noun} of {name} {n} pay?", "evidence_ids": [f"{n}"]}
+            {
+                "id": f"q{n}",
+                "query": f"What does the {noun} of {name} {n} pay?",
+                "evidence_ids": [f"{n}"],
+            }
             for n in range(12)
         ]
         for kind, lines in (("items", items), ("questions", questions)):
@@ -308,6 +371,13 @@ def test_the_benchmark_learns_weights_and_measures_them(tmp_path: Path, capsys: 
     assert learned.keys() == confidence_weights().keys()
     assert all(weight >= 0 for name, weight in learned.items() if name != BIAS)
     table = capsys.readouterr().out
-    assert [line.split()[0] for line in table.splitlines()[1:5]] == ["farms", "leases", "ships", "mean"]
-    mean = dict(zip(table.splitlines()[0].split()[2:], table.splitlines()[4].split()[1:], strict=False))
+    assert [line.split()[0] for line in table.splitlines()[1:5]] == [
+        "farms",
+        "leases",
+        "ships",
+        "mean",
+    ]
+    mean = dict(
+        zip(table.splitlines()[0].split()[2:], table.splitlines()[4].split()[1:], strict=False)
+    )
     assert float(mean["foreign"]) > 0.9

@@ -26,14 +26,29 @@ QUESTION = "When does licence QX-7741 expire?"
 FACT = "Licence QX-7741 expires in March."
 
 
-def unit(position: int, *, source: str = "", successor: int | None = None, place: int = 0) -> Candidate:
+def unit(
+    position: int, *, source: str = "", successor: int | None = None, place: int = 0
+) -> Candidate:
     item = Item(str(position), "notes", "note", source, 7, datetime(2024, 1, 1, tzinfo=UTC))
-    return Candidate((item,), position, True, False, False, position + 1, None, 7, successor=successor, place=place)
+    return Candidate(
+        (item,),
+        position,
+        True,
+        False,
+        False,
+        position + 1,
+        None,
+        7,
+        successor=successor,
+        place=place,
+    )
 
 
 def line_of(item: Item, note: str | None) -> Line:
     """Return a line whose label depends on its item: of the first of a group it counts."""
-    return Line((item.content,), 7, 5 + int(item.id)) if item.content else Line((), 12 + int(item.id))
+    return (
+        Line((item.content,), 7, 5 + int(item.id)) if item.content else Line((), 12 + int(item.id))
+    )
 
 
 def header_of(items: int) -> int:
@@ -50,15 +65,20 @@ def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> Non
         run.take(taken, *run.added(taken, [line_of(taken.items[0], None)]))
         shown[position] = sources[position]
         labelled = [
-            at for at in shown if not shown[at] or at == min(each for each in shown if shown[each] == shown[at])
+            at
+            for at in shown
+            if not shown[at] or at == min(each for each in shown if shown[each] == shown[at])
         ]
         assert run.used == header_of(number) + 7 * number + sum(5 + at for at in labelled)
 
 
 def test_a_replaced_version_brings_its_successor() -> None:
     """The current version stands after the replaced one, and is taken once."""
-    replaced, current = unit(0, successor=1), unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100)
+    replaced = unit(0, successor=1)
+    current = unit(1)
+    share = Share(
+        SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100
+    )
     share.take_wanted(replaced, 100, None)
     share.take_wanted(current, 100, None)
     assert share.kept(recalled=False) == [replaced, current]
@@ -67,8 +87,11 @@ def test_a_replaced_version_brings_its_successor() -> None:
 
 def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
     """If both do not fit together, neither is in."""
-    replaced, current = unit(0, successor=1), unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100)
+    replaced = unit(0, successor=1)
+    current = unit(1)
+    share = Share(
+        SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100
+    )
     share.take_wanted(replaced, header_of(2) + 12 + 12, None)
     assert share.kept(recalled=False) == []
     assert share.used == 0
@@ -77,7 +100,10 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
 @pytest.mark.parametrize("format_", FORMATS)
 async def test_a_long_history_leaves_a_section_its_floor(format_: str) -> None:
     """Even if it would fill the window by itself."""
-    specs = SectionSpec("messages", placement="history", priority=9), SectionSpec("notes", floor=0.5, eviction="none")
+    specs = (
+        SectionSpec("messages", placement="history", priority=9),
+        SectionSpec("notes", floor=0.5, eviction="none"),
+    )
     memory = SessionMemory.test_mode(sections=specs, counter="estimate")
     for number, text in enumerate(seeded_texts(80, words=20)):
         memory.add("messages", text, role=("user", "assistant")[number % 2])
@@ -138,8 +164,13 @@ async def test_required_items_that_do_not_fit_a_sections_budget_are_an_error() -
     assert caught.value.need["notes"] > 60
 
 
-async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_is_too_small() -> None:
-    """A history that begins with the assistant needs an opening. A window of what the error names is large enough."""
+async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_is_too_small() -> (
+    None
+):
+    """A history that begins with the assistant needs an opening.
+
+    A window of what the error names is large enough.
+    """
     memory = SessionMemory.test_mode(sections=(SectionSpec("messages", placement="history"),))
     memory.add("messages", "Hello, how may I help?", role="assistant")
     with pytest.raises(WindowTooSmallError) as raised:

@@ -35,7 +35,9 @@ least_confidences = st.sampled_from([0, 0, 0.3, 1])
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats, st.integers(0, 20), least_confidences)
-def test_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, format, reserve, least):
+def test_what_is_handed_over_counts_what_it_says_and_fits(
+    world, query, budget, format, reserve, least
+):
     """Counted again from scratch a context is exactly `used`, within the budget, and each section within its cap."""
     reserve = min(reserve, budget)
     context = assembled(world, query, budget, format, reserve=reserve, min_confidence=least)
@@ -43,7 +45,11 @@ def test_what_is_handed_over_counts_what_it_says_and_fits(world, query, budget, 
         assert sum(context.need.values()) > min(
             [
                 budget - reserve,
-                *(spec.budget for spec in world.memory.sections if spec.name in context.need and spec.budget),
+                *(
+                    spec.budget
+                    for spec in world.memory.sections
+                    if spec.name in context.need and spec.budget
+                ),
             ]
         )
         return
@@ -90,7 +96,9 @@ def test_calls_and_results_come_together(world, query, budget, format):
         return
     included = {item.id for item in context.items}
     for spec in world.memory.sections:
-        proposal = world.memory[spec.name].proposer.propose(Query(context.query), cap=context.budget)
+        proposal = world.memory[spec.name].proposer.propose(
+            Query(context.query), cap=context.budget
+        )
         for unit in (*proposal.candidates, *proposal.earlier):
             assert len({item.id in included for item in unit.items}) == 1
     if format == "openai":
@@ -134,8 +142,11 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
     context = assembled(world, query, budget, format)
     if isinstance(context, WindowTooSmallError):
         return
-    count, layout = world.memory.counter, get_format(format)
-    shown = {world.memory[name].spec.placement for name, use in context.by_section.items() if use.items}
+    count = world.memory.counter
+    layout = get_format(format)
+    shown = {
+        world.memory[name].spec.placement for name, use in context.by_section.items() if use.items
+    }
     if Reason.RECALLED in {decision.reason for decision in context.decisions}:
         shown.add("query")
     for name, use in context.by_section.items():
@@ -145,7 +156,9 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
             continue
         block = None
         if "query" in shown or spec.placement == "query":
-            block = BlockPlace.IN_MESSAGE if ends_in_a_user_message(context) else BlockPlace.OWN_MESSAGE
+            block = (
+                BlockPlace.IN_MESSAGE if ends_in_a_user_message(context) else BlockPlace.OWN_MESSAGE
+            )
         frame = layout.frame_tokens(
             static="static" in shown or spec.placement == "static",
             first=first_of_history(context) if "history" in shown else None,
@@ -155,13 +168,17 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
         cap = context.budget if spec.budget is None else min(spec.budget, context.budget)
         units = world.memory[name].proposer.propose(Query(context.query), cap=cap).candidates
         shown_units = [unit for unit in units if context.decision(unit.items[0].id).included]
-        if not any(unit.newer for unit in shown_units):  # test_corrections counts the marks of corrections
+        if not any(
+            unit.newer for unit in shown_units
+        ):  # test_corrections counts the marks of corrections
             assert use.used == tokens_of_section(spec, shown_units, count)
         for unit in units:
             if context.decision(unit.items[0].id).reason is Reason.NO_ROOM:
                 more = tokens_of_section(spec, [*shown_units, unit], count)
                 others = context.used - context.frame + frame - use.used
-                earlier = tokens_of_run(spec, [each for each in (*shown_units, unit) if each.recalled], count)
+                earlier = tokens_of_run(
+                    spec, [each for each in (*shown_units, unit) if each.recalled], count
+                )
                 has_no_share = unit.recalled and earlier > int(spec.recall * cap)
                 assert has_no_share or more > cap or others + more > context.budget
 
@@ -180,14 +197,18 @@ def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter
         items = [item for unit in units for item in unit.items]
         return sum(count(item_piece(item, spec.labels)) for item in items)
     recalled = sum(len(unit.items) for unit in units if unit.recalled)
-    pieces = [recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)]
+    pieces = [
+        recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)
+    ]
     groups: dict[object, list[Item]] = {}
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:
             group = None if spec.placement == "static" else label_group(item, spec.dates)
             groups.setdefault(group or item.id, []).append(item)
     for group in groups.values():
-        pieces += [item_piece(item, spec.labels, continued=place > 0) for place, item in enumerate(group)]
+        pieces += [
+            item_piece(item, spec.labels, continued=place > 0) for place, item in enumerate(group)
+        ]
     return sum(map(count, pieces))
 
 
@@ -205,7 +226,10 @@ def ends_in_a_user_message(context: Context) -> bool:
         return False
     if isinstance(last["content"], list):
         return last["content"][0]["type"] != "tool_result"
-    return not last["content"].startswith((BLOCK_BEGIN, "[")) or context.items[-1].content == last["content"]
+    return (
+        not last["content"].startswith((BLOCK_BEGIN, "["))
+        or context.items[-1].content == last["content"]
+    )
 
 
 @given(worlds(), queries, budgets, formats)
@@ -256,7 +280,11 @@ UNCUT = (
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["user", "assistant", "critic", "tools"]), texts), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from(["user", "assistant", "critic", "tools"]), texts),
+        min_size=1,
+        max_size=12,
+    ),
     texts,
     formats,
     queries,

@@ -15,18 +15,28 @@ FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTION = "When does licence QX-7741 expire?"
 
 
-def session(*, ranker: Ranker | None = None, priority: int = 0, **fields: float | str | None) -> SessionMemory:
+def session(
+    *, ranker: Ranker | None = None, priority: int = 0, **fields: float | str | None
+) -> SessionMemory:
     """Return a session with a history, a role and, with a priority, notes that would fill any window."""
-    history = SectionSpec("messages", placement="history", ranker=ranker, **{"recall": 0.25} | fields)
+    history = SectionSpec(
+        "messages", placement="history", ranker=ranker, **{"recall": 0.25} | fields
+    )
     notes = SectionSpec("notes", priority=priority, eviction="none")
-    memory = SessionMemory.test_mode(sections=(SectionSpec("role", placement="static"), history, notes))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("role", placement="static"), history, notes)
+    )
     memory.add("role", "You are a clerk of the harbour.")
     if priority:
-        memory.add_many("notes", [f"On the licence, {text}" for text in seeded_texts(60, seed=5, words=20)])
+        memory.add_many(
+            "notes", [f"On the licence, {text}" for text in seeded_texts(60, seed=5, words=20)]
+        )
     return memory
 
 
-async def cut_and_found(memory: SessionMemory, fact: str, *, budget: int, format: str) -> tuple[bool, bool]:
+async def cut_and_found(
+    memory: SessionMemory, fact: str, *, budget: int, format: str
+) -> tuple[bool, bool]:
     """Return whether the history is cut, and whether the fact is shown."""
     context = await memory.assemble_context(QUESTION, budget=budget, format=format)
     assert context.used <= budget
@@ -45,11 +55,19 @@ async def cut_and_found(memory: SessionMemory, fact: str, *, budget: int, format
     eviction=st.sampled_from(["none", "fifo"]),
 )
 async def test_an_old_fact_is_found_on_every_turn(
-    seed: int, budget: int, format: str, ranker: Ranker | None, priority: int, cap: int | None, eviction: str
+    seed: int,
+    budget: int,
+    format: str,
+    ranker: Ranker | None,
+    priority: int,
+    cap: int | None,
+    eviction: str,
 ) -> None:
     """It is, from the first cut on over several cuts, beside any sections, evicted or not."""
     rng = random.Random(seed)
-    memory = session(ranker=ranker, priority=priority, budget=cap, eviction=eviction if cap else "none")
+    memory = session(
+        ranker=ranker, priority=priority, budget=cap, eviction=eviction if cap else "none"
+    )
     texts = iter(seeded_texts(400, seed=seed % 1_000, words=40))
     for _ in range(rng.randrange(4)):
         memory.add("messages", next(texts), role="user")
@@ -66,7 +84,11 @@ async def test_an_old_fact_is_found_on_every_turn(
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 1 << 32), share=st.sampled_from([0.1, 0.25, 0.5, 1.0]), budget=st.integers(300, 1_500))
+@given(
+    seed=st.integers(0, 1 << 32),
+    share=st.sampled_from([0.1, 0.25, 0.5, 1.0]),
+    budget=st.integers(300, 1_500),
+)
 async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one(
     seed: int, share: float, budget: int
 ) -> None:
@@ -80,12 +102,16 @@ async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one
         memory.add("messages", text, role=("user", "assistant")[number % 2])
     memory.add("messages", "Hello.", role="user")
     context = await memory.assemble_context(QUESTION, budget=budget)
-    earlier = [each for each in context.decisions if each.reason in (Reason.RECALLED, Reason.BEFORE_TAIL)]
+    earlier = [
+        each for each in context.decisions if each.reason in (Reason.RECALLED, Reason.BEFORE_TAIL)
+    ]
     scored = [each for each in earlier if each.score]
     if scored and any(each.included for each in earlier):
         best = max(each.score for each in scored)
         bests = [each for each in scored if each.score == best]
-        room = int(share * budget) // 2 - 60  # the static section, header and label are not the message's
+        room = (
+            int(share * budget) // 2 - 60
+        )  # the static section, header and label are not the message's
         assert any(each.included for each in bests) or min(each.tokens for each in bests) > room
 
 
@@ -99,14 +125,23 @@ async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one
     ranker=st.sampled_from([None, BM25Ranker()]),
 )
 async def test_a_history_with_more_turns_than_fit_fills_its_room(
-    seed: int, budget: int, question: str | None, format: str, cap: int | None, ranker: Ranker | None
+    seed: int,
+    budget: int,
+    question: str | None,
+    format: str,
+    cap: int | None,
+    ranker: Ranker | None,
 ) -> None:
     """The tail takes the part of the share for recall that no earlier message needs, whatever is asked."""
     rng = random.Random(seed)
     memory = session(ranker=ranker, budget=cap, eviction="fifo" if cap else "none")
     fact = memory.add("messages", FACT)
     for number, text in enumerate(seeded_texts(400, seed=seed, words=12)):
-        memory.add("messages", " ".join(text.split()[: rng.randrange(6, 13)]), role=("user", "assistant")[number % 2])
+        memory.add(
+            "messages",
+            " ".join(text.split()[: rng.randrange(6, 13)]),
+            role=("user", "assistant")[number % 2],
+        )
     memory.add("messages", "Xylophones of quartz?")
     context = await memory.assemble_context(question, budget=budget, format=format)
     assert context.by_section["messages"].used >= 0.95 * min(cap or budget, budget - 40)
@@ -120,9 +155,15 @@ async def test_a_larger_budget_does_not_lose_an_old_fact(seed: int) -> None:
     memory = session()
     fact = memory.add("messages", FACT)
     for number, text in enumerate(seeded_texts(100, seed=seed, words=40)):
-        memory.add("messages", " ".join(text.split()[: rng.randrange(2, 40)]), role=("user", "assistant")[number % 2])
+        memory.add(
+            "messages",
+            " ".join(text.split()[: rng.randrange(2, 40)]),
+            role=("user", "assistant")[number % 2],
+        )
     memory.add("messages", "Hello.", role="user")
-    contexts = [await memory.assemble_context(QUESTION, budget=budget) for budget in range(150, 4_000, 77)]
+    contexts = [
+        await memory.assemble_context(QUESTION, budget=budget) for budget in range(150, 4_000, 77)
+    ]
     found = [context.decision(fact.id).included for context in contexts]
     assert found == sorted(found)
     assert found[-1]
@@ -130,7 +171,9 @@ async def test_a_larger_budget_does_not_lose_an_old_fact(seed: int) -> None:
 
 async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted() -> None:
     """All live messages would fit the section's budget, and an evicted fact that matches is recalled beside them."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("messages", 200, placement="history", recall=0.25),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("messages", 200, placement="history", recall=0.25),)
+    )
     fact = memory.add("messages", FACT)
     for number, text in enumerate(seeded_texts(60, seed=5, words=12)):
         memory.add("messages", text, role=("user", "assistant")[number % 2])
@@ -141,7 +184,9 @@ async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted() -> N
 
 
 def tail_of(context: Context) -> frozenset[str]:
-    return frozenset(each.item_id for each in context.decisions if each.reason in (Reason.TAIL, Reason.MUST))
+    return frozenset(
+        each.item_id for each in context.decisions if each.reason in (Reason.TAIL, Reason.MUST)
+    )
 
 
 @pytest.mark.parametrize("window", [60, 100, 500, 4_000])
@@ -154,4 +199,6 @@ async def test_a_small_section_recalls_its_best_evicted_match(window: int) -> No
     context = await memory.assemble_context("What is the launch code?", budget=window)
     assert context.decision("code").reason is Reason.RECALLED
     assert context.by_section["notes"].used <= 60
-    assert {each.reason for each in context.decisions if each.item_id != "code"} == {Reason.UNRELATED}
+    assert {each.reason for each in context.decisions if each.item_id != "code"} == {
+        Reason.UNRELATED
+    }

@@ -36,7 +36,9 @@ def long_text(words: int, seed: int = 0) -> str:
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats)
-def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(world, query, budget, format) -> None:
+def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(
+    world, query, budget, format
+) -> None:
     """Within budget and caps, counted exactly; the same as ever where nothing overflows; every item still there."""
     memory = world.memory
     try:
@@ -55,7 +57,9 @@ def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(world, query, bud
     for name, use in context.by_section.items():
         cap = memory[name].budget
         assert cap is None or use.used <= cap
-    shortened = {decision.item_id for decision in context.decisions if decision.reason is Reason.SHORTENED}
+    shortened = {
+        decision.item_id for decision in context.decisions if decision.reason is Reason.SHORTENED
+    }
     assert shortened
     for item in context.items:
         original = asyncio.run(memory.fetch(item.id))
@@ -66,7 +70,9 @@ def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(world, query, bud
 
 @pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
 @pytest.mark.parametrize("budget", [200, 1_000, 8_000])
-async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(format_name: str, budget: int) -> None:
+async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(
+    format_name: str, budget: int
+) -> None:
     """Its beginning and end stay, a note says how long it was and which item has it; the call and the prompt stay."""
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful analyst.")
@@ -142,7 +148,10 @@ async def test_what_cannot_be_cut_still_raises_with_the_sums() -> None:
     with pytest.raises(WindowTooSmallError, match="role"):
         await memory.assemble_context(budget=100, overflow="cut")
     memory = SessionMemory.test_mode()
-    blocks = [ThinkingBlock(long_text(400), signature="s"), ToolUseBlock("c", "run", f'{{"code": "{long_text(400)}"}}')]
+    blocks = [
+        ThinkingBlock(long_text(400), signature="s"),
+        ToolUseBlock("c", "run", f'{{"code": "{long_text(400)}"}}'),
+    ]
     memory.add("messages", [*blocks, TextBlock(long_text(400))], role="assistant")
     with pytest.raises(WindowTooSmallError, match="messages"):
         await memory.assemble_context(budget=900, format="openai", overflow="cut")
@@ -169,14 +178,18 @@ def test_levels_fill_the_room_and_cut_only_the_highest(sizes: list[int], room: i
 
 
 @pytest.mark.parametrize("blocks", [False, True], ids=["text", "blocks"])
-async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_shown_cut(tmp_path, blocks: bool) -> None:
+async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_shown_cut(
+    tmp_path, blocks: bool
+) -> None:
     """The call stays answered, the note names the whole, and so it is when the session is opened again."""
     text = long_text(40_001)
     async with SessionMemory.open(tmp_path, "s") as memory:
         memory.add("messages", "Find the fee.")
         memory.add("messages", [ToolUseBlock("c1", "read")], role="assistant")
         content = (TextBlock(text),) if blocks else text
-        shown = memory.add("messages", [ToolResultBlock("c1", content)], role="tool", id="page", key="k")
+        shown = memory.add(
+            "messages", [ToolResultBlock("c1", content)], role="tool", id="page", key="k"
+        )
         assert (await memory.fetch("page")).tokens > 40_000
     async with SessionMemory.open(tmp_path, "s") as memory:
         assert memory.get(shown.id) == shown
@@ -186,7 +199,10 @@ async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_sho
         assert [item.id for item in await memory.expand(shown.id)] == ["page"]
         context = await memory.assemble_context(budget=8_000, format="openai")
         check_openai_messages(context.messages)
-        assert f"shortened from {whole.tokens:,} tokens; item page is the whole" in context.messages[-1]["content"]
+        assert (
+            f"shortened from {whole.tokens:,} tokens; item page is the whole"
+            in context.messages[-1]["content"]
+        )
         await memory.forget("page")
         assert shown.id not in memory
 
@@ -194,8 +210,13 @@ async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_sho
 async def test_results_that_fill_a_section_together_are_shown_ever_shorter() -> None:
     """Of a batch each result answers its call, though the batch has no room as a whole."""
     memory = SessionMemory.test_mode()
-    memory.add("messages", [ToolUseBlock(f"c{each}", "read") for each in range(4)], role="assistant")
-    shown = [memory.add("messages", [ToolResultBlock(f"c{each}", long_text(9_000))], role="tool") for each in range(4)]
+    memory.add(
+        "messages", [ToolUseBlock(f"c{each}", "read") for each in range(4)], role="assistant"
+    )
+    shown = [
+        memory.add("messages", [ToolResultBlock(f"c{each}", long_text(9_000))], role="tool")
+        for each in range(4)
+    ]
     assert memory["messages"].used <= 32_000
     for source in (source for item in shown for source in item.sources):
         assert (await memory.fetch(source)).tokens > 8_000

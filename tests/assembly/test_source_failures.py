@@ -23,11 +23,16 @@ NOTE = Item("n1", "notes", "", "the notice period is 30 days", 7, datetime(2024,
 class Notes:
     """A source of one note, whose answers wait for, or fail by, what `before` does."""
 
-    def __init__(self, name: str, before: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)) -> None:
-        self.spec, self.before = SectionSpec(name, None, 50), before
+    def __init__(
+        self, name: str, before: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)
+    ) -> None:
+        self.spec = SectionSpec(name, None, 50)
+        self.before = before
         self.forgotten: list[str] = []
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         await self.before()
         return Proposal.of([(NOTE, 1.0)])
 
@@ -87,7 +92,10 @@ async def test_the_rest_is_assembled_and_what_each_source_did_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("before", "timeout_s", "kind", "said"),
-    [(unreachable, 60, ConnectionError, "failed with ConnectionError"), (hanging, 0.02, TimeoutError, "within 0.02 s")],
+    [
+        (unreachable, 60, ConnectionError, "failed with ConnectionError"),
+        (hanging, 0.02, TimeoutError, "within 0.02 s"),
+    ],
 )
 async def test_what_is_required_is_raised(before, timeout_s, kind, said) -> None:
     """As one type of error that names the source and has the source's own as its cause, whoever fails beside it."""
@@ -102,14 +110,19 @@ async def test_what_is_required_is_raised(before, timeout_s, kind, said) -> None
     assert isinstance(raised.value.__cause__, kind)
     assert SECRET not in str(raised.value)
     again = pickle.loads(pickle.dumps(raised.value))
-    assert (again.sources, again.late, str(again)) == (("needed",), raised.value.late, str(raised.value))
+    assert (again.sources, again.late, str(again)) == (
+        ("needed",),
+        raised.value.late,
+        str(raised.value),
+    )
     context = await memory.assemble_context("notice", budget=500, sections=["beside"])
     assert context.sources["beside"].status is SourceStatus.FAILED
 
 
 async def test_sources_are_awaited_together_and_left_when_the_turn_is_cancelled() -> None:
     """None waits for another's answer, and a cancelled turn is cancelled, not a failed source."""
-    memory, met = SessionMemory.test_mode(), asyncio.Barrier(3)
+    memory = SessionMemory.test_mode()
+    met = asyncio.Barrier(3)
     for name in ("one", "two", "three"):
         await memory.attach(Notes(name, met.wait), timeout_s=60)
     context = await memory.assemble_context("notice", budget=500)
@@ -143,7 +156,8 @@ async def test_fetch_asks_the_others_and_says_what_it_could_not_ask(tmp_path: Pa
 async def test_forgetting_goes_on_where_a_source_fails_and_names_it() -> None:
     """The session and the other sources forget; the one that failed, or can't be asked, may still hold the item."""
     memory = SessionMemory.test_mode()
-    broken, fine = Notes("broken"), Notes("fine")
+    broken = Notes("broken")
+    fine = Notes("fine")
     await memory.attach(broken)
     await memory.attach(Notes("away", hanging), timeout_s=0.01)
     await memory.attach(fine)

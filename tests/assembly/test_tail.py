@@ -39,7 +39,9 @@ def mark_size(left_out: int) -> int:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Candidate]:
     """Draw single-item units of which some may not begin a tail; the newest and the newest user message are musts."""
-    kinds = draw(st.lists(st.tuples(st.integers(1, 60), st.sampled_from("uaac")), min_size=1, max_size=40))
+    kinds = draw(
+        st.lists(st.tuples(st.integers(1, 60), st.sampled_from("uaac")), min_size=1, max_size=40)
+    )
     newest_user = max((index for index, (_, kind) in enumerate(kinds) if kind == "u"), default=-1)
     skipped = draw(st.integers(0, 5))
     units = []
@@ -47,7 +49,11 @@ def histories(draw: st.DrawFn) -> list[Candidate]:
         role = "user" if kind == "u" else "assistant"
         item = Item(str(index), "messages", role, "x", tokens, datetime(2024, 1, 1, tzinfo=UTC))
         must = index in (len(kinds) - 1, newest_user)
-        units.append(Candidate((item,), skipped + index, kind != "c", must, False, len(units) + 1, None, tokens))
+        units.append(
+            Candidate(
+                (item,), skipped + index, kind != "c", must, False, len(units) + 1, None, tokens
+            )
+        )
     return units
 
 
@@ -72,7 +78,11 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
     start = len(units) - len(tail.units)
     assert list(tail.units) == units[start:]
     assert list(tail.before) == [unit for unit in units[:start] if unit.must]
-    assert start in {0 if is_whole else len(units), len(units), *(at for at, unit in enumerate(units) if unit.cut)}
+    assert start in {
+        0 if is_whole else len(units),
+        len(units),
+        *(at for at, unit in enumerate(units) if unit.cut),
+    }
 
     def used(place: int) -> tuple[int, int | None]:
         kept = [unit for unit in units[:place] if unit.must]
@@ -115,7 +125,9 @@ larger = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 100)), min_size=1,
 
 @settings(max_examples=settings().max_examples // 2)
 @given(worlds(), queries, st.integers(20, 300), larger, formats)
-def test_a_larger_budget_never_shows_a_shorter_tail(world: World, query, budget, more, format) -> None:
+def test_a_larger_budget_never_shows_a_shorter_tail(
+    world: World, query, budget, more, format
+) -> None:
     """Beside any other sections, the tail in a larger budget has all messages of the tail in a smaller one."""
     assembled(world.memory, query, 5_000, format)  # what is to be compacted is compacted once
     contexts = []
@@ -140,11 +152,15 @@ def test_beside_a_source_and_documents(words, documents, budget, more) -> None:
     async def scenario() -> None:
         memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, TALK))
         provider = InMemoryHistoryProvider()
-        await provider.append_many("a", [ChatMessage("user", "hm " * count) for count in words], session_id="s")
+        await provider.append_many(
+            "a", [ChatMessage("user", "hm " * count) for count in words], session_id="s"
+        )
         await memory.attach(HistorySource(provider, "a", "s"))
         for number, count in enumerate(words):
             memory.add("history", f"{number} " * count, role=("user", "assistant")[number % 2])
-        memory.add_many("documents", [f"{number} " * count for number, count in enumerate(documents)])
+        memory.add_many(
+            "documents", [f"{number} " * count for number, count in enumerate(documents)]
+        )
         last: set[str] = set()
         total = budget
         for step in (0, *more):
@@ -164,15 +180,24 @@ def test_beside_a_source_and_documents(words, documents, budget, more) -> None:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40), formats)
 def test_a_history_fills_its_share(words: list[int], format: str) -> None:
     """A longer tail that a larger budget shows takes more than the smaller budget, an opening message apart."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("history", placement="history", recall=0.0),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("history", placement="history", recall=0.0),)
+    )
     for number, count in enumerate(words):
-        memory.add("history", f"{number} " * count, role=("user", "assistant", "assistant")[number % 3])
-    layout, counter = get_format(format), memory.counter
+        memory.add(
+            "history", f"{number} " * count, role=("user", "assistant", "assistant")[number % 3]
+        )
+    layout = get_format(format)
+    counter = memory.counter
     openings = [
         layout.frame_tokens(static=False, first=ChatMessage(role, ""), block=None, counter=counter)
         for role in ("assistant", "user")
     ]
-    contexts = [context for budget in range(10, 700, 13) if (context := assembled(memory, "", budget, format))]
+    contexts = [
+        context
+        for budget in range(10, 700, 13)
+        if (context := assembled(memory, "", budget, format))
+    ]
     for smaller, greater in pairwise(contexts):
         if tails(smaller) != tails(greater):
             assert greater.used + openings[0] - openings[1] > smaller.budget

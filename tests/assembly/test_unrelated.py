@@ -9,7 +9,9 @@ import pytest
 
 from kaosmem import InvalidArgumentError, Reason, SectionSpec, SessionMemory
 
-TICKETS = [f"Ticket {n}: the build failed with exit code {n % 5 + 1} on runner {n % 3}." for n in range(60)]
+TICKETS = [
+    f"Ticket {n}: the build failed with exit code {n % 5 + 1} on runner {n % 3}." for n in range(60)
+]
 
 
 def session(texts: Sequence[str] = TICKETS, **fields: object) -> SessionMemory:
@@ -23,7 +25,10 @@ def session(texts: Sequence[str] = TICKETS, **fields: object) -> SessionMemory:
 
 
 async def test_a_question_without_a_match_shows_no_noise() -> None:
-    """The tail stays. Each item that was offered, or not, says that it is unrelated; the notices name the section."""
+    """The tail stays.
+
+    Each item that was offered, or not, says that it is unrelated; the notices name the section.
+    """
     context = await session().assemble_context("apples", budget=200)
     assert [item.id for item in context.items] == ["hello"]
     assert {context.decision(f"t{number}").reason for number in range(60)} == {Reason.UNRELATED}
@@ -34,12 +39,16 @@ async def test_a_question_without_a_match_shows_no_noise() -> None:
 async def test_a_graph_without_a_match_shows_no_line() -> None:
     """Lines of a graph that no entity of the question touches are left out."""
     memory = SessionMemory.test_mode()
-    memory.graph.add([], [{"source": f"n{n}", "target": f"n{n + 1}", "type": "next"} for n in range(100)])
+    memory.graph.add(
+        [], [{"source": f"n{n}", "target": f"n{n + 1}", "type": "next"} for n in range(100)]
+    )
     assert (await memory.assemble_context("apples", budget=200)).items == ()
     assert "n95 -[next]-> n96" in (await memory.assemble_context("n95", budget=200)).text
 
 
-@pytest.mark.parametrize("query", ["", "Summarise this", "Please go on.", "What happened?", "Fasse das zusammen", "?"])
+@pytest.mark.parametrize(
+    "query", ["", "Summarise this", "Please go on.", "What happened?", "Fasse das zusammen", "?"]
+)
 async def test_a_question_without_a_subject_shows_the_newest(query: str) -> None:
     """It is about all that there is."""
     context = await session().assemble_context(query, budget=200)
@@ -89,7 +98,9 @@ async def test_an_outranked_item_has_its_rank_and_score() -> None:
     context = await memory.assemble_context(query, budget=60)
     scores = {item.id: score for item, score in memory.search(query, section="findings", limit=60)}
     offered = {decision.item_id for decision in context.decisions}
-    outranked = [context.decision(f"t{number}") for number in range(60) if f"t{number}" not in offered]
+    outranked = [
+        context.decision(f"t{number}") for number in range(60) if f"t{number}" not in offered
+    ]
     assert len(outranked) > 10
     for decision in outranked:
         assert decision.reason is Reason.OUTRANKED

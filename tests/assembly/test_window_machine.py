@@ -21,7 +21,9 @@ _texts = st.sampled_from(["", "", "The rent of house 3? ", "word " * 60])
 class WindowMachine(RuleBasedStateMachine):
     """No request is rejected or over budget, each extends the one before, and all counts are exact."""
 
-    @initialize(format_=st.sampled_from(["anthropic", "anthropic", "openai"]), documents=st.integers(0, 12))
+    @initialize(
+        format_=st.sampled_from(["anthropic", "anthropic", "openai"]), documents=st.integers(0, 12)
+    )
     def begin(self, format_: str, documents: int) -> None:
         self.runner = asyncio.Runner()
         self.world = World(self.runner, format_)
@@ -36,7 +38,11 @@ class WindowMachine(RuleBasedStateMachine):
     def add(self, section: str, key: str | None, text: str) -> None:
         if section == "role" and self.world.memory["role"].used > 100:
             return
-        self.world.add(section, text, key=f"{section} {key}" if key and section in ("findings", "role") else None)
+        self.world.add(
+            section,
+            text,
+            key=f"{section} {key}" if key and section in ("findings", "role") else None,
+        )
 
     @rule(text=_texts, window=_windows, budget=_budgets, reply=_replies)
     def ask(self, text: str, window: str, budget: int, reply: str) -> None:

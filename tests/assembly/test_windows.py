@@ -23,7 +23,13 @@ from kaosmem.conversation import (
 from kaosmem.errors import ReadOnlyError
 from kaosmem.formats import count_messages, parse_message
 from kaosmem.sources import ConversationSource, FactSource, HistorySource, TaskSource
-from kaosmem.stores import InMemoryHistoryProvider, InMemoryLongTermMemory, InMemoryTaskStore, Task, agent_scope
+from kaosmem.stores import (
+    InMemoryHistoryProvider,
+    InMemoryLongTermMemory,
+    InMemoryTaskStore,
+    Task,
+    agent_scope,
+)
 from kaosmem.testing import PrefixBinding, ScriptedLLM
 from kaosmem.tokens import preserves_thinking
 from tests.assembly.windows import SECTIONS, World
@@ -106,7 +112,9 @@ def test_a_question_leaves_room_for_a_loop_like_the_last_one(world: World) -> No
 @pytest.mark.parametrize("section", ["documents", "findings", "messages"])
 @pytest.mark.parametrize("change", ["update", "remove", "forget"])
 @pytest.mark.parametrize("reopens", [False, True])
-def test_what_is_no_longer_true_ends_an_epoch(world: World, section: str, change: str, reopens: bool) -> None:
+def test_what_is_no_longer_true_ends_an_epoch(
+    world: World, section: str, change: str, reopens: bool
+) -> None:
     """A window that shows an updated, removed or forgotten item is packed anew, in another process too."""
     item_id = world.add(section, role="user" if section == "messages" else None)
     world.add("messages", role="user")
@@ -178,7 +186,10 @@ def test_a_new_rule_is_appended(world: World, reopens: bool) -> None:
 
 
 def test_a_rule_that_is_replaced_by_its_key_is_corrected_at_the_end(world: World) -> None:
-    """The system message shows the old one; the new one is marked as newer. Both go with a rebase or a removal."""
+    """The system message shows the old one; the new one is marked as newer.
+
+    Both go with a rebase or a removal.
+    """
     world.add("role", "Be brief.", key="style")
     turns(world, 2, budget=2_000)
     new = world.add("role", "Be thorough.", key="style")
@@ -196,7 +207,9 @@ def test_a_rule_that_is_replaced_by_its_key_is_corrected_at_the_end(world: World
 @pytest.mark.parametrize("change", ["update", "remove", "forget"])
 @pytest.mark.parametrize("is_appended", [False, True])
 @pytest.mark.parametrize("reopens", [False, True])
-def test_a_rule_that_is_gone_ends_an_epoch(world: World, change: str, is_appended: bool, reopens: bool) -> None:
+def test_a_rule_that_is_gone_ends_an_epoch(
+    world: World, change: str, is_appended: bool, reopens: bool
+) -> None:
     """It must not go on being shown as in force, in the system message or in the block that added it."""
     first = world.add("role", "Be brief.")
     turns(world, 1, budget=2_000)
@@ -267,7 +280,9 @@ async def test_other_static_sections_end_an_epoch() -> None:
     memory.add("messages", "Hello")
     reasons = []
     for names in (None, ["rules", "messages"], ["rules", "messages"], None):
-        context = await memory.assemble_context(budget=2_000, format="openai", window="main", sections=names)
+        context = await memory.assemble_context(
+            budget=2_000, format="openai", window="main", sections=names
+        )
         reasons.append(context.rebased)
     assert reasons == ["new", "static", None, "static"]
 
@@ -293,7 +308,9 @@ def test_two_writers_of_one_window(world: World, continues: bool, replies: bool)
     if continues:
         world.call()
     elif replies:
-        world.memory.add_message({"role": "assistant", "content": world.second_reply()}, format="anthropic")
+        world.memory.add_message(
+            {"role": "assistant", "content": world.second_reply()}, format="anthropic"
+        )
     with world.forked():
         others = world.say()
         world.call()
@@ -323,7 +340,9 @@ def test_a_request_that_appends_nothing_is_a_request(world: World) -> None:
     assert world.bound == 0
 
 
-@pytest.mark.parametrize("counter", [None, lambda text: len(text) // 3 + 1], ids=["additive", "not additive"])
+@pytest.mark.parametrize(
+    "counter", [None, lambda text: len(text) // 3 + 1], ids=["additive", "not additive"]
+)
 async def test_a_window_of_text(counter: Callable[[str], int] | None) -> None:
     """A text grows at its end, and its tokens are counted exactly."""
     memory = SessionMemory.test_mode(sections=SECTIONS, counter=counter)
@@ -357,7 +376,9 @@ async def test_a_changed_item_of_a_source_is_shown_again() -> None:
 async def test_a_task_whose_status_changed_is_shown_again() -> None:
     """Its text is the same; its new status is appended, and a task without a change is not repeated."""
     board = InMemoryTaskStore()
-    await board.create_task_list("deal", "analyst", [Task("call", "Call the customer"), Task("mail", "Write a mail")])
+    await board.create_task_list(
+        "deal", "analyst", [Task("call", "Call the customer"), Task("mail", "Write a mail")]
+    )
     memory = SessionMemory.test_mode()
     with agent_scope("analyst", thread_id="deal"):
         await memory.attach(TaskSource(board))
@@ -378,14 +399,18 @@ async def test_forget_erases_the_bytes_of_a_window() -> None:
     item = memory.add("findings", "The secret word is quetzalcoatl.")
     memory.add("messages", "What is the secret?")
     await memory.assemble_context(budget=1_000, format="openai", window="main")
-    await memory.assemble_context(budget=1_000, format="openai", window="side", sections=["messages"])
+    await memory.assemble_context(
+        budget=1_000, format="openai", window="side", sections=["messages"]
+    )
     await memory.save()
     assert any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
     await memory.forget(item.id)
     assert not any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
     async with SessionMemory.open(memory.fs, memory.session_id) as again:
         main = await again.assemble_context(budget=1_000, format="openai", window="main")
-        side = await again.assemble_context(budget=1_000, format="openai", window="side", sections=["messages"])
+        side = await again.assemble_context(
+            budget=1_000, format="openai", window="side", sections=["messages"]
+        )
     assert (main.rebased, main.epoch) == ("forgotten", 2)
     assert side.rebased is None
 
@@ -393,7 +418,9 @@ async def test_forget_erases_the_bytes_of_a_window() -> None:
 async def test_a_record_costs_what_the_turn_appended() -> None:
     """The log grows by about as much in the last turn as in the second."""
     memory = SessionMemory.test_mode()
-    memory.add_many("documents", [f"Room {number} costs {number} euros. " * 20 for number in range(100)])
+    memory.add_many(
+        "documents", [f"Room {number} costs {number} euros. " * 20 for number in range(100)]
+    )
     written: list[int] = []
     for number in range(12):
         memory.add("messages", f"What does room {number} cost?")
@@ -415,7 +442,9 @@ async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
             memory.add_message({"role": "assistant", "content": [said, call]}, format="anthropic")
             result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "4"}
             memory.add_message({"role": "user", "content": [result]}, format="anthropic")
-        context = await memory.assemble_context(budget=2_000, format="anthropic", window="main", model=model)
+        context = await memory.assemble_context(
+            budget=2_000, format="anthropic", window="main", model=model
+        )
         assert str(context.messages).count("'thinking': 'Hm.'") == kept
     assert preserves_thinking("anthropic.claude-sonnet-5-5-20261001-v1:0")
 
@@ -423,7 +452,12 @@ async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
 async def test_what_a_window_refuses() -> None:
     """A look into the past, wrong arguments and a session that cannot be written are refused."""
     memory = SessionMemory.test_mode()
-    for name, value in (("block", 90), ("block", 0), ("rebase", True), ("model", "claude-opus-4-5")):
+    for name, value in (
+        ("block", 90),
+        ("block", 0),
+        ("rebase", True),
+        ("model", "claude-opus-4-5"),
+    ):
         with pytest.raises(InvalidArgumentError, match=f"{name} is for a window; name one"):
             await memory.assemble_context(budget=100, **{name: value})
     with pytest.raises(InvalidArgumentError, match="cannot look into the past"):
@@ -456,9 +490,12 @@ class Talk:
     """A conversation that is kept outside the session, in a log or a thread, and attached as a history."""
 
     def __init__(self, kind: str) -> None:
-        self.log, self.thread = EventLog(), InMemoryHistoryProvider()
+        self.log = EventLog()
+        self.thread = InMemoryHistoryProvider()
         is_log = kind == "log"
-        self.source = ConversationSource(self.log) if is_log else HistorySource(self.thread, "analyst", "s")
+        self.source = (
+            ConversationSource(self.log) if is_log else HistorySource(self.thread, "analyst", "s")
+        )
         self._is_log = is_log
 
     async def say(self, message: ChatMessage) -> None:
@@ -474,7 +511,8 @@ class Talk:
 @pytest.mark.parametrize("budget", [1_200, 64_000])
 async def test_a_window_over_an_attached_conversation(kind: str, budget: int) -> None:
     """It grows with the conversation, keeps its thinking, and is packed anew when it is full."""
-    talk, provider = Talk(kind), PrefixBinding()
+    talk = Talk(kind)
+    provider = PrefixBinding()
     memory = SessionMemory.test_mode(sources=[talk.source])
     memory.add_many("documents", [f"Room {number} costs {number} euros." for number in range(50)])
     before: list[dict[str, object]] = []
@@ -483,14 +521,21 @@ async def test_a_window_over_an_attached_conversation(kind: str, budget: int) ->
     for number in range(20):
         question = f"What does room {number} cost?"
         await talk.say(ChatMessage("user", question))
-        context = await memory.assemble_context(question, budget=budget, format="anthropic", window="main", block=80)
-        assert context.used == count_messages(context.messages, "anthropic", system=context.system) <= budget
+        context = await memory.assemble_context(
+            question, budget=budget, format="anthropic", window="main", block=80
+        )
+        assert (
+            context.used
+            == count_messages(context.messages, "anthropic", system=context.system)
+            <= budget
+        )
         valid = provider.check(context.messages, context.system)
         if context.rebased is None:
             assert context.messages[: len(before)] == before
         bound = bound if context.rebased is None else 0
         assert valid == bound
-        before, bound = context.messages, bound + 1
+        before = context.messages
+        bound = bound + 1
         rebased.append(context.rebased)
         words = [{"type": "text", "text": f"It costs {number} euros. " * 6}]
         reply = provider.reply(context.messages, context.system, content=words)
@@ -525,13 +570,19 @@ async def test_windows_are_listed_and_removed() -> None:
             memory.windows.remove("main")
         await memory.save()
         other.add("messages", "And now?")
-        assert (await other.assemble_context(budget=1_000, format="openai", window="main")).rebased is None
+        assert (
+            await other.assemble_context(budget=1_000, format="openai", window="main")
+        ).rebased is None
         await other.save()
-        assert (await other.assemble_context(budget=1_000, format="openai", window="main")).rebased == "writers"
+        assert (
+            await other.assemble_context(budget=1_000, format="openai", window="main")
+        ).rebased == "writers"
         other.windows.remove("main")
     async with SessionMemory.open(memory.fs, memory.session_id) as again:
         assert set(again.windows) == {"side"}
-        assert (await again.assemble_context(budget=1_000, format="openai", window="main")).rebased == "new"
+        assert (
+            await again.assemble_context(budget=1_000, format="openai", window="main")
+        ).rebased == "new"
 
 
 async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
@@ -581,15 +632,22 @@ async def test_a_reply_to_an_unstored_window_is_foreign_to_others() -> None:
     """In another process too, its thinking is left out of the windows that go on."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Hello")
-    await memory.assemble_context(budget=2_000, format="anthropic", window="side", sections=["messages"])
+    await memory.assemble_context(
+        budget=2_000, format="anthropic", window="side", sections=["messages"]
+    )
     memory.add("working", "Private.")
     await memory.assemble_context(budget=2_000, format="anthropic", window="main")
     said = {"type": "thinking", "thinking": "Hm.", "signature": "main"}
-    memory.add_message({"role": "assistant", "content": [said, {"type": "text", "text": "Hi."}]}, format="anthropic")
+    memory.add_message(
+        {"role": "assistant", "content": [said, {"type": "text", "text": "Hi."}]},
+        format="anthropic",
+    )
     await memory.save()
     async with SessionMemory.open(memory.fs, memory.session_id) as again:
         again.add("messages", "And?")
-        side = await again.assemble_context(budget=2_000, format="anthropic", window="side", sections=["messages"])
+        side = await again.assemble_context(
+            budget=2_000, format="anthropic", window="side", sections=["messages"]
+        )
     assert side.rebased is None
     assert "thinking" not in str(side.messages)
 
@@ -621,7 +679,9 @@ async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change: st
     else:
         other.remove(said[0].id)
     other.add("messages", "And now?")
-    context = await memory.assemble_context("", budget=2_000, format="openai", window="main", sections=[name])
+    context = await memory.assemble_context(
+        "", budget=2_000, format="openai", window="main", sections=[name]
+    )
     assert context.rebased == "changed"
     assert "100" not in str(context.messages)
 
@@ -633,12 +693,16 @@ async def rebases_of(talk: Talk, *, turns: int, budget: int) -> Counter[str | No
     before: list[dict[str, object]] = []
     for number in range(turns):
         await talk.say(ChatMessage("user", f"What does room {number} cost? " + "Say why. " * 40))
-        context = await memory.assemble_context("What does it cost?", budget=budget, format="openai", window="main")
+        context = await memory.assemble_context(
+            "What does it cost?", budget=budget, format="openai", window="main"
+        )
         if context.rebased is None:
             assert context.messages[: len(before)] == before
         before = context.messages
         rebased[context.rebased] += 1
-        await talk.say(ChatMessage("assistant", f"It costs {number} euros. " + "The season is high. " * 40))
+        await talk.say(
+            ChatMessage("assistant", f"It costs {number} euros. " + "The season is high. " * 40)
+        )
     return rebased
 
 
@@ -648,7 +712,9 @@ async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
     condensers: dict[str, Condenser] = {
         "recent": RecentEventsCondenser(60),
         "summaries": LLMSummarizingCondenser(ScriptedLLM(lambda _: "They ask what rooms cost.")),
-        "short summaries": LLMSummarizingCondenser(ScriptedLLM(lambda _: "They ask what rooms cost."), max_size=40),
+        "short summaries": LLMSummarizingCondenser(
+            ScriptedLLM(lambda _: "They ask what rooms cost."), max_size=40
+        ),
     }
     talk = Talk("log")
     talk.source = ConversationSource(talk.log, condensers[kind])
@@ -661,21 +727,40 @@ async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["summaries", "masked"])
-async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_condensation(kind: str) -> None:
-    """A summary of calls that were not sent yet is appended in their place. A sent result is not masked later."""
+async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_condensation(
+    kind: str,
+) -> None:
+    """A summary of calls that were not sent yet is appended in their place.
+
+    A sent result is not masked later.
+    """
     summarizing = LLMSummarizingCondenser(ScriptedLLM(lambda _: "Rooms were looked up."))
     log = EventLog()
-    source = ConversationSource(log, summarizing if kind == "summaries" else ObservationMaskingCondenser(20))
+    source = ConversationSource(
+        log, summarizing if kind == "summaries" else ObservationMaskingCondenser(20)
+    )
     memory = SessionMemory.test_mode(sources=[source])
     rebased: Counter[str | None] = Counter()
     for number in range(100):
-        log.append(ActionEvent("message", f"What does room {number} cost? " + "Say why. " * 80, source="user"))
-        context = await memory.assemble_context("The cost?", budget=32_000, format="openai", window="main")
+        log.append(
+            ActionEvent(
+                "message", f"What does room {number} cost? " + "Say why. " * 80, source="user"
+            )
+        )
+        context = await memory.assemble_context(
+            "The cost?", budget=32_000, format="openai", window="main"
+        )
         rebased[context.rebased] += 1
         if context.rebased is None:
-            assert "came back is left out" not in str(context.messages[context.cache_breakpoints[-2] + 1 :])
+            assert "came back is left out" not in str(
+                context.messages[context.cache_breakpoints[-2] + 1 :]
+            )
         log.append(ActionEvent("tool_call", call=ToolUseBlock(f"{number}", "look", "{}")))
-        log.append(ObservationEvent("result", f"{number} euros. " + "The season is high. " * 80, call_id=f"{number}"))
+        log.append(
+            ObservationEvent(
+                "result", f"{number} euros. " + "The season is high. " * 80, call_id=f"{number}"
+            )
+        )
         log.append_reply(ChatMessage("assistant", "It is the season. " * 80))
     assert set(rebased) == {"new", None, "full"}
     assert rebased["full"] < 8

@@ -16,7 +16,9 @@ from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_opena
 from kaosmem.types import json_text
 
 SECTIONS = (
-    SectionSpec("role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", header=""),
+    SectionSpec(
+        "role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", header=""
+    ),
     SectionSpec("messages", 1_200, 90, placement="history"),
     SectionSpec("intent", 200, 85, recall=0.0, max_items=1),
     SectionSpec("findings", 600, 70, floor=0.1),
@@ -42,16 +44,24 @@ class Sent:
     def begins(self, context: Context, system: object) -> bool:
         """Return whether a later request begins with this one, and counts it so."""
         said = self.epoch, self.used, self.system, self.messages
-        return said == (context.epoch, context.prefix_tokens, system, context.messages[: len(self.messages)])
+        return said == (
+            context.epoch,
+            context.prefix_tokens,
+            system,
+            context.messages[: len(self.messages)],
+        )
 
 
 @dataclass
 class World:
     """One session, its windows and the provider.
 
-    sent: the requests of each window. is_forked: whether several handles continued windows, so that a request extends
-    any of them. gone: texts that no request may show any more. versions: ids of the versions of each key, oldest first.
-    rebased: the reasons of all requests, "" for a window that went on. bound: thinking blocks that came back.
+    sent: the requests of each window. is_forked: whether several handles continued windows, so that
+        a request extends
+    any of them. gone: texts that no request may show any more. versions: ids of the versions of
+    each key, oldest first.
+    rebased: the reasons of all requests, "" for a window that went on. bound: thinking blocks that
+        came back.
     """
 
     runner: asyncio.Runner
@@ -85,7 +95,9 @@ class World:
 
     # changes
 
-    def add(self, section: str, text: str = "", *, key: str | None = None, role: str | None = None) -> str:
+    def add(
+        self, section: str, text: str = "", *, key: str | None = None, role: str | None = None
+    ) -> str:
         """Add an item with a number of its own, and return its id."""
         item_id = f"i{next(self.number)}"
         said = f"fact-{item_id}: the fee of house {len(self.texts) % 7} is {len(self.texts)} euros. {text}"
@@ -97,7 +109,8 @@ class World:
 
     def say(self, text: str = "") -> str:
         """Let the user speak."""
-        self.waiting, self.has_spoken = [], True
+        self.waiting = []
+        self.has_spoken = True
         return self.add("messages", text or "What is the fee?", role="user")
 
     def update(self, item_id: str) -> None:
@@ -124,7 +137,10 @@ class World:
         self.runner.run(self.memory.save())
 
     def reopen(self) -> None:
-        """Save the session, and go on in another handle. No file has the texts of a section that is not kept."""
+        """Save the session, and go on in another handle.
+
+        No file has the texts of a section that is not kept.
+        """
         self.save()
         unstored = [item.id for item in self.memory["working"]]
         self.close()
@@ -137,20 +153,28 @@ class World:
     @contextmanager
     def forked(self) -> Iterator[None]:
         """Let another handle do something, which is then saved, from what this one saved last; then save this one."""
-        mine, waiting = self.memory, self.waiting
+        mine = self.memory
+        waiting = self.waiting
         self.is_forked, self.memory, self.waiting = True, self.opened(), []
         try:
             yield
             self.save()
         finally:
             self.close()
-            self.memory, self.waiting = mine, waiting
+            self.memory = mine
+            self.waiting = waiting
         self.save()
 
     # requests
 
     def call(
-        self, window: str = "main", *, budget: int = 900, reply: str = "", reserve: int = 0, **options: object
+        self,
+        window: str = "main",
+        *,
+        budget: int = 900,
+        reply: str = "",
+        reserve: int = 0,
+        **options: object,
     ) -> Context | None:
         """Continue a window, check the request, and add the provider's reply.
 
@@ -174,10 +198,21 @@ class World:
         number = next(self.number)
         content: list[dict[str, object]] = [{"type": "text", "text": f"reply {number}"}]
         if reply == "tool":
-            content = [{"type": "tool_use", "id": f"c{number % 3}", "name": "search", "input": {"q": number}}]
+            content = [
+                {
+                    "type": "tool_use",
+                    "id": f"c{number % 3}",
+                    "name": "search",
+                    "input": {"q": number},
+                }
+            ]
         if reply != "none" and context.messages:  # a provider takes no request without messages
             system = context.system if self.format == "anthropic" else ""
-            said = self.provider.reply(context.messages, system, content=content) if system is not None else content
+            said = (
+                self.provider.reply(context.messages, system, content=content)
+                if system is not None
+                else content
+            )
             self.memory.add_message({"role": "assistant", "content": said}, format="anthropic")
             self.waiting = [str(content[0]["id"])] if reply == "tool" else []
         return context
@@ -215,7 +250,10 @@ class World:
         else:
             assert context.epoch == (before[-1].epoch + 1 if before else 1) or self.is_forked
             assert "thinking" not in {
-                block["type"] for each in context.messages for block in each["content"] or () if isinstance(block, dict)
+                block["type"]
+                for each in context.messages
+                for block in each["content"] or ()
+                if isinstance(block, dict)
             }
             assert context.prefix_tokens == 0
         said = json_text([system, context.messages])
@@ -225,7 +263,9 @@ class World:
             assert not shown or shown[-1] == max(shown) or not self._is_asked
         for item in context.items:
             assert context.decision(item.id).included
-        assert not self.has_spoken or all(each.reason is not Reason.LATER for each in context.decisions)
+        assert not self.has_spoken or all(
+            each.reason is not Reason.LATER for each in context.decisions
+        )
         self.has_spoken = False
         self.rebased.append(context.rebased or "")
         before.append(Sent(context.epoch, context.used, system, context.messages))

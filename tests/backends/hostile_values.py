@@ -52,7 +52,9 @@ async def write(stores: Any, name: str, text: str) -> None:
     await stores.state.set_state(name, {name: text})
     await stores.facts.save(name, text, namespace=name, key=name, metadata={name: name})
     await stores.vectors.add([VectorDocument(text, name, (1, 0), {name: name})], collection=name)
-    await stores.graph.add_relationships([Relationship(name, f"thing of {name}", name, text, {name: name})])
+    await stores.graph.add_relationships(
+        [Relationship(name, f"thing of {name}", name, text, {name: name})]
+    )
     await stores.tasks.create_task_list(name, name, [Task(name, text)])
     await stores.files.upload(name, text.encode(), content_type="text/plain")
 
@@ -63,12 +65,23 @@ async def read(stores: Any, name: str, query: str) -> list[Any]:
     return [
         [each.text for each in await stores.history.get_messages(name, session_id=name)],
         await stores.state.get_state(name),
-        [each.content for each in await stores.facts.search(name, query, namespace=name, superseded=True, limit=99)],
+        [
+            each.content
+            for each in await stores.facts.search(
+                name, query, namespace=name, superseded=True, limit=99
+            )
+        ],
         [each.item.content for each in await stores.facts.versions(name, name, namespace=name)],
         [each.id for each in await stores.vectors.search((1, 0), collection=name, limit=99)],
         [each.text for each in await stores.vectors.get([name], collection=name)],
-        [each.id for each in await stores.vectors.search((1, 0), collection=name, filter={name: name})],
-        [each.description for each in (await stores.graph.get_neighbors(name, types=[name])).relationships],
+        [
+            each.id
+            for each in await stores.vectors.search((1, 0), collection=name, filter={name: name})
+        ],
+        [
+            each.description
+            for each in (await stores.graph.get_neighbors(name, types=[name])).relationships
+        ],
         [task.title for task in board.tasks] if board else None,
     ]
 
@@ -78,7 +91,10 @@ def everything(name: str, text: str) -> list[Any]:
 
 
 class HostileValues:
-    """Tests of one store of each kind. A subclass gives the stores of a backend; the others are in memory."""
+    """Tests of one store of each kind.
+
+    A subclass gives the stores of a backend; the others are in memory.
+    """
 
     def given(self) -> Any:
         """Return an asynchronous context manager of new stores by kind."""
@@ -124,14 +140,20 @@ class HostileValues:
             await stores.history.append("a", ChatMessage(value, value), session_id="s")
             await stores.state.update_state("s", {value: value})
             memory_id = await stores.facts.save("a", value, metadata={value: value})
-            await stores.vectors.upsert([VectorDocument(value, value, (1, 0), {value: value})], collection="c")
+            await stores.vectors.upsert(
+                [VectorDocument(value, value, (1, 0), {value: value})], collection="c"
+            )
             memory = await stores.facts.get("a", memory_id)
             assert memory is not None
             assert (memory.content, memory.metadata[value]) == (value, value)
             found = await stores.vectors.search((1, 0), collection="c", filter={value: value})
             assert [each.id for each in found] == [value]
-            assert await stores.vectors.search((1, 0), collection="c", filter={value: "other"}) == []
-        assert [each.text for each in await stores.history.get_messages("a", session_id="s")] == [*PAYLOADS]
+            assert (
+                await stores.vectors.search((1, 0), collection="c", filter={value: "other"}) == []
+            )
+        assert [each.text for each in await stores.history.get_messages("a", session_id="s")] == [
+            *PAYLOADS
+        ]
         assert await stores.state.get_state("s") == {value: value for value in PAYLOADS}
 
     async def test_a_hostile_query_is_words(self, stores: Any) -> None:
@@ -146,4 +168,6 @@ class HostileValues:
             "content : notice",
         ):
             found = await stores.facts.search("a", query)
-            assert [each.content for each in found] == ["The notice period is thirty days."] * ("notice" in query)
+            assert [each.content for each in found] == ["The notice period is thirty days."] * (
+                "notice" in query
+            )

@@ -35,7 +35,10 @@ from tests.embeddings import Words
 
 
 class OnSqlite:
-    """A store in a database of its own. The disk is not waited for, since the machine does not crash here."""
+    """A store in a database of its own.
+
+    The disk is not waited for, since the machine does not crash here.
+    """
 
     examples = 12  # each opens a file, and reopens it
     kind: Callable[[SqliteDatabase], Any]
@@ -43,7 +46,8 @@ class OnSqlite:
 
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
-        self.folder, self.numbers = tmp_path, count()
+        self.folder = tmp_path
+        self.numbers = count()
 
     async def make(self) -> Any:
         return self.over(self.folder / f"{next(self.numbers)}.sqlite")
@@ -86,7 +90,8 @@ class Alternating(SqliteVectorStore):
 
     def __init__(self, database: SqliteDatabase) -> None:
         super().__init__(database)
-        self._other, self._turns = SqliteVectorStore(database), count()
+        self._other = SqliteVectorStore(database)
+        self._turns = count()
 
     def __getattribute__(self, name: str) -> Any:
         own = object.__getattribute__(self, name)
@@ -111,7 +116,8 @@ class TestFilesInAFolder(BlobContract):
 
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.numbers = tmp_path, count()
+        self.folder = tmp_path
+        self.numbers = count()
         for name in ("sync", "sync_folder"):  # the machine does not crash here
             monkeypatch.setattr(Disk, name, lambda disk, place: None)
 

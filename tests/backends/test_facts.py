@@ -24,7 +24,11 @@ keys = st.sampled_from([None, None, "a", "b"])
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(contents, keys, st.integers(0, 9)), min_size=1, max_size=30), contents, st.booleans())
+@given(
+    st.lists(st.tuples(contents, keys, st.integers(0, 9)), min_size=1, max_size=30),
+    contents,
+    st.booleans(),
+)
 def test_facts_are_ranked_as_in_memory(saved: list[Any], query: str, superseded: bool) -> None:
     """The same facts with the same scores in the same order, after saves, new versions, deletions and a reopening."""
 
@@ -45,7 +49,9 @@ def test_facts_are_ranked_as_in_memory(saved: list[Any], query: str, superseded:
                 stored = await ranked(SqliteLongTermMemory(database, clock=clock))
         in_memory = await ranked(InMemoryLongTermMemory(clock=clock))
         assert [number for number, _ in stored] == [number for number, _ in in_memory]
-        assert [score for _, score in stored] == pytest.approx([score for _, score in in_memory], abs=2e-9)
+        assert [score for _, score in stored] == pytest.approx(
+            [score for _, score in in_memory], abs=2e-9
+        )
 
     asyncio.run(both())
 
@@ -65,11 +71,14 @@ async def test_another_namespace_changes_no_score(tmp_path: Path) -> None:
 
 async def test_an_index_of_an_older_analysis_is_made_anew(tmp_path: Path) -> None:
     """When this version splits texts into other words, the next call indexes all facts again."""
-    rng, path = random.Random(1), tmp_path / "a.sqlite"
+    rng = random.Random(1)
+    path = tmp_path / "a.sqlite"
     async with SqliteDatabase(path, durable=False) as database:
         store = SqliteLongTermMemory(database)
         for _ in range(20):
-            await store.save("a", " ".join(rng.choices(WORDS, k=5)), key=rng.choice(["k", None, None]))
+            await store.save(
+                "a", " ".join(rng.choices(WORDS, k=5)), key=rng.choice(["k", None, None])
+            )
         before = await store.search("a", "rent notice deposit")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DELETE FROM postings WHERE term = 'rent'")
@@ -84,7 +93,9 @@ async def test_deleted_and_expired_facts_leave_no_byte(tmp_path: Path) -> None:
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         store = SqliteLongTermMemory(database, clock=clock)
         await store.save("a", "The tenant stays.")
-        await store.delete("a", await store.save("a", "xylophone secret", metadata={"source": "xylophone"}))
+        await store.delete(
+            "a", await store.save("a", "xylophone secret", metadata={"source": "xylophone"})
+        )
         await store.save("a", "xylophone secret", ttl=60)
         await store.save("xylophone", "xylophone")
         await store.clear("xylophone")

@@ -72,7 +72,8 @@ async def test_a_url_gives_the_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("local", [True, False])
 async def test_expired_bytes_are_deleted_on_request(local: bool, tmp_path: Path) -> None:
     """Those of every key; bytes that live on stay."""
-    clock, place = Clock(), tmp_path if local else IsolatedMemoryFileSystem()
+    clock = Clock()
+    place = tmp_path if local else IsolatedMemoryFileSystem()
     store = FolderFileStore(place, clock=clock)
     for number in range(5):
         await store.upload(f"brief {number}", b"1", content_type="text/plain", ttl=60)

@@ -37,8 +37,12 @@ async def test_facts_are_found_by_meaning(tmp_path: Path) -> None:
         assert [fact.content for fact in found] == ["Roses are red.", "The door is crimson."]
         assert found[0].score == found[1].score
         await facts.delete("a", found[1].id)
-        assert [fact.content for fact in await facts.search("a", "anything red")] == ["Roses are red."]
-        assert await database.read(lambda each: each.execute("SELECT count(*) FROM meanings").fetchone()) == (2,)
+        assert [fact.content for fact in await facts.search("a", "anything red")] == [
+            "Roses are red."
+        ]
+        assert await database.read(
+            lambda each: each.execute("SELECT count(*) FROM meanings").fetchone()
+        ) == (2,)
 
 
 async def test_a_client_that_fails_saves_nothing(tmp_path: Path) -> None:

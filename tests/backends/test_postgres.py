@@ -80,7 +80,9 @@ class OnPostgres:
 
     async def reopen(self, store: Any) -> Any:
         await self.close(store)
-        return self.over(PostgresDatabase(self.url, schema=store._database.schema, max_connections=4))
+        return self.over(
+            PostgresDatabase(self.url, schema=store._database.schema, max_connections=4)
+        )
 
     async def close(self, store: Any) -> None:
         await store._database.close()
@@ -151,16 +153,21 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
     async with database(postgres, tenant="one") as one:
         other = one.for_tenant("other")
         stores = [
-            (PostgresHistoryProvider(each), PostgresShortTermMemory(each), PgTaskStore(each)) for each in (one, other)
+            (PostgresHistoryProvider(each), PostgresShortTermMemory(each), PgTaskStore(each))
+            for each in (one, other)
         ]
         (history, state, tasks), (their_history, their_state, their_tasks) = stores
         await history.append("a", ChatMessage("user", "secret"), session_id="s", run_id="r")
         await state.set_state("s", {"plan": "secret"})
         await tasks.create_task_list("c", "a", [Task("t", "secret")])
-        facts, their_facts = PgVectorMemory(one, Words()), PgVectorMemory(other, Words())
+        facts = PgVectorMemory(one, Words())
+        their_facts = PgVectorMemory(other, Words())
         fact_id = await facts.save("a", "a secret", key="k")
-        vectors, their_vectors = PgVectorStore(one), PgVectorStore(other)
-        await vectors.add([VectorDocument("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})])
+        vectors = PgVectorStore(one)
+        their_vectors = PgVectorStore(other)
+        await vectors.add(
+            [VectorDocument("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})]
+        )
         for name in ("a", "s", "c", *INJECTIONS):
             assert await their_history.get_messages(name, name) == []
             assert await their_history.count_messages("a", "s") == 0
@@ -170,7 +177,12 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
             assert await their_facts.versions("a", "k") == []
             assert await their_facts.get("a", fact_id) is None
             assert await their_vectors.search((1.0, 0.0), filter={name: "secret"}) == []
-            assert await their_vectors.search((1.0, 0.0), filter={"$or": [{"k": name}, {name: {"$gt": name}}]}) == []
+            assert (
+                await their_vectors.search(
+                    (1.0, 0.0), filter={"$or": [{"k": name}, {name: {"$gt": name}}]}
+                )
+                == []
+            )
             assert await their_vectors.get(["d", name]) == []
             await their_facts.delete("a", fact_id)
             await their_facts.clear("a")
@@ -190,7 +202,9 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
 async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres: str) -> None:
     """The database itself refuses, whatever the statement; with another tenant's name there are no rows."""
     async with database(postgres, tenant="one") as one:
-        await PostgresHistoryProvider(one).append("a", ChatMessage("user", "secret"), session_id="s")
+        await PostgresHistoryProvider(one).append(
+            "a", ChatMessage("user", "secret"), session_id="s"
+        )
         with psycopg.connect(postgres, autocommit=True) as connection:
             connection.execute(f"SET search_path = {one.schema}")
             with pytest.raises(psycopg.errors.UndefinedObject):
@@ -207,7 +221,10 @@ async def test_many_starting_workers_migrate_once(postgres: str) -> None:
     schema = f"t{next(_schemas)}"
     workers = [database(postgres, schema, max_connections=2) for _ in range(8)]
     await asyncio.gather(
-        *(PostgresShortTermMemory(each).update_state("s", {str(n): n}) for n, each in enumerate(workers))
+        *(
+            PostgresShortTermMemory(each).update_state("s", {str(n): n})
+            for n, each in enumerate(workers)
+        )
     )
     assert await PostgresShortTermMemory(workers[0]).get_state("s") == {str(n): n for n in range(8)}
     for each in workers:
@@ -219,7 +236,9 @@ async def test_a_newer_schema_is_refused(postgres: str) -> None:
     async with database(postgres) as known:
         pass
     with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"INSERT INTO {known.schema}.migrations (part, version) VALUES ('tables', 99)")
+        connection.execute(
+            f"INSERT INTO {known.schema}.migrations (part, version) VALUES ('tables', 99)"
+        )
     with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
         await PostgresShortTermMemory(database(postgres, known.schema)).get_state("s")
 
@@ -249,7 +268,9 @@ async def test_two_thousand_calls_at_once_wait_for_few_connections(postgres: str
     async with database(postgres, max_connections=4) as few:
         history = PostgresHistoryProvider(few)
         message = ChatMessage("user", "hello")
-        await asyncio.gather(*(history.append("a", message, session_id=f"s{n % 50}") for n in range(2_000)))
+        await asyncio.gather(
+            *(history.append("a", message, session_id=f"s{n % 50}") for n in range(2_000))
+        )
         counts = await asyncio.gather(*(history.count_messages("a", f"s{n}") for n in range(50)))
         assert counts == [40] * 50
 
@@ -257,7 +278,8 @@ async def test_two_thousand_calls_at_once_wait_for_few_connections(postgres: str
 async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str) -> None:
     """Of four that change one value at once, in isolation from each other, each takes part in the result."""
     async with database(postgres, max_connections=4) as shared:
-        states, all_read = PostgresShortTermMemory(shared), threading.Barrier(4)
+        states = PostgresShortTermMemory(shared)
+        all_read = threading.Barrier(4)
         await states.set_state("s", {"number": 0})
         tries = count()
 
@@ -284,18 +306,27 @@ async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> N
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE application_name = 'kaosmem' AND pid <> pg_backend_pid()"
                 )
-        assert [message.content for message in await history.get_messages("a", "s")] == ["0", "1", "2"]
+        assert [message.content for message in await history.get_messages("a", "s")] == [
+            "0",
+            "1",
+            "2",
+        ]
 
 
 async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str) -> None:
     """After `timeout_s`, with the remedy, for a lock that another holds and for a server that is away; no password."""
-    async with database(postgres) as patient, database(postgres, patient.schema, timeout_s=1) as impatient:
+    async with (
+        database(postgres) as patient,
+        database(postgres, patient.schema, timeout_s=1) as impatient,
+    ):
         history = PostgresHistoryProvider(patient)
         await history.append("a", ChatMessage("user", "1"), session_id="s")
         with psycopg.connect(postgres) as connection:
             connection.execute(f"LOCK TABLE {patient.schema}.messages")
             with pytest.raises(DurabilityError, match="timeout_s"):
-                await PostgresHistoryProvider(impatient).append("a", ChatMessage("user", "2"), session_id="s")
+                await PostgresHistoryProvider(impatient).append(
+                    "a", ChatMessage("user", "2"), session_id="s"
+                )
         await history.append("a", ChatMessage("user", "3"), session_id="s")
         assert await history.count_messages("a", "s") == 2
     away = database("postgresql://app:hidden@127.0.0.1:9/agents", timeout_s=1)
@@ -308,7 +339,8 @@ async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str)
 async def test_a_cancelled_call_changes_everything_or_nothing(postgres: str) -> None:
     """And the store works on."""
     async with database(postgres, max_connections=2) as shared:
-        history, both = PostgresHistoryProvider(shared), [ChatMessage("user", "1"), ChatMessage("user", "2")]
+        history = PostgresHistoryProvider(shared)
+        both = [ChatMessage("user", "1"), ChatMessage("user", "2")]
         for number in range(20):
             call = asyncio.create_task(history.append_many("a", both, session_id=f"s{number}"))
             await asyncio.sleep(number / 4_000)
@@ -353,18 +385,23 @@ async def test_the_server_tests_conditions(postgres: str) -> None:
     """It sends those documents alone that pass, and others only where a negation or a list in a list is asked for."""
     async with database(postgres) as filtering:
         await PgVectorStore(filtering).add(
-            VectorDocument("text", name, embedding=(1.0, 0.0), metadata=metadata) for name, metadata in METADATA.items()
+            VectorDocument("text", name, embedding=(1.0, 0.0), metadata=metadata)
+            for name, metadata in METADATA.items()
         )
         for given, passing in FILTERS:
             expression, values = condition(given)
             assert expression.count("%s") == len(values)
 
-            def ask(cursor: Any, expression: str = expression, values: list[Any] = values) -> set[str]:
+            def ask(
+                cursor: Any, expression: str = expression, values: list[Any] = values
+            ) -> set[str]:
                 cursor.execute(f"SELECT id FROM documents WHERE {expression}", values)
                 return {name for (name,) in cursor}
 
             sent = await filtering.run(ask, part="vectors")
-            if any(negation in str(given) for negation in ("$ne", "$not", "$if_present", "[]", "['")):
+            if any(
+                negation in str(given) for negation in ("$ne", "$not", "$if_present", "[]", "['")
+            ):
                 assert sent >= set(passing.split()), given
             else:
                 assert sent == set(passing.split()), given
@@ -383,30 +420,52 @@ def test_the_example_of_the_docs_runs(
 
 async def test_a_graph_answers_cypher_with_bound_parameters(postgres: str) -> None:
     """Rows are mappings; text in parameters is a value, whatever it says; another tenant's graph is out of reach."""
-    async with database(postgres, tenant="one") as one, database(postgres, one.schema, tenant="other") as other:
-        graph, theirs = AGEGraphStore(one), AGEGraphStore(other)
+    async with (
+        database(postgres, tenant="one") as one,
+        database(postgres, one.schema, tenant="other") as other,
+    ):
+        graph = AGEGraphStore(one)
+        theirs = AGEGraphStore(other)
         names = ["Acme", *INJECTIONS]
-        await graph.add_relationships({"source": "hub", "target": name, "type": "owns"} for name in names)
-        await graph.add_entities([{"id": "Acme", "name": "Acme Corp", "properties": {"since": 2019}}])
+        await graph.add_relationships(
+            {"source": "hub", "target": name, "type": "owns"} for name in names
+        )
+        await graph.add_entities(
+            [{"id": "Acme", "name": "Acme Corp", "properties": {"since": 2019}}]
+        )
         assert await graph.query_cypher(
             "MATCH (:Entity {id: 'hub'})-[r:owns]->(e:Entity) WHERE e.id = $id "
             "RETURN e.name AS name, e.properties.since, r.type ORDER BY name",
             {"id": "Acme"},
         ) == [{"name": "Acme Corp", "e.properties.since": 2019, "r.type": "owns"}]
         for name in names:
-            found = await graph.query_cypher("MATCH (e:Entity) WHERE e.id = $id RETURN e.id AS id", {"id": name})
+            found = await graph.query_cypher(
+                "MATCH (e:Entity) WHERE e.id = $id RETURN e.id AS id", {"id": name}
+            )
             assert found == [{"id": name}]
             assert [each.id for each in (await graph.get_neighbors(name)).entities] == [name, "hub"]
             assert (await theirs.get_neighbors(name)).entities == ()
-        assert await theirs.query_cypher("MATCH (e) RETURN count(e) AS entities") == [{"entities": 0}]
-        assert await graph.query_cypher("MATCH (e:Entity) WHERE e.id = '50%s' SET e.seen = true") == []
-        for refused in ("MATCH (e RETURN e", "RETURN *", "MATCH (e) RETURN e.id, e.id", "RETURN unknown(1)"):
+        assert await theirs.query_cypher("MATCH (e) RETURN count(e) AS entities") == [
+            {"entities": 0}
+        ]
+        assert (
+            await graph.query_cypher("MATCH (e:Entity) WHERE e.id = '50%s' SET e.seen = true") == []
+        )
+        for refused in (
+            "MATCH (e RETURN e",
+            "RETURN *",
+            "MATCH (e) RETURN e.id, e.id",
+            "RETURN unknown(1)",
+        ):
             with pytest.raises(InvalidArgumentError):
                 await graph.query_cypher(refused)
 
 
 async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None:
-    """They are refused before the server sees them. The type of a relationship is a value, not a label."""
+    """They are refused before the server sees them.
+
+    The type of a relationship is a value, not a label.
+    """
     nested: object = 1
     for _ in range(20_000):
         nested = [nested]
@@ -426,14 +485,22 @@ async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None
     [
         ("CREATE (:Entity {id: 'a'})", []),
         ("MATCH (e) RETURN e", ["e"]),
-        ("match (e) return distinct e.a as x, e.b As `y z` order by x, e.b skip 1 limit 2", ["x", "y z"]),
-        ("MATCH (e) WHERE e.a = 'RETURN b, c' RETURN [1, 2], {a: 1, b: 2} AS m, f(1, 2)", ["[1, 2]", "m", "f(1, 2)"]),
+        (
+            "match (e) return distinct e.a as x, e.b As `y z` order by x, e.b skip 1 limit 2",
+            ["x", "y z"],
+        ),
+        (
+            "MATCH (e) WHERE e.a = 'RETURN b, c' RETURN [1, 2], {a: 1, b: 2} AS m, f(1, 2)",
+            ["[1, 2]", "m", "f(1, 2)"],
+        ),
         ("MATCH (e) WITH e // RETURN no\nRETURN e.a /* , b */, 'it\\'s, so' AS s", ["e.a", "s"]),
         ("MATCH (a) RETURN a.x AS x UNION MATCH (b) RETURN b.x AS x, b.y", ["x"]),
         ("MATCH (e) CALL { RETURN 1 AS no } RETURN e.a", ["e.a"]),
     ],
 )
-def test_the_columns_of_a_query_are_those_of_its_last_return(query: str, columns: list[str]) -> None:
+def test_the_columns_of_a_query_are_those_of_its_last_return(
+    query: str, columns: list[str]
+) -> None:
     """Texts, comments and brackets are passed over, and an alias is the name."""
     assert returned_columns(query) == columns
 
@@ -452,20 +519,25 @@ async def test_one_database_serves_all_tenants(postgres: str) -> None:
                 with pytest.raises(DurabilityError):
                     await tenants[number].run(lambda cursor: cursor.execute("SELECT 1 / 0"))
             if number % 3 == 1:
-                call = asyncio.create_task(history.append("a", ChatMessage("user", "cancelled"), session_id="c"))
+                call = asyncio.create_task(
+                    history.append("a", ChatMessage("user", "cancelled"), session_id="c")
+                )
                 await asyncio.sleep(0)
                 call.cancel()
                 await asyncio.gather(call, return_exceptions=True)
             await history.append("a", ChatMessage("user", f"of {number}"), session_id="s")
             assert await state.get_state("s") == {"own": number, "0": 0, "1": 1, "2": 2}
-            assert [message.text for message in await history.get_messages("a", "s")] == [f"of {number}"]
+            assert [message.text for message in await history.get_messages("a", "s")] == [
+                f"of {number}"
+            ]
 
         await asyncio.gather(*map(live, range(len(tenants))))
         async with shared.for_tenant("another") as other:  # leaving the block closes nothing
             assert await PostgresHistoryProvider(other).list_threads() == []
         with psycopg.connect(postgres) as connection:
             open_now = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kaosmem' AND query LIKE %s",
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kaosmem' AND "
+                "query LIKE %s",
                 ("%kaosmem.tenant%",),
             ).fetchone()
             assert open_now is not None
@@ -483,14 +555,22 @@ async def test_the_type_of_a_relationship_is_its_label(postgres: str) -> None:
         graph = AGEGraphStore(opened)
         types = ("WORKS_AT", "works at", "2nd owner", "属于", "IN", "Entity", "x" * 200)
         await graph.add_relationships([Relationship("ann", "acme", each) for each in types])
-        for label, found in (("WORKS_AT", 1), ("works_at", 1), ("_2nd_owner", 1), ("Relationship", 2), ("x" * 63, 1)):
+        for label, found in (
+            ("WORKS_AT", 1),
+            ("works_at", 1),
+            ("_2nd_owner", 1),
+            ("Relationship", 2),
+            ("x" * 63, 1),
+        ):
             rows = await graph.query_cypher(f"MATCH (a)-[r:{label}]->(b) RETURN r.type AS type")
             assert len(rows) == found, label
         named = await graph.query_cypher("MATCH (a)-[:WORKS_AT]->(b) RETURN a.id AS a, b.id AS b")
         assert named == [{"a": "ann", "b": "acme"}]
         around = await graph.get_neighbors("ann", types=["works at", "属于"])
         assert {each.type for each in around.relationships} == {"works at", "属于"}
-        await graph.add_relationships([Relationship("ann", "acme", "LEFT", id=around.relationships[0].id)])
+        await graph.add_relationships(
+            [Relationship("ann", "acme", "LEFT", id=around.relationships[0].id)]
+        )
         assert len((await graph.get_neighbors("ann")).relationships) == len(types)
 
 
@@ -498,7 +578,9 @@ async def test_the_number_of_labels_is_bounded(postgres: str) -> None:
     """Further types share a label, and are found by their type."""
     async with database(postgres) as opened:
         graph = AGEGraphStore(opened)
-        await graph.add_relationships([Relationship("hub", f"n{n}", f"type {n}") for n in range(MAX_LABELS + 20)])
+        await graph.add_relationships(
+            [Relationship("hub", f"n{n}", f"type {n}") for n in range(MAX_LABELS + 20)]
+        )
         labels = await graph.query_cypher("MATCH ()-[r]->() RETURN DISTINCT label(r) AS label")
         assert len(labels) == MAX_LABELS
         for number in (0, MAX_LABELS + 19):
@@ -517,7 +599,8 @@ async def test_parts_of_the_graph_that_queries_made_belong_to_it(postgres: str) 
             "CREATE (:Entity {name: 'Zed'})",
             "CREATE (:Entity {id: 'own', name: 'Own'})",
             "CREATE (:Person {name: '" + "n" * 300 + "'})",
-            "MATCH (a:Person {name: 'Bob'}), (b:Entity {id: 'acme'}) CREATE (a)-[:OWNS {since: 2019}]->(b)",
+            "MATCH (a:Person {name: 'Bob'}), (b:Entity {id: 'acme'}) CREATE (a)-[:OWNS {since: "
+            "2019}]->(b)",
             "MATCH (a:Entity {name: 'Zed'}), (b:Person {name: 'Bob'}) CREATE (a)-[:KNOWS]->(b)",
         ):
             await graph.query_cypher(query)
@@ -529,13 +612,24 @@ async def test_parts_of_the_graph_that_queries_made_belong_to_it(postgres: str) 
             ("Zed", ""),
         ]
         owns, knows = around.relationships
-        assert (owns.source, owns.type, owns.target, dict(owns.properties)) == ("Bob", "OWNS", "acme", {"since": 2019})
+        assert (owns.source, owns.type, owns.target, dict(owns.properties)) == (
+            "Bob",
+            "OWNS",
+            "acme",
+            {"since": 2019},
+        )
         assert (knows.source, knows.type) == ("Zed", "KNOWS")
         assert around.entities[1].properties["age"] == 41
-        assert [each.type for each in (await graph.get_neighbors("Bob", types=["KNOWS"])).relationships] == ["KNOWS"]
-        await graph.add_relationships([Relationship("acme", "oslo", "OWNS")])  # the label that a query made
+        assert [
+            each.type for each in (await graph.get_neighbors("Bob", types=["KNOWS"])).relationships
+        ] == ["KNOWS"]
+        await graph.add_relationships(
+            [Relationship("acme", "oslo", "OWNS")]
+        )  # the label that a query made
         await graph.delete_relationship(owns)
-        assert [each.target for each in (await graph.get_neighbors("acme")).relationships] == ["oslo"]
+        assert [each.target for each in (await graph.get_neighbors("acme")).relationships] == [
+            "oslo"
+        ]
         await graph.delete_entity("Bob")
         await graph.delete_entity("own")
         assert await graph.list_entities() == ["7", "Zed", "acme", "oslo"]

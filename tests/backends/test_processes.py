@@ -25,15 +25,20 @@ ROOT = Path(__file__).parents[2]
 
 async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
     """Four processes make the database at once, and lose no message, name, document or task of each other."""
-    names, turns = ["a", "b", "c", "d"], 10
+    names = ["a", "b", "c", "d"]
+    turns = 10
     with processes(work, *((str(tmp_path), name, turns) for name in names)) as heard:
         taken = [each for (tasks,) in said(heard) for each in tasks]
     assert sorted(taken) == sorted(f"t{n}" for n in range(TASKS))
     async with open_stores(tmp_path) as stores:
-        texts = [each.text for each in await stores.history.get_messages("agent", session_id="shared")]
+        texts = [
+            each.text for each in await stores.history.get_messages("agent", session_id="shared")
+        ]
         batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
         every = [f"{name}.{turn}" for name in names for turn in range(turns)]
-        assert sorted(batches) == sorted([f"{each}.{part}" for part in range(BATCH)] for each in every)
+        assert sorted(batches) == sorted(
+            [f"{each}.{part}" for part in range(BATCH)] for each in every
+        )
         assert {*await stores.state.get_state("shared")} == {*every}
         found = await stores.vectors.search((1, 0), limit=1_000)
         assert {each.id for each in found} == {"same", *every}
@@ -72,12 +77,15 @@ class Account:
 def run_and_kill(folder: Path, account: Account, seed: int) -> None:
     """Let a process work, and be killed at some moment, or as soon as it has acknowledged something."""
     rng = random.Random(seed)
-    last_line, patience_s = rng.randint(1, 60), rng.uniform(0, 0.02)
+    last_line = rng.randint(1, 60)
+    patience_s = rng.uniform(0, 0.02)
     command = [sys.executable, "-m", "tests.backends.workers", str(folder), f"p{seed}"]
     kills_itself = seed % 3 > 0
     if kills_itself:
         command.append(str(last_line))
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         for number, line in enumerate(process.stdout):
             if line.endswith(b"\n"):
@@ -91,20 +99,28 @@ def run_and_kill(folder: Path, account: Account, seed: int) -> None:
 async def check(folder: Path, account: Account) -> None:
     """Check that everything acknowledged is there, and of each call the whole or nothing."""
     async with open_stores(folder) as stores:
-        texts = [each.text for each in await stores.history.get_messages("agent", session_id="shared")]
+        texts = [
+            each.text for each in await stores.history.get_messages("agent", session_id="shared")
+        ]
         assert [each for each in texts if each in {*account.texts}] == account.texts
         assert len(texts) % BATCH == 0
         state = await stores.state.get_state("shared")
-        assert all(state[name] == state[f"{name} again"] >= turn for name, turn in account.states.items())
+        assert all(
+            state[name] == state[f"{name} again"] >= turn for name, turn in account.states.items()
+        )
         board = await stores.tasks.get_task_list("c", "shared")
-        started = {task.id for task in board.tasks if task.status == "in_progress"} if board else set()
+        started = (
+            {task.id for task in board.tasks if task.status == "in_progress"} if board else set()
+        )
         assert account.tasks <= started
         found = await stores.vectors.search((1, 0), limit=100_000)
         assert account.documents <= {each.id for each in found}
         versions = await stores.facts.versions("agent", "key")
         contents = [each.item.content for each in versions]
         assert [each for each in contents if each in {*account.facts}] == account.facts
-        assert [each.is_current for each in versions] == [False] * (len(versions) - 1) + [True] * bool(versions)
+        assert [each.is_current for each in versions] == [False] * (len(versions) - 1) + [
+            True
+        ] * bool(versions)
         hub = await stores.graph.get_neighbors("hub")
         assert account.targets <= {each.id for each in hub.entities}
         assert len(hub.relationships) % BATCH == 0

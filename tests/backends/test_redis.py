@@ -14,7 +14,12 @@ import pytest
 import redis
 
 from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError
-from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider, RedisLongTermMemory, RedisSessionStore
+from kaosmem.backends.redis import (
+    RedisDatabase,
+    RedisHistoryProvider,
+    RedisLongTermMemory,
+    RedisSessionStore,
+)
 from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
 from tests.backends.hostile_values import HostileValues
@@ -42,7 +47,9 @@ class OnRedis:
         self.url = url
 
     async def make(self) -> Any:
-        return type(self).kind(RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4))
+        return type(self).kind(
+            RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4)
+        )
 
     async def reopen(self, store: Any) -> Any:
         await self.close(store)
@@ -95,7 +102,9 @@ async def test_two_thousand_calls_at_once_wait_for_their_turn(url: str) -> None:
     """A pool of few connections serves them all, and none is lost."""
     async with RedisDatabase(url, tenant="many", max_connections=4) as database:
         history = RedisHistoryProvider(database)
-        await asyncio.gather(*(history.append("a", *said(str(n)), session_id="s") for n in range(2_000)))
+        await asyncio.gather(
+            *(history.append("a", *said(str(n)), session_id="s") for n in range(2_000))
+        )
         read = await history.get_messages("a", session_id="s")
         assert sorted(int(each.text) for each in read) == [*range(2_000)]
 
@@ -103,13 +112,16 @@ async def test_two_thousand_calls_at_once_wait_for_their_turn(url: str) -> None:
 async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> None:
     """The time to live begins anew with each change, and stays when a run is cleared."""
     async with RedisDatabase(url, tenant="brief") as database:
-        history, states = RedisHistoryProvider(database, ttl_s=600), RedisSessionStore(database, ttl_s=600)
+        history = RedisHistoryProvider(database, ttl_s=600)
+        states = RedisSessionStore(database, ttl_s=600)
         with redis.Redis.from_url(url) as server:
 
             def left_s() -> dict[bytes, int]:
                 """Return the seconds that the thread and the state have left, the thread first."""
                 keys = sorted(server.scan_iter("*brief*"), key=server.type, reverse=True)
-                return {key: server.ttl(key) for key in keys if server.type(key) in (b"list", b"hash")}
+                return {
+                    key: server.ttl(key) for key in keys if server.type(key) in (b"list", b"hash")
+                }
 
             def let_pass(seconds: int) -> None:
                 for key, left in left_s().items():
@@ -127,7 +139,8 @@ async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> Non
             await history.append("a", *said("4"), session_id="s")
             assert [left <= 300 for left in left_s().values()] == [False, False]
         assert await states.get_state("s") == {"a": 1, "b": 1}
-        history, states = RedisHistoryProvider(database, ttl_s=0.05), RedisSessionStore(database, ttl_s=0.05)
+        history = RedisHistoryProvider(database, ttl_s=0.05)
+        states = RedisSessionStore(database, ttl_s=0.05)
         await history.append("a", *said("5"), session_id="s")
         await states.update_state("s", {"c": 1})
         until = time.monotonic() + 60
@@ -139,7 +152,8 @@ async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> Non
 async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver sends a command again if the answer is lost."""
     async with RedisDatabase(url, tenant="again") as database:
-        history, run = RedisHistoryProvider(database), database.run
+        history = RedisHistoryProvider(database)
+        run = database.run
 
         async def twice(work: Any) -> Any:
             await run(work)
@@ -153,22 +167,31 @@ async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.Monk
 async def test_tenants_are_kept_apart(url: str) -> None:
     """The same ids of another tenant are another thread, and hostile ids are data."""
     for hostile in ("*", "a} | @tenant:{b", "{x}", "a:b", "%2F", "a/b", "'; --"):
-        async with RedisDatabase(url, tenant="one") as one, RedisDatabase(url, tenant="other") as other:
-            mine, theirs = RedisHistoryProvider(one), RedisHistoryProvider(other)
+        async with (
+            RedisDatabase(url, tenant="one") as one,
+            RedisDatabase(url, tenant="other") as other,
+        ):
+            mine = RedisHistoryProvider(one)
+            theirs = RedisHistoryProvider(other)
             await mine.append(hostile, *said(hostile), session_id=hostile, run_id=hostile)
             assert await theirs.count_messages(hostile, session_id=hostile) == 0
             await theirs.clear(hostile, session_id=hostile)
-            assert [each.text for each in await mine.get_messages(hostile, session_id=hostile)] == [hostile]
+            assert [each.text for each in await mine.get_messages(hostile, session_id=hostile)] == [
+                hostile
+            ]
 
 
 async def test_facts_that_other_processes_change_are_found(url: str) -> None:
     """A search sees their saves, new versions and deletions, though facts stay in memory."""
     async with RedisDatabase(url, tenant="warm") as one, RedisDatabase(url, tenant="warm") as other:
-        mine, theirs = RedisLongTermMemory(one), RedisLongTermMemory(other)
+        mine = RedisLongTermMemory(one)
+        theirs = RedisLongTermMemory(other)
 
         async def found(**given: Any) -> list[str]:
             contents = [each.content for each in await mine.search("a", "rent notice", **given)]
-            assert contents == [each.content for each in await theirs.search("a", "rent notice", **given)]
+            assert contents == [
+                each.content for each in await theirs.search("a", "rent notice", **given)
+            ]
             return contents
 
         first = await mine.save("a", "The rent is 900 euros.", key="rent")
@@ -183,9 +206,10 @@ async def test_facts_that_other_processes_change_are_found(url: str) -> None:
         assert await found() == []
         await theirs.save("a", "The rent is 1,000 euros.")
         assert await found() == ["The rent is 1,000 euros."]
-        assert {len(key.split(b"}")) for key in await one.run(lambda client: client.keys("kaosmem:{warm/facts*"))} == {
-            2
-        }
+        assert {
+            len(key.split(b"}"))
+            for key in await one.run(lambda client: client.keys("kaosmem:{warm/facts*"))
+        } == {2}
 
 
 async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
@@ -193,7 +217,9 @@ async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
     async with RedisDatabase(url, tenant="race") as one, RedisDatabase(url, tenant="race") as other:
         stores = [RedisLongTermMemory(one), RedisLongTermMemory(other)]
         texts = [f"The rent is {n} euros." for n in range(24)]
-        await asyncio.gather(*(stores[n % 2].save("a", text, key="rent") for n, text in enumerate(texts)))
+        await asyncio.gather(
+            *(stores[n % 2].save("a", text, key="rent") for n, text in enumerate(texts))
+        )
         versions = await stores[0].versions("a", "rent")
         assert sorted(each.item.content for each in versions) == sorted(texts)
         assert [each.is_current for each in versions] == [False] * 23 + [True]
@@ -202,7 +228,8 @@ async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
 async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
     """The driver runs a transaction again when it does not know whether the server did it."""
     async with RedisDatabase(url, tenant="lost") as database:
-        store, run = RedisLongTermMemory(database), database.run
+        store = RedisLongTermMemory(database)
+        run = database.run
 
         async def twice(work: Any) -> Any:
             await run(work)
@@ -214,23 +241,30 @@ async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
 
 
 async def test_a_cluster_serves_all_stores() -> None:
-    """Keys that are changed together are in one slot. Closing the database closes its connections to every node."""
+    """Keys that are changed together are in one slot.
+
+    Closing the database closes its connections to every node.
+    """
     with own_redis_server(cluster=True) as local, redis.Redis.from_url(local.server.url) as watcher:
         async with RedisDatabase(local.server.url, cluster=True, max_connections=4) as database:
-            history, states, facts = (
-                RedisHistoryProvider(database),
-                RedisSessionStore(database),
-                RedisLongTermMemory(database),
-            )
+            history = RedisHistoryProvider(database)
+            states = RedisSessionStore(database)
+            facts = RedisLongTermMemory(database)
             for name in ("{a}", "}b{", "日本"):
                 await history.append_many(name, said("1", "2"), session_id="s", run_id="r")
                 await history.append(name, *said("3"), session_id="s")
                 await history.clear_run(name, session_id="s", run_id="r")
-                assert [each.text for each in await history.get_messages(name, session_id="s")] == ["3"]
+                assert [each.text for each in await history.get_messages(name, session_id="s")] == [
+                    "3"
+                ]
                 await states.set_state(name, {"a": 1})
                 assert await states.update_state(name, {"b": 2}) == {"a": 1, "b": 2}
-                await facts.update(name, await facts.save(name, "The rent is 900 euros."), "The rent is 950 euros.")
-                assert [each.content for each in await facts.search(name, "rent")] == ["The rent is 950 euros."]
+                await facts.update(
+                    name, await facts.save(name, "The rent is 900 euros."), "The rent is 950 euros."
+                )
+                assert [each.content for each in await facts.search(name, "rent")] == [
+                    "The rent is 950 euros."
+                ]
                 await facts.clear(name)
                 assert await facts.search(name, "rent") == []
             assert len(watcher.client_list()) > 1

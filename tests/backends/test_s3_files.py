@@ -35,7 +35,12 @@ def s3() -> Iterator[S3]:
 
 def files(s3: S3, clock: Clock, tenant: str = "", **options: object) -> S3FileStore:
     """Return the store of a tenant, by default of a new one."""
-    settings = {"endpoint": s3.url, "access_key_id": s3.key, "secret_access_key": s3.secret, "region": "us-east-1"}
+    settings = {
+        "endpoint": s3.url,
+        "access_key_id": s3.key,
+        "secret_access_key": s3.secret,
+        "region": "us-east-1",
+    }
     return S3FileStore(f"s3://blobs/{tenant or next(_tenants)}", clock=clock, **settings | options)
 
 
@@ -66,7 +71,8 @@ class TestHostileValuesOnS3(HostileValues):
 
 async def test_bytes_that_come_as_a_stream_are_stored_in_parts_and_read_in_chunks(s3: S3) -> None:
     """More than two parts come back unchanged, in chunks."""
-    store, chunk = files(s3, Clock()), bytes(range(256)) * 4_096
+    store = files(s3, Clock())
+    chunk = bytes(range(256)) * 4_096
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(12):
@@ -96,7 +102,8 @@ async def test_a_stream_that_fails_leaves_the_earlier_bytes(s3: S3) -> None:
 async def test_of_callers_that_create_one_key_a_single_one_succeeds(s3: S3) -> None:
     """Its bytes are the stored ones; once they expire, a single caller succeeds again."""
     clock = Clock()
-    stores, tenant = [], str(next(_tenants))
+    stores = []
+    tenant = str(next(_tenants))
     stores = [files(s3, clock, tenant) for _ in range(8)]
 
     async def create() -> list[bool]:
@@ -130,7 +137,8 @@ async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> Non
 
 async def test_expired_objects_are_deleted_on_request(s3: S3) -> None:
     """Their number is returned, and the others stay."""
-    clock, tenant = Clock(), str(next(_tenants))
+    clock = Clock()
+    tenant = str(next(_tenants))
     store = files(s3, clock, tenant)
     for number in range(3):
         await store.upload(f"short-{number}", b"1", content_type=_TEXT, ttl=60)
@@ -144,7 +152,8 @@ async def test_expired_objects_are_deleted_on_request(s3: S3) -> None:
 
 async def test_a_tenant_sees_nothing_of_another(s3: S3) -> None:
     """Neither by the same key, nor by a key that climbs out of its prefix."""
-    one, other = files(s3, Clock(), "one"), files(s3, Clock(), "other")
+    one = files(s3, Clock(), "one")
+    other = files(s3, Clock(), "other")
     await one.upload("a", b"secret", content_type=_TEXT)
     for key in ("a", "../one/a", "../one/k-a", "/one/k-a"):
         with pytest.raises(MissingFileError):
@@ -155,8 +164,12 @@ async def test_a_tenant_sees_nothing_of_another(s3: S3) -> None:
 
 
 async def test_other_programs_find_the_objects_by_their_keys(s3: S3) -> None:
-    """An object is named as its key. Objects of others are listed and read, and stay when the store is emptied."""
-    tenant, bucket = str(next(_tenants)), s3.filesystem()
+    """An object is named as its key.
+
+    Objects of others are listed and read, and stay when the store is emptied.
+    """
+    tenant = str(next(_tenants))
+    bucket = s3.filesystem()
     store = files(s3, Clock(), tenant)
     await store.upload("dir/report.csv", b"rent,900", content_type="text/csv")
     assert bucket.cat_file(f"blobs/{tenant}/dir/report.csv") == b"rent,900"
@@ -168,9 +181,23 @@ async def test_other_programs_find_the_objects_by_their_keys(s3: S3) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["/a", "a/", "a//b", "./a", "a/../b", "..", "a\\b", ".kaosmem/keys/k-a", ".kaosmem/claims/a", "ü/" * 128]
+    "key",
+    [
+        "/a",
+        "a/",
+        "a//b",
+        "./a",
+        "a/../b",
+        "..",
+        "a\\b",
+        ".kaosmem/keys/k-a",
+        ".kaosmem/claims/a",
+        "ü/" * 128,
+    ],
 )
-async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(s3: S3, key: str) -> None:
+async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(
+    s3: S3, key: str
+) -> None:
     """Beside the key that it looks like, under a name that no key has."""
     store = files(s3, Clock())
     alike = ("a", "a/b", "b", "k-a")
@@ -185,7 +212,8 @@ async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(
 
 async def test_bytes_that_have_changed_fail_their_checksum(s3: S3) -> None:
     """However they were uploaded and are downloaded; a stream says so after its last chunk."""
-    tenant, chunk = str(next(_tenants)), bytes(range(256)) * 4_096
+    tenant = str(next(_tenants))
+    chunk = bytes(range(256)) * 4_096
     store = files(s3, Clock(), tenant)
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -206,7 +234,12 @@ async def test_bytes_that_have_changed_fail_their_checksum(s3: S3) -> None:
 
 def change_bytes(s3: S3, path: str) -> None:
     """Change the last byte of an object, and leave its metadata."""
-    options = {"endpoint": s3.url, "access_key_id": s3.key, "secret_access_key": s3.secret, "region": "us-east-1"}
+    options = {
+        "endpoint": s3.url,
+        "access_key_id": s3.key,
+        "secret_access_key": s3.secret,
+        "region": "us-east-1",
+    }
     store = S3Store.from_url("s3://blobs", client_options={"allow_http": True}, **options)
     found = store.get(path)
     data = bytes(found.bytes())
@@ -245,7 +278,12 @@ def test_the_example_of_the_docs_runs(
     s3: S3, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With keys and endpoint in the environment it prints the text below it."""
-    settings = {"ENDPOINT": s3.url, "ACCESS_KEY_ID": s3.key, "SECRET_ACCESS_KEY": s3.secret, "REGION": "us-east-1"}
+    settings = {
+        "ENDPOINT": s3.url,
+        "ACCESS_KEY_ID": s3.key,
+        "SECRET_ACCESS_KEY": s3.secret,
+        "REGION": "us-east-1",
+    }
     for name, value in settings.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setattr(sys, "displayhook", lambda _: None)

@@ -42,13 +42,20 @@ class Store:
     read: Callable[[str], Awaitable[list[str]]]
 
     async def adds(self, names: list[str]) -> list[str]:
-        """Add names at once, and return those that were acknowledged. The others raise a typed error with a remedy."""
+        """Add names at once, and return those that were acknowledged.
+
+        The others raise a typed error with a remedy.
+        """
         answers = await asyncio.gather(*map(self.add, names), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 assert isinstance(answer, DurabilityError), repr(answer)
                 assert "try again" in str(answer) or "check that" in str(answer), answer
-        return [name for name, answer in zip(names, answers, strict=True) if not isinstance(answer, BaseException)]
+        return [
+            name
+            for name, answer in zip(names, answers, strict=True)
+            if not isinstance(answer, BaseException)
+        ]
 
     async def check(self, names: list[str], acknowledged: list[str]) -> None:
         """Check that acknowledged names are stored once, that others are stored once or not, each under itself."""
@@ -78,7 +85,9 @@ class Service:
         return way.open()
 
     @asynccontextmanager
-    async def opened(self, timeout_s: float = TIMEOUT_S, *, loops: int = 1) -> AsyncIterator[tuple[Store, Network]]:
+    async def opened(
+        self, timeout_s: float = TIMEOUT_S, *, loops: int = 1
+    ) -> AsyncIterator[tuple[Store, Network]]:
         with network(self.target) as way:
             async with self.store(way, timeout_s) as store:
                 yield store, way
@@ -116,11 +125,13 @@ def of_files(files: S3FileStore) -> Store:
 
 def postgres_service(running: ExitStack) -> Service:
     local = running.enter_context(own_postgres_server())
-    url, target = local.server.url, f"127.0.0.1:{local.server.port}"
+    url = local.server.url
+    target = f"127.0.0.1:{local.server.port}"
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
-        through, schema = url.replace(target, f"127.0.0.1:{way.port}"), f"t{next(_numbers)}"
+        through = url.replace(target, f"127.0.0.1:{way.port}")
+        schema = f"t{next(_numbers)}"
         async with PostgresDatabase(
             through, schema=schema, max_connections=CONNECTIONS, timeout_s=timeout_s
         ) as database:
@@ -146,8 +157,11 @@ def redis_service(running: ExitStack) -> Service:
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
-        url, tenant = local.server.url.replace(target, f"127.0.0.1:{way.port}"), f"t{next(_numbers)}"
-        async with RedisDatabase(url, tenant=tenant, max_connections=CONNECTIONS, timeout_s=timeout_s) as database:
+        url = local.server.url.replace(target, f"127.0.0.1:{way.port}")
+        tenant = f"t{next(_numbers)}"
+        async with RedisDatabase(
+            url, tenant=tenant, max_connections=CONNECTIONS, timeout_s=timeout_s
+        ) as database:
             yield of_history(RedisHistoryProvider(database))
 
     return Service(target, store, lambda: restart(local))
@@ -156,7 +170,9 @@ def redis_service(running: ExitStack) -> Service:
 def s3_service(running: ExitStack) -> Service:
     s3 = running.enter_context(s3_server())  # starts in seconds, and keeps nothing for a connection
     s3.filesystem().mkdir("faults")
-    s3.filesystem().pipe_file("faults/first", b"1")  # the first object of a bucket takes SeaweedFS seconds
+    s3.filesystem().pipe_file(
+        "faults/first", b"1"
+    )  # the first object of a bucket takes SeaweedFS seconds
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
@@ -167,7 +183,9 @@ def s3_service(running: ExitStack) -> Service:
             "region": "us-east-1",
         }
         url = f"s3://faults/{next(_numbers)}"
-        yield of_files(S3FileStore(url, max_connections=CONNECTIONS, timeout_s=timeout_s, **settings))
+        yield of_files(
+            S3FileStore(url, max_connections=CONNECTIONS, timeout_s=timeout_s, **settings)
+        )
 
     return Service(urlsplit(s3.url).netloc, store)
 
@@ -196,17 +214,22 @@ async def test_two_thousand_calls_to_a_server_that_stands_still_all_end(service:
         way.hold()
         began = time.monotonic()
         acknowledged = await store.adds(names)
-        assert time.monotonic() - began < 20 * TIMEOUT_S  # 500 times, if each call waited for the one before
+        assert (
+            time.monotonic() - began < 20 * TIMEOUT_S
+        )  # 500 times, if each call waited for the one before
         assert acknowledged == []
         way.release()
         await store.add("after")
         await store.check(["before", "after", *names[:20], *names[-20:]], ["before", "after"])
 
 
-async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(service: Service) -> None:
+async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(
+    service: Service,
+) -> None:
     """Whichever answer on the way it is."""
     async with service.opened(timeout_s=10) as (store, way):
-        names, acknowledged = named("lost", 8), []
+        names = named("lost", 8)
+        acknowledged = []
         for answers, name in enumerate(names):
             way.answers_until_cut = answers % 6
             acknowledged += await store.adds([name])
@@ -218,7 +241,8 @@ async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(servi
 async def test_connections_that_break_under_calls_lose_nothing(service: Service) -> None:
     """Each call is done once, or raises a typed error; the number of connections stays in its limit."""
     async with service.opened(timeout_s=10) as (store, way):
-        names, acknowledged = named("cut", 60), []
+        names = named("cut", 60)
+        acknowledged = []
         for start in range(0, len(names), 12):
             calls = asyncio.create_task(store.adds(names[start : start + 12]))
             await asyncio.sleep(0.004)
@@ -232,7 +256,8 @@ async def test_connections_that_break_under_calls_lose_nothing(service: Service)
 async def test_a_server_that_starts_again_in_mid_run_loses_nothing(service: Service) -> None:
     """Calls wait for it, until their timeout; what was acknowledged before, during and after is there once."""
     async with service.opened(timeout_s=8) as (store, way):
-        names, acknowledged = [], []
+        names = []
+        acknowledged = []
         restarting = asyncio.create_task(asyncio.to_thread(service.start_again, way))
         for number in count():
             batch = named(f"run{number}-", 4)
@@ -280,7 +305,9 @@ async def test_two_event_loops_share_a_store(service: Service) -> None:
             names = named(first, 40)
             await store.check(names, await store.adds(names))
 
-        await asyncio.gather(*(asyncio.to_thread(asyncio.run, use(first)) for first in ("one", "two")))
+        await asyncio.gather(
+            *(asyncio.to_thread(asyncio.run, use(first)) for first in ("one", "two"))
+        )
         await use("three")
 
 

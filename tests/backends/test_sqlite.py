@@ -40,7 +40,9 @@ def raw(path: Path) -> Any:
 
 async def filled(path: Path, count: int = 3) -> None:
     async with SqliteDatabase(path) as database:
-        await SqliteHistoryProvider(database).append_many("a", said(*map(str, range(count))), session_id="s")
+        await SqliteHistoryProvider(database).append_many(
+            "a", said(*map(str, range(count))), session_id="s"
+        )
 
 
 async def count_in(path: Path) -> int:
@@ -50,7 +52,9 @@ async def count_in(path: Path) -> int:
 
 async def test_a_file_that_is_no_database_of_kaosmem_is_refused(tmp_path: Path) -> None:
     """Other bytes, another program's database and a newer one each raise a typed error, and stay as they are."""
-    text, foreign, newer = tmp_path / "text", tmp_path / "foreign", tmp_path / "newer"
+    text = tmp_path / "text"
+    foreign = tmp_path / "foreign"
+    newer = tmp_path / "newer"
     text.write_bytes(b"notes " * 1_000)
     with raw(foreign) as connection:
         connection.execute("CREATE TABLE invoices (id)")
@@ -58,7 +62,11 @@ async def test_a_file_that_is_no_database_of_kaosmem_is_refused(tmp_path: Path) 
     with raw(newer) as connection:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     for path, kind, message in (
-        (text, CorruptionError, "is no SQLite database, or a damaged one; restore a copy, or choose another file"),
+        (
+            text,
+            CorruptionError,
+            "is no SQLite database, or a damaged one; restore a copy, or choose another file",
+        ),
         (foreign, CorruptionError, "is a database of another program; choose another file"),
         (newer, UnsupportedVersionError, "install a newer kaosmem"),
     ):
@@ -95,9 +103,12 @@ async def test_places_that_cannot_hold_a_database_are_refused(tmp_path: Path) ->
         assert len(str(raised.value)) < 300
 
 
-async def test_a_database_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_may_not_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Reading works, and a change is refused with advice."""
-    path, connect = tmp_path / "a.sqlite", sqlite3.connect
+    path = tmp_path / "a.sqlite"
+    connect = sqlite3.connect
     await filled(path)
     read_only = lambda place, **given: connect(f"file:{place}?mode=ro", uri=True, **given)  # noqa: E731
     monkeypatch.setattr(database_module.sqlite3, "connect", read_only)
@@ -122,15 +133,23 @@ async def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_a_change_waits_for_other_processes_and_no_longer_than_it_may(tmp_path: Path) -> None:
-    """Meanwhile the event loop and readers go on. Too long a wait raises a typed error and changes nothing."""
+    """Meanwhile the event loop and readers go on.
+
+    Too long a wait raises a typed error and changes nothing.
+    """
     path = tmp_path / "a.sqlite"
     await filled(path)
-    async with SqliteDatabase(path, busy_timeout_s=0.2) as database, SqliteDatabase(path) as patient:
+    async with (
+        SqliteDatabase(path, busy_timeout_s=0.2) as database,
+        SqliteDatabase(path) as patient,
+    ):
         history = SqliteHistoryProvider(database)
         with raw(path) as other:
             other.execute("BEGIN IMMEDIATE")
             waiting = asyncio.create_task(history.append("a", *said("1"), session_id="s"))
-            queued = asyncio.create_task(SqliteHistoryProvider(patient).append("a", *said("2"), session_id="s"))
+            queued = asyncio.create_task(
+                SqliteHistoryProvider(patient).append("a", *said("2"), session_id="s")
+            )
             for _ in range(5):  # the loop is free
                 await asyncio.sleep(0.01)
                 assert await history.count_messages("a", session_id="s") == 3
@@ -139,16 +158,27 @@ async def test_a_change_waits_for_other_processes_and_no_longer_than_it_may(tmp_
             assert not queued.done()
             other.execute("COMMIT")
         await queued
-        assert [each.text for each in await history.get_messages("a", session_id="s")] == ["0", "1", "2", "2"]
+        assert [each.text for each in await history.get_messages("a", session_id="s")] == [
+            "0",
+            "1",
+            "2",
+            "2",
+        ]
 
 
 async def test_a_cancelled_call_changes_everything_or_nothing(tmp_path: Path) -> None:
-    """At whatever moment it is cancelled, and calls after it work. A call that had to wait has changed nothing."""
-    path, rng = tmp_path / "a.sqlite", random.Random(1)
+    """At whatever moment it is cancelled, and calls after it work.
+
+    A call that had to wait has changed nothing.
+    """
+    path = tmp_path / "a.sqlite"
+    rng = random.Random(1)
     async with SqliteDatabase(path) as database:
         history = SqliteHistoryProvider(database)
         for _ in range(30):
-            call = asyncio.create_task(history.append_many("a", said(*"0123456789" * 20), session_id="s"))
+            call = asyncio.create_task(
+                history.append_many("a", said(*"0123456789" * 20), session_id="s")
+            )
             await asyncio.sleep(rng.uniform(0, 0.01))
             call.cancel()
             with suppress(asyncio.CancelledError):
@@ -156,7 +186,10 @@ async def test_a_cancelled_call_changes_everything_or_nothing(tmp_path: Path) ->
         assert await history.count_messages("a", session_id="s") % 200 == 0
         with raw(path) as other:
             other.execute("BEGIN IMMEDIATE")
-            calls = [asyncio.create_task(history.append("b", *said("1"), session_id="s")) for _ in range(5)]
+            calls = [
+                asyncio.create_task(history.append("b", *said("1"), session_id="s"))
+                for _ in range(5)
+            ]
             await asyncio.sleep(0.05)
             for call in calls[1:]:
                 call.cancel()
@@ -169,7 +202,10 @@ async def test_a_call_that_is_refused_spoils_none_beside_it(tmp_path: Path) -> N
     """Of calls that share a transaction each is done, or refused, on its own."""
     async with open_stores(tmp_path) as stores:
         await stores.vectors.add([VectorDocument("a", "a", (1, 0))])
-        calls = [stores.vectors.add([VectorDocument("b", f"b{n}", (1, 0) if n % 2 else (1, 0, 0))]) for n in range(40)]
+        calls = [
+            stores.vectors.add([VectorDocument("b", f"b{n}", (1, 0) if n % 2 else (1, 0, 0))])
+            for n in range(40)
+        ]
         ended = await asyncio.gather(*calls, return_exceptions=True)
         assert [isinstance(each, ValueError) for each in ended] == [n % 2 == 0 for n in range(40)]
         found = {each.id for each in await stores.vectors.search((1, 0), limit=99)}
@@ -219,7 +255,11 @@ asyncio.run(stores.close())
 def test_a_forked_process_has_connections_of_its_own(tmp_path: Path) -> None:
     """A server that opens its stores and then forks its workers works in each."""
     done = subprocess.run(
-        [sys.executable, "-c", FORK, str(tmp_path)], timeout=60, check=False, capture_output=True, text=True
+        [sys.executable, "-c", FORK, str(tmp_path)],
+        timeout=60,
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -228,7 +268,8 @@ async def test_what_other_instances_change_is_found(tmp_path: Path) -> None:
     """A search sees changes of other processes, though its embeddings stay in memory."""
     path = tmp_path / "a.sqlite"
     async with SqliteDatabase(path) as one, SqliteDatabase(path) as other:
-        mine, theirs = SqliteVectorStore(one, warm_bytes=1), SqliteVectorStore(other)
+        mine = SqliteVectorStore(one, warm_bytes=1)
+        theirs = SqliteVectorStore(other)
         await mine.add([VectorDocument("a", f"d{n}", (1, n), {"n": n}) for n in range(5)])
 
         async def found(**given: Any) -> list[str]:
@@ -265,7 +306,9 @@ async def test_sessions_and_stores_share_a_folder(tmp_path: Path) -> None:
         await stores.state.set_state("s", {"step": 2})
         await stores.files.upload("a", b"1", content_type="text/plain")
         for namespace in ("default", "blobs", "stores.sqlite"):
-            async with SessionMemory.open(tmp_path, "deal-42", namespace=namespace, counter="estimate") as memory:
+            async with SessionMemory.open(
+                tmp_path, "deal-42", namespace=namespace, counter="estimate"
+            ) as memory:
                 await memory.attach(StateSource(stores.state, "s"))
                 memory.add("messages", "Who signs?")
                 assert "step: 2" in (await memory.assemble_context("next?", budget=500)).text
@@ -276,7 +319,8 @@ def test_importing_kaosmem_loads_no_database() -> None:
     """Neither the package nor its stores import sqlite3 or a backend."""
     code = (
         "import sys, kaosmem, kaosmem.stores, kaosmem.sources; "
-        "assert not [name for name in sys.modules if name.startswith(('sqlite3', 'kaosmem.backends'))]"
+        "assert not [name for name in sys.modules if name.startswith(('sqlite3', "
+        "'kaosmem.backends'))]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

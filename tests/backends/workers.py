@@ -38,7 +38,10 @@ async def _work(folder: str, name: str, turns: int) -> list[str]:
             await stores.history.append_many("agent", batch, session_id="shared", run_id=name)
             await stores.state.update_state("shared", {f"{name}.{turn}": turn})
             await stores.vectors.upsert(
-                [VectorDocument(name, f"{name}.{turn}", (1, turn)), VectorDocument(name, "same", (1, 0))]
+                [
+                    VectorDocument(name, f"{name}.{turn}", (1, turn)),
+                    VectorDocument(name, "same", (1, 0)),
+                ]
             )
             assert (await stores.vectors.search((1, turn), limit=1))[0].score > 0
         return await _take_tasks(stores)
@@ -48,7 +51,9 @@ async def _take_tasks(stores: Stores) -> list[str]:
     """Make the board if no other process has, and start as many planned tasks as this process can get."""
     taken = []
     with suppress(DuplicateError):
-        await stores.tasks.create_task_list("c", "shared", [Task(f"t{n}", "title") for n in range(TASKS)])
+        await stores.tasks.create_task_list(
+            "c", "shared", [Task(f"t{n}", "title") for n in range(TASKS)]
+        )
     while board := await stores.tasks.get_task_list("c", "shared"):
         planned = [task.id for task in board.tasks if task.status == "planned"]
         if not planned:
@@ -79,7 +84,9 @@ async def work_for_ever(folder: str, name: str) -> None:
 async def _append(stores: Stores, name: str) -> None:
     for turn in count():
         texts = [f"{name}.{turn}.{part}" for part in range(BATCH)]
-        await stores.history.append_many("agent", [ChatMessage("user", each) for each in texts], session_id="shared")
+        await stores.history.append_many(
+            "agent", [ChatMessage("user", each) for each in texts], session_id="shared"
+        )
         say("append", texts)
 
 

@@ -45,7 +45,9 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
     """Run the command as its script does, in this process."""
     handler = signal.getsignal(signal.SIGINT)
 
@@ -78,7 +80,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.as_posix(): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+    return {
+        path.as_posix(): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")
+    }
 
 
 def rows(table: str) -> list[list[str]]:
@@ -89,9 +93,19 @@ def rows(table: str) -> list[list[str]]:
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_each_ranker_can_be_named(ranker: str, place: Path, command: Command) -> None:
     """With --ranker, also for a session that is kept, which may be asked by any."""
-    args = "assemble", "docs", "-q", "How long in advance must one say that it ends?", "-b", 150, "--json"
+    args = (
+        "assemble",
+        "docs",
+        "-q",
+        "How long in advance must one say that it ends?",
+        "-b",
+        150,
+        "--json",
+    )
     code, out, _ = command(*args, "--session", "kept/deal", "--ranker", ranker)
-    signals = [decision["signals"] for decision in json.loads(out)["decisions"] if decision["included"]]
+    signals = [
+        decision["signals"] for decision in json.loads(out)["decisions"] if decision["included"]
+    ]
     assert code == 0
     assert any("likeness" in each for each in signals) == (ranker == "dense")
     assert json.loads(command(*args, "--ranker", ranker).out)["text"] == json.loads(out)["text"]
@@ -109,7 +123,10 @@ def test_a_pipe_gets_the_exact_context(place: Path, command: Command) -> None:
     assert files == "files: 32 new, 1 skipped; passages: 32 added, 0 removed"
     assert skipped == "skipped 1, an image: picture.png"
     items = len(answer["items"])
-    assert sums == f"shown: {items} items, {answer['used']} of 150 tokens, confidence {answer['confidence']:.2f}"
+    assert (
+        sums == f"shown: {items} items, {answer['used']} of 150 tokens, confidence "
+        f"{answer['confidence']:.2f}"
+    )
 
 
 def on_terminal(*args: str, columns: int = 80) -> tuple[str, str]:
@@ -118,7 +135,9 @@ def on_terminal(*args: str, columns: int = 80) -> tuple[str, str]:
     reading, terminal = pty.openpty()
     env = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     command = [*PROCESS, *args]
-    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=env) as process:
+    with subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=env
+    ) as process:
         os.close(terminal)
         shown = read_all(reading).decode().replace("\r\n", "\n")
         _, err = process.communicate()
@@ -129,7 +148,9 @@ def on_terminal(*args: str, columns: int = 80) -> tuple[str, str]:
 
 def test_a_terminal_gets_the_summary_then_the_passages_by_rank(place: Path) -> None:
     """The tables come first, then each passage under its whole source, shortened unless --full asks for all."""
-    long = "\n".join(["The notice of termination is long:", *(f"line {number}" for number in range(2, 12))])
+    long = "\n".join(
+        ["The notice of termination is long:", *(f"line {number}" for number in range(2, 12))]
+    )
     (place / "docs" / "long.txt").write_text(long)
     args = "assemble", "docs", "-q", QUESTION, "-b", "200", "--counter", "estimate"
     shown, _ = on_terminal(*args, columns=120)
@@ -150,7 +171,9 @@ def test_a_terminal_gets_the_summary_then_the_passages_by_rank(place: Path) -> N
 
 def test_messages_on_a_terminal_follow_their_summary(place: Path) -> None:
     """A format of messages is printed as JSON, whole, since its reader asked for the request."""
-    shown, _ = on_terminal("assemble", "docs", "-q", QUESTION, "--format", "openai", "--counter", "estimate")
+    shown, _ = on_terminal(
+        "assemble", "docs", "-q", QUESTION, "--format", "openai", "--counter", "estimate"
+    )
     summary, messages = shown.split("\n[\n", 1)
     assert "shown: " in summary
     assert json.loads("[" + messages)[0]["role"]
@@ -244,29 +267,41 @@ def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
 
 def test_the_openai_format_gives_messages(place: Path, command: Command) -> None:
     """Messages are printed as JSON, in --json under their own key, counted in their own format."""
-    answer = json.loads(command("assemble", "docs", "-q", QUESTION, "--format", "openai", "--json").out)
+    answer = json.loads(
+        command("assemble", "docs", "-q", QUESTION, "--format", "openai", "--json").out
+    )
     assert answer["used"] == count_messages(answer["messages"], "openai")
     printed = command("assemble", "docs", "-q", QUESTION, "--format", "openai").out
     assert printed.startswith(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
 
 
-def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(place: Path, command: Command) -> None:
+def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(
+    place: Path, command: Command
+) -> None:
     """The second question finds all unchanged, and both answers are those of a run without a session."""
     for question in (QUESTION, "when are fees due"):
         kept = command("assemble", "docs", "-q", question, "-b", 150, "--session", "kept/deal")
         fresh = command("assemble", "docs", "-q", question, "-b", 150)
         assert kept.code == fresh.code == 0
         assert kept.out == fresh.out
-    assert kept.err.splitlines()[0] == "files: 32 unchanged, 1 skipped; passages: 0 added, 0 removed"
+    assert (
+        kept.err.splitlines()[0] == "files: 32 unchanged, 1 skipped; passages: 0 added, 0 removed"
+    )
 
 
-def test_a_second_question_reads_what_changed_and_drops_what_vanished(place: Path, command: Command) -> None:
+def test_a_second_question_reads_what_changed_and_drops_what_vanished(
+    place: Path, command: Command
+) -> None:
     """Only the changed file is read again, and passages of a file that is gone are not shown."""
     command("assemble", "docs", "-q", QUESTION, "--session", "kept/deal")
     (place / "docs/contracts/03.md").write_text("The notice of termination is now forty days.\n")
     (place / "docs/contracts/04.md").unlink()
-    _, out, err = command("assemble", "docs", "-q", "forty days of notice", "--session", "kept/deal")
-    assert err.splitlines()[0].startswith("files: 1 changed, 30 unchanged, 1 vanished, 1 skipped; passages: 1 added")
+    _, out, err = command(
+        "assemble", "docs", "-q", "forty days of notice", "--session", "kept/deal"
+    )
+    assert err.splitlines()[0].startswith(
+        "files: 1 changed, 30 unchanged, 1 vanished, 1 skipped; passages: 1 added"
+    )
     assert "forty days" in out
     assert "04.md" not in out
 
@@ -282,7 +317,9 @@ def test_another_process_gives_the_same_answer(place: Path, command: Command) ->
 def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
     """No frame, no trailing blank, no colour, and a long source is neither cut nor folded."""
     long = "a-rather-long-name-" * 9
-    (place / "docs" / f"{long}.txt").write_text("The notice of termination, the notice, the notice.\n")
+    (place / "docs" / f"{long}.txt").write_text(
+        "The notice of termination, the notice, the notice.\n"
+    )
     out = command("assemble", "docs", "-q", QUESTION, "-b", 200, "--session", "kept/deal").out
     assert f"[{long}.txt:1-1] " in out
     tables = command("stats", "kept/deal").out
@@ -346,32 +383,80 @@ BENCH = ["bench", "items.jsonl", "questions.jsonl"]
 ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
 BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidArgumentError, "from 0 up"),
-    "a budget that is no number": ([*ASSEMBLE, "--budget", "abc"], InvalidArgumentError, "'abc'; give a whole number"),
-    "a fraction of a token": ([*ASSEMBLE, "--budget", "1.5"], InvalidArgumentError, "'1.5'; give a whole number"),
+    "a budget that is no number": (
+        [*ASSEMBLE, "--budget", "abc"],
+        InvalidArgumentError,
+        "'abc'; give a whole number",
+    ),
+    "a fraction of a token": (
+        [*ASSEMBLE, "--budget", "1.5"],
+        InvalidArgumentError,
+        "'1.5'; give a whole number",
+    ),
     "an unknown encoding": ([*ASSEMBLE, "--counter", "gpt"], InvalidArgumentError, "'o200k_base'"),
-    "a query that is no text": (["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]], InvalidArgumentError, "surrogate"),
-    "a path that is not there": (["assemble", "nope", *ASSEMBLE[2:]], MissingFileError, "check the path"),
+    "a query that is no text": (
+        ["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]],
+        InvalidArgumentError,
+        "surrogate",
+    ),
+    "a path that is not there": (
+        ["assemble", "nope", *ASSEMBLE[2:]],
+        MissingFileError,
+        "check the path",
+    ),
     "an empty path": (["assemble", "", *ASSEMBLE[2:]], MissingFileError, "current folder"),
-    "nothing readable": (["assemble", "docs/picture.png", *ASSEMBLE[2:]], MissingFileError, "(an image)"),
+    "nothing readable": (
+        ["assemble", "docs/picture.png", *ASSEMBLE[2:]],
+        MissingFileError,
+        "(an image)",
+    ),
     "an unknown protocol": (["assemble", "foo://docs", *ASSEMBLE[2:]], MissingFileError, "fsspec"),
     "a session without a root": ([*ASSEMBLE[:-1], "deal"], InvalidNameError, "<root>/<session id>"),
-    "a bucket without a session": ([*ASSEMBLE[:-1], "s3://bucket"], InvalidNameError, "<root>/<session id>"),
+    "a bucket without a session": (
+        [*ASSEMBLE[:-1], "s3://bucket"],
+        InvalidNameError,
+        "<root>/<session id>",
+    ),
     "a session id that climbs": ([*ASSEMBLE[:-1], "kept/.."], InvalidNameError, "safe_id"),
     "a session id with a blank": ([*ASSEMBLE[:-1], "kept/a b"], InvalidNameError, "safe_id"),
-    "a namespace that climbs": ([*ASSEMBLE, "--namespace", "../other"], InvalidNameError, "safe_id"),
-    "a root that no filesystem has": ([*ASSEMBLE[:-1], "foo://kept/deal"], InvalidNameError, "give a folder"),
+    "a namespace that climbs": (
+        [*ASSEMBLE, "--namespace", "../other"],
+        InvalidNameError,
+        "safe_id",
+    ),
+    "a root that no filesystem has": (
+        [*ASSEMBLE[:-1], "foo://kept/deal"],
+        InvalidNameError,
+        "give a folder",
+    ),
     "a root that is a file": ([*ASSEMBLE[:-1], "file/deal"], InvalidNameError, "give a folder"),
-    "a folder that is no session": ([*ASSEMBLE[:-1], "foreign/notes"], CorruptionError, "choose another place"),
-    "a log that is no session's": ([*ASSEMBLE[:-1], "foreign/log"], CorruptionError, "open another session"),
+    "a folder that is no session": (
+        [*ASSEMBLE[:-1], "foreign/notes"],
+        CorruptionError,
+        "choose another place",
+    ),
+    "a log that is no session's": (
+        [*ASSEMBLE[:-1], "foreign/log"],
+        CorruptionError,
+        "open another session",
+    ),
     "a log that is damaged": ([*ASSEMBLE[:-1], "foreign/broken"], CorruptionError, "read_only"),
-    "showing what is not there": (["show", "kept/deal"], NotFoundError, "none is stored there; open one"),
+    "showing what is not there": (
+        ["show", "kept/deal"],
+        NotFoundError,
+        "none is stored there; open one",
+    ),
     "showing a folder that is no session": (
         ["show", "foreign/notes"],
         NotFoundError,
         "the nearest of ",
     ),
     "listing what is not there": (["list", "nowhere"], NotFoundError, "check the path"),
-    "erasing from what is not there": (["forget", "kept/deal", "x"], NotFoundError, "none is stored there"),
+    "erasing from what is not there": (
+        ["forget", "kept/deal", "x"],
+        NotFoundError,
+        "none is stored there",
+    ),
     "verifying without a receipt": (
         ["verify", "kept/deal", "nope"],
         InvalidArgumentError,
@@ -380,29 +465,75 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "showing a session id that climbs": (["show", "kept/.."], InvalidNameError, "safe_id"),
     "showing no URL": (["show", "deal"], InvalidNameError, "<root>/<session id>"),
     "showing from a file": (["show", "file/deal"], InvalidNameError, "give a folder"),
-    "figures of what is not there": (["stats", "kept/deal"], NotFoundError, "none is stored there; open one"),
-    "figures in a bad namespace": (["stats", "kept/deal", "--namespace", ""], InvalidNameError, "safe_id"),
-    "measuring on no items": (["bench", "nope.jsonl", "questions.jsonl"], MissingFileError, "check the path"),
+    "figures of what is not there": (
+        ["stats", "kept/deal"],
+        NotFoundError,
+        "none is stored there; open one",
+    ),
+    "figures in a bad namespace": (
+        ["stats", "kept/deal", "--namespace", ""],
+        InvalidNameError,
+        "safe_id",
+    ),
+    "measuring on no items": (
+        ["bench", "nope.jsonl", "questions.jsonl"],
+        MissingFileError,
+        "check the path",
+    ),
     "measuring without questions": (BENCH[:2], MissingFileError, "name their file too"),
-    "measuring on a folder without items": (["bench", "docs"], MissingFileError, "give a folder that holds some"),
-    "malformed questions": ([*BENCH[:2], "broken.jsonl"], InvalidArgumentError, "'broken.jsonl', line 2: not JSON at"),
-    "questions as items": (["bench", "questions.jsonl", "questions.jsonl"], InvalidArgumentError, "line 1: no 'text'"),
-    "a budget to measure at that is no number": ([*BENCH, "-b", "512,x"], InvalidArgumentError, "'x'; give a whole"),
+    "measuring on a folder without items": (
+        ["bench", "docs"],
+        MissingFileError,
+        "give a folder that holds some",
+    ),
+    "malformed questions": (
+        [*BENCH[:2], "broken.jsonl"],
+        InvalidArgumentError,
+        "'broken.jsonl', line 2: not JSON at",
+    ),
+    "questions as items": (
+        ["bench", "questions.jsonl", "questions.jsonl"],
+        InvalidArgumentError,
+        "line 1: no 'text'",
+    ),
+    "a budget to measure at that is no number": (
+        [*BENCH, "-b", "512,x"],
+        InvalidArgumentError,
+        "'x'; give a whole",
+    ),
     "a budget to measure at of nothing": ([*BENCH, "-b", "0"], InvalidArgumentError, "from 1 up"),
-    "no budget to measure at": ([*BENCH, "-b", ""], InvalidArgumentError, "''; give a whole number"),
+    "no budget to measure at": (
+        [*BENCH, "-b", ""],
+        InvalidArgumentError,
+        "''; give a whole number",
+    ),
     "a picture of no known kind": (
         ["bench", "nope", "--plot", "plot.gif"],
         InvalidArgumentError,
         "end the name in .png",
     ),
-    "an assembler of no known name": ([*BENCH, "--assembler", "magic"], InvalidArgumentError, "module:attribute"),
-    "a data set that is not there": (["bench", "docs", "--datasets", "x"], MissingFileError, "holds some"),
-    "an unknown encoding to measure with": ([*BENCH, "--counter", "gpt"], InvalidArgumentError, "'o200k_base'"),
+    "an assembler of no known name": (
+        [*BENCH, "--assembler", "magic"],
+        InvalidArgumentError,
+        "module:attribute",
+    ),
+    "a data set that is not there": (
+        ["bench", "docs", "--datasets", "x"],
+        MissingFileError,
+        "holds some",
+    ),
+    "an unknown encoding to measure with": (
+        [*BENCH, "--counter", "gpt"],
+        InvalidArgumentError,
+        "'o200k_base'",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(case: str, place: Path, command: Command) -> None:
+def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(
+    case: str, place: Path, command: Command
+) -> None:
     """A typed error, exit code 2, one line on stderr, nothing on stdout, and every file as it was."""
     args, error, remedy = BAD_INPUT[case]
     for path, text in FOREIGN.items():
@@ -446,8 +577,12 @@ def test_a_driver_that_is_missing_is_named(place: Path, monkeypatch: pytest.Monk
     from fsspec.registry import _registry
 
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    monkeypatch.delitem(_registry, "s3", raising=False)  # which knows the class if another test has used it
-    with pytest.raises(MissingExtraError, match=r"'s3://bucket' needs a package that is not installed.*s3fs"):
+    monkeypatch.delitem(
+        _registry, "s3", raising=False
+    )  # which knows the class if another test has used it
+    with pytest.raises(
+        MissingExtraError, match=r"'s3://bucket' needs a package that is not installed.*s3fs"
+    ):
         run([*ASSEMBLE[:-1], "s3://bucket/deal"])
 
 
@@ -457,10 +592,15 @@ def test_without_its_extra_the_command_names_it(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from kaosmem.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kaosmem: the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'\n"
+    assert (
+        done.stderr
+        == "kaosmem: the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'\n"
+    )
 
 
-def test_ctrl_c_keeps_what_was_saved(place: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_was_saved(
+    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Interrupted while it ranks, the command says so and exits 130; what it had read need not be read again."""
     assemble_context = SessionMemory.assemble_context
 
@@ -470,7 +610,11 @@ def test_ctrl_c_keeps_what_was_saved(place: Path, command: Command, monkeypatch:
 
     with monkeypatch.context() as patched:
         patched.setattr(SessionMemory, "assemble_context", interrupted)
-        assert command(*ASSEMBLE) == (130, "", "kaosmem: interrupted; what was saved before is kept\n")
+        assert command(*ASSEMBLE) == (
+            130,
+            "",
+            "kaosmem: interrupted; what was saved before is kept\n",
+        )
     assert command(*ASSEMBLE).err.startswith("files: 32 unchanged")
 
 
@@ -502,7 +646,10 @@ def test_list_shows_the_sessions_of_a_place(session: str, place: Path, command: 
     code, out, err = command("list", "kept")
     assert (code, err) == (0, "")
     assert out.startswith("\n2 sessions in kept, all namespaces\n")
-    assert [row[:3] for row in rows(out)[2:]] == [["default", "newer", "1"], ["default", "deal", "10"]]
+    assert [row[:3] for row in rows(out)[2:]] == [
+        ["default", "newer", "1"],
+        ["default", "deal", "10"],
+    ]
     found = json.loads(command("list", "kept", "--json").out)
     newer, deal = found["sessions"]
     assert (newer["session"], newer["items"], deal["archived"]) == ("newer", 1, 1)
@@ -511,10 +658,15 @@ def test_list_shows_the_sessions_of_a_place(session: str, place: Path, command: 
     assert files(place) == before
     (log,) = (place / "kept").glob("default/deal/log/*.jsonl")
     log.write_text('{"some": "json"}\n')
-    listed = {each["session"]: each for each in json.loads(command("list", "kept", "--json").out)["sessions"]}
+    listed = {
+        each["session"]: each
+        for each in json.loads(command("list", "kept", "--json").out)["sessions"]
+    }
     assert listed["deal"]["note"]
     assert listed["newer"]["note"] == ""
-    assert command("list", "kept", "--limit", 1).out.endswith("… and 1 saved before; --limit shows more\n")
+    assert command("list", "kept", "--limit", 1).out.endswith(
+        "… and 1 saved before; --limit shows more\n"
+    )
     (place / "empty").mkdir()
     assert "0 sessions" in command("list", "empty").out
 
@@ -524,7 +676,9 @@ def test_the_sessions_of_all_tenants_are_listed_and_found(place: Path, command: 
 
     async def fill() -> None:
         for tenant in ("acme", "globex"):
-            async with SessionMemory.open(str(place / "kept"), f"{tenant}-1", namespace=tenant) as memory:
+            async with SessionMemory.open(
+                str(place / "kept"), f"{tenant}-1", namespace=tenant
+            ) as memory:
                 memory.add("messages", "hello")
 
     asyncio.run(fill())
@@ -556,12 +710,18 @@ def test_a_session_is_shown_with_its_own_sections(place: Path, command: Command)
     assert "Monday" in command("assemble", "--session", "kept/deal", "-q", "When do we ship?").out
 
 
-def test_show_prints_the_newest_of_each_section(session: str, place: Path, command: Command) -> None:
+def test_show_prints_the_newest_of_each_section(
+    session: str, place: Path, command: Command
+) -> None:
     """Sections that hold something are shown with their newest items, and nothing on disk changes."""
     before = files(place)
     code, out, err = command("show", session, "--limit", 3)
     assert (code, err) == (0, "")
-    assert [line.split(":")[0] for line in out.splitlines() if "items, " in line] == ["role", "messages", "findings"]
+    assert [line.split(":")[0] for line in out.splitlines() if "items, " in line] == [
+        "role",
+        "messages",
+        "findings",
+    ]
     assert re.findall(r"message \d", out) == ["message 7", "message 6", "message 5"]
     assert "… and 5 older" in out
     assert files(place) == before
@@ -584,9 +744,14 @@ def test_show_json_has_whole_items(session: str, command: Command) -> None:
     """Programs get the items in full, and one section where it is asked for."""
     shown = json.loads(command("show", session, "--json").out)
     assert (shown["session"], list(shown["sections"])) == ("deal", ["role", "messages", "findings"])
-    assert [item["content"] for item in shown["sections"]["messages"]][:2] == ["message 7", "message 6"]
+    assert [item["content"] for item in shown["sections"]["messages"]][:2] == [
+        "message 7",
+        "message 6",
+    ]
     shown = json.loads(command("show", session, "--section", "findings", "--json").out)
-    assert [(item["id"], item["content"]) for item in shown["sections"]["findings"]] == [("finding", "a bell \x07")]
+    assert [(item["id"], item["content"]) for item in shown["sections"]["findings"]] == [
+        ("finding", "a bell \x07")
+    ]
 
 
 def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: Command) -> None:
@@ -607,7 +772,11 @@ def test_show_prints_one_item_in_full(session: str, place: Path, command: Comman
     assert "\ntrust: model\n" in out
     assert out.endswith("\n\na bell \x07\n")
     archived = json.loads(command("show", session, "--item", archived_id(place), "--json").out)
-    assert (archived["state"], archived["section"], archived["content"]) == ("archived", "findings", "removed")
+    assert (archived["state"], archived["section"], archived["content"]) == (
+        "archived",
+        "findings",
+        "removed",
+    )
     code, out, err = command("show", session, "--item", "nope")
     assert (code, out) == (2, "")
     assert "no item 'nope', live or archived" in err
@@ -637,7 +806,9 @@ def test_stats_add_up(session: str, place: Path, command: Command) -> None:
     assert files(place) == before
 
 
-def test_forget_erases_items_and_verify_says_so(session: str, place: Path, command: Command) -> None:
+def test_forget_erases_items_and_verify_says_so(
+    session: str, place: Path, command: Command
+) -> None:
     """The receipt's file is JSON; a file that comes back from a copy is named, with exit code 1."""
     before = files(place)
     code, out, err = command("forget", session, "finding", "--receipt", "receipt.json")
@@ -646,7 +817,11 @@ def test_forget_erases_items_and_verify_says_so(session: str, place: Path, comma
     assert "items: finding\n" in out
     receipt = json.loads((place / "receipt.json").read_text())
     assert receipt["items"] == ["finding"]
-    assert command("verify", session, "receipt.json") == (0, "erased: no file of the session holds the items\n", "")
+    assert command("verify", session, "receipt.json") == (
+        0,
+        "erased: no file of the session holds the items\n",
+        "",
+    )
     path = receipt["files"][0]
     whole = place / "kept/default/deal" / path
     whole.write_bytes(before[whole.as_posix()])
@@ -663,14 +838,31 @@ def evidence(place: Path) -> Path:
     folder.mkdir()
     for name, start in (("north", 0), ("south", 1_000)):
         numbers = range(start, start + 60)
-        items = [{"id": f"i{n}", "text": f"The code of locker {n} is {n * 7919}.", "role": "guard"} for n in numbers]
+        items = [
+            {"id": f"i{n}", "text": f"The code of locker {n} is {n * 7919}.", "role": "guard"}
+            for n in numbers
+        ]
         asked = [
-            {"id": f"q{n}", "query": f"code of locker {n}", "evidence_ids": [f"i{n}"], "category": "code"}
+            {
+                "id": f"q{n}",
+                "query": f"code of locker {n}",
+                "evidence_ids": [f"i{n}"],
+                "category": "code",
+            }
             for n in numbers[:6]
         ]
-        asked.append({**asked[0], "id": "trap", "category": "adversarial", "evidence_ids": [f"i{start + 30}"]})
+        asked.append(
+            {
+                **asked[0],
+                "id": "trap",
+                "category": "adversarial",
+                "evidence_ids": [f"i{start + 30}"],
+            }
+        )
         for kind, values in (("items", items), ("questions", asked)):
-            (folder / f"{name}.{kind}.jsonl").write_text("".join(json.dumps(value) + "\n" for value in values))
+            (folder / f"{name}.{kind}.jsonl").write_text(
+                "".join(json.dumps(value) + "\n" for value in values)
+            )
     return folder
 
 
@@ -685,7 +877,11 @@ def test_bench_prints_what_each_budget_buys(evidence: Path, place: Path, command
     assert [row[:3] for row in table[1:]] == [
         [budget, assembler, recall]
         for budget in ("100", "200")
-        for assembler, recall in (("kaosmem", "1.000"), ("recency", "0.000"), ("rank-bm25", "1.000"))
+        for assembler, recall in (
+            ("kaosmem", "1.000"),
+            ("recency", "0.000"),
+            ("rank-bm25", "1.000"),
+        )
     ]
     assert {row[5] for row in table[1:]} == {"0"}
     assert "taking in the items: kaosmem " in out
@@ -693,10 +889,22 @@ def test_bench_prints_what_each_budget_buys(evidence: Path, place: Path, command
     assert files(place) == before
 
 
-def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence: Path, command: Command) -> None:
+def test_bench_takes_one_pair_of_files_and_some_assemblers(
+    evidence: Path, command: Command
+) -> None:
     """Items and questions can be named; what is compared, and what does not count, can be chosen."""
     pair = ("evidence/north.items.jsonl", "evidence/north.questions.jsonl")
-    out = command("bench", *pair, "-b", 100, "--assembler", "recency", "--assembler", "kaosmem", "--by-category").out
+    out = command(
+        "bench",
+        *pair,
+        "-b",
+        100,
+        "--assembler",
+        "recency",
+        "--assembler",
+        "kaosmem",
+        "--by-category",
+    ).out
     assert out.startswith("7 questions on 60 items of 1 corpus\n")
     assert "recall by data set" not in out
     by_category = rows(out[out.index("data set ") :])
@@ -709,13 +917,16 @@ def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence: Path, comma
     assert counted["figures"][0]["recall"] == pytest.approx(6 / 7)
 
 
-def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence: Path, place: Path, command: Command) -> None:
+def test_bench_measures_data_sets_and_assemblers_of_one_s_own(
+    evidence: Path, place: Path, command: Command
+) -> None:
     """Of a folder of folders each is a data set; a module in the current folder can bring what is compared."""
     for name in ("lockers", "copies"):
         shutil.copytree(evidence, place / "both" / name)
     (place / "all_in.py").write_text(
         "from kaosmem.evaluation import OrderAssembler, get_assembler\n"
-        "def newest(): return OrderAssembler('newest', get_assembler('recency').order, skips=False)\n"
+        "def newest(): return OrderAssembler('newest', get_assembler('recency').order, "
+        "skips=False)\n"
     )
     chosen = ("--assembler", "rank-bm25", "--assembler", "all_in:newest")
     out = command("bench", "both", "-b", 100, *chosen).out
@@ -729,12 +940,16 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence: Path, pl
 
 def test_bench_json_is_all_of_stdout(evidence: Path, command: Command) -> None:
     """Programs get the figures and every question's outcome, in the format that was asked for."""
-    found = json.loads(command("bench", "evidence", "-b", "100", "--format", "openai", "--json").out)
+    found = json.loads(
+        command("bench", "evidence", "-b", "100", "--format", "openai", "--json").out
+    )
     assert found["corpora"] == {"north": 60, "south": 60}
     assert found["unscored"] == ["adversarial"]
     assert [entry["recall"] for entry in found["figures"][:3]] == [1.0, 0.0, 1.0]
     assert len(found["outcomes"]) == 3 * 14
-    assert all(outcome["violations"] == [] and outcome["used"] <= 100 for outcome in found["outcomes"])
+    assert all(
+        outcome["violations"] == [] and outcome["used"] <= 100 for outcome in found["outcomes"]
+    )
 
 
 def test_bench_draws_a_plot(evidence: Path, place: Path, command: Command) -> None:
@@ -743,7 +958,10 @@ def test_bench_draws_a_plot(evidence: Path, place: Path, command: Command) -> No
     assert (code, err) == (0, "plot: bought.svg\n")
     drawn = (place / "bought.svg").read_text()
     assert drawn.startswith("<?xml")
-    assert all(f"<!-- {name} -->" in drawn for name in ("kaosmem", "recency", "rank-bm25", "Recall", "Fill", "Time"))
+    assert all(
+        f"<!-- {name} -->" in drawn
+        for name in ("kaosmem", "recency", "rank-bm25", "Recall", "Fill", "Time")
+    )
 
 
 def test_a_plot_without_its_extra_is_refused_before_anything_is_read(
@@ -776,17 +994,28 @@ def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
     assert f"{', '.join((*ASSEMBLERS, DENSE))}, or yours" in told
     assert f"[default: ({', '.join(ASSEMBLERS)})]" in told
     code = (
-        "import sys, kaosmem.cli.app; print(*(each for each in sys.modules if each.startswith('kaosmem.evaluation')))"
+        "import sys, kaosmem.cli.app; "
+        "print(*(each for each in sys.modules if each.startswith('kaosmem.evaluation')))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "\n"
+    )
 
 
 def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -> None:
     """A file that makes fewer passages than a section ranks by itself is answered by words, not by age."""
-    paragraphs = [f"Clause {name}: {f'the {name} is due. ' * 40}" for name in ("rent", "fee", "deposit", "interest")]
+    paragraphs = [
+        f"Clause {name}: {f'the {name} is due. ' * 40}"
+        for name in ("rent", "fee", "deposit", "interest")
+    ]
     Path("lease.md").write_text("\n\n".join(paragraphs))
     for session in ((), ("--session", "kept/room")):
-        code, out, _ = command("assemble", "lease.md", "-q", "When is the fee due?", "-b", "300", *session)
+        code, out, _ = command(
+            "assemble", "lease.md", "-q", "When is the fee due?", "-b", "300", *session
+        )
         assert code == 0
         assert "Clause fee" in out
         assert "Clause interest" not in out
@@ -794,4 +1023,7 @@ def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -
 
 def test_bench_of_what_is_not_there_says_so(command: Command) -> None:
     """Not that its questions are missing."""
-    assert command("bench", "nope.jsonl").err == "kaosmem: 'nope.jsonl' does not exist; check the path\n"
+    assert (
+        command("bench", "nope.jsonl").err
+        == "kaosmem: 'nope.jsonl' does not exist; check the path\n"
+    )

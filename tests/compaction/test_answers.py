@@ -14,15 +14,19 @@ from kaosmem.compaction.model_requests import REQUIRED, StateClient
 from kaosmem.testing import ScriptedLLM
 
 SOURCE = (
-    "[user] We move the shop to PostgreSQL. Deploy to /srv/shop on port 8443, and keep TASK-17 open. The "
-    "authentication fails with error 500 for /api/login. The refund policy of ACME holds. Please do not "
-    "restart the database. The parser and tests/test_parser.py failed with exit code 3. The search has a rate limit.\n"
+    "[user] We move the shop to PostgreSQL. Deploy to /srv/shop on port 8443, and keep TASK-17 "
+    "open. The "
+    "authentication fails with error 500 for /api/login. The refund policy of ACME holds. Please "
+    "do not "
+    "restart the database. The parser and tests/test_parser.py failed with exit code 3. The search "
+    "has a rate limit.\n"
 )
 CHINESE = "[user] 我们把商店迁移到新的数据库，登录失败，请不要重启数据库。\n"
 
 REFUSALS = [
     "I'm sorry, but I can't help with that. Request req_011CQ2.",
-    "I can't assist with that request. It involves content that goes against our guidelines. Please feel free to ask "
+    "I can't assist with that request. It involves content that goes against our guidelines. "
+    "Please feel free to ask "
     "me something else that I could support you with instead.",
     "Es tut mir leid, aber dabei kann ich leider nicht helfen.",
     "Leider kann ich diese Anfrage nicht beantworten.",
@@ -67,9 +71,11 @@ ERRORS = [
     "upstream connect error or disconnect/reset before headers",
 ]
 POLICIES = [
-    "Unsere Nutzungsrichtlinien untersagen jede Erzeugung schädlicher Inhalte, insbesondere Anleitungen zu Gewalt, "
+    "Unsere Nutzungsrichtlinien untersagen jede Erzeugung schädlicher Inhalte, insbesondere "
+    "Anleitungen zu Gewalt, "
     "Betrug, Belästigung sowie Verbreitung privater Angaben fremder Personen im Internet.",
-    "Regulamin zabrania tworzenia treści szkodliwych, nielegalnych, obraźliwych oraz naruszających prywatność innych "
+    "Regulamin zabrania tworzenia treści szkodliwych, nielegalnych, obraźliwych oraz naruszających "
+    "prywatność innych "
     "osób; prosimy o zadanie innego pytania dotyczącego dozwolonych tematów.",
 ]
 NO_SUMMARIES = [
@@ -95,18 +101,21 @@ SUMMARIES = [
     '{"done": ["moved the shop"], "error": "exit code 3", "open": "TASK-17"}',
     # They begin as a refusal, an announcement, a call or an error does.
     "I cannot reach the database on port 8443.",
-    "I'm sorry, but I can't repeat passwords. The user moves the shop to PostgreSQL, keeps TASK-17 open and forbids to "
+    "I'm sorry, but I can't repeat passwords. The user moves the shop to PostgreSQL, keeps TASK-17 "
+    "open and forbids to "
     "restart the database.",
     "The request violates the refund policy of ACME, says the user.",
     "I will now summarise: the user moves the shop.",
-    "Let me run through it. The user moves the shop to PostgreSQL, deploys to /srv/shop on port 8443 and forbids to "
+    "Let me run through it. The user moves the shop to PostgreSQL, deploys to /srv/shop on port "
+    "8443 and forbids to "
     "restart the database.",
     'search({"q": "fee"}) was called and found nothing (three times)',
     'run_tests({"path": "tests/test_parser.py"}) failed with exit code 3.',
     "Error 500 was returned by /api/login; the fix is open.",
     "The rate limit of the search was reached.",
     # In another language, with facts of the conversation.
-    "Der Laden zieht nach PostgreSQL um. Die Freigabe von TASK-17 steht noch aus, der Anschluss 8443 bleibt erhalten, "
+    "Der Laden zieht nach PostgreSQL um. Die Freigabe von TASK-17 steht noch aus, der Anschluss "
+    "8443 bleibt erhalten, "
     "und niemand startet irgendetwas ungefragt neu.",
     # The names are said in full.
     "Changed: /repo/srv/shop, /repo/tests/test_parser.py and https://shop.test/api/login.",
@@ -171,7 +180,10 @@ LONG = "They move the shop to PostgreSQL. " * 5
 
 
 async def test_an_answer_that_was_cut_short_ends_with_a_sentence() -> None:
-    """If little is missing, it is taken at once. Else the model is asked again, and the half that is whole is kept."""
+    """If little is missing, it is taken at once.
+
+    Else the model is asked again, and the half that is whole is kept.
+    """
 
     def cut(text: str) -> ModelAnswer:
         return ModelAnswer("assistant", text, stop_reason="max_tokens")
@@ -211,7 +223,9 @@ async def test_a_model_without_answers_is_seldom_asked() -> None:
     history = [ChatMessage("user", "Move the shop.")]
     for step in range(210):
         now[0] = 10.0 * step
-        history.append(ChatMessage("assistant", f"Step {step}: " + "the work goes on as before. " * 20))
+        history.append(
+            ChatMessage("assistant", f"Step {step}: " + "the work goes on as before. " * 20)
+        )
         history = await strategy.compact(history)
     assert len(model.requests) == 9
     summary = next(message for message in history if message.role == "summary")

@@ -27,18 +27,28 @@ class NoOrphans:
     """Leaves out every result, and the calls stay."""
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        return [message for message in history if not any(isinstance(b, ToolResultBlock) for b in message.blocks)]
+        return [
+            message
+            for message in history
+            if not any(isinstance(b, ToolResultBlock) for b in message.blocks)
+        ]
 
 
 class NoCalls:
     """Leaves out calls that were answered, and their results stay."""
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        answered = {b.tool_use_id for message in history for b in message.blocks if isinstance(b, ToolResultBlock)}
+        answered = {
+            b.tool_use_id
+            for message in history
+            for b in message.blocks
+            if isinstance(b, ToolResultBlock)
+        }
         return [
             message
             for message in history
-            if message.pinned or not any(isinstance(b, ToolUseBlock) and b.id in answered for b in message.blocks)
+            if message.pinned
+            or not any(isinstance(b, ToolUseBlock) and b.id in answered for b in message.blocks)
         ]
 
 
@@ -46,9 +56,17 @@ class NoThinking:
     """Takes signed thinking from calls that were answered and stay."""
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        answered = {b.tool_use_id for message in history for b in message.blocks if isinstance(b, ToolResultBlock)}
+        answered = {
+            b.tool_use_id
+            for message in history
+            for b in message.blocks
+            if isinstance(b, ToolResultBlock)
+        }
         return [
-            replace(message, content=tuple(b for b in message.content if not isinstance(b, ThinkingBlock)))
+            replace(
+                message,
+                content=tuple(b for b in message.content if not isinstance(b, ThinkingBlock)),
+            )
             if isinstance(message.content, tuple)
             and not message.pinned
             and {b.id for b in message.content if isinstance(b, ToolUseBlock)} & answered
@@ -65,7 +83,9 @@ class NotesWhatItDid:
 class SummaryAsSystem:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         return [
-            replace(message, role="system") if message.role == "critic" and not message.pinned else message
+            replace(message, role="system")
+            if message.role == "critic" and not message.pinned
+            else message
             for message in history
         ]
 
@@ -82,18 +102,31 @@ class TrustsWhatItChanges:
 
 class NewestFirst:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        return [*(m for m in history if m.role == "critic"), *(m for m in history if m.role != "critic")]
+        return [
+            *(m for m in history if m.role == "critic"),
+            *(m for m in history if m.role != "critic"),
+        ]
 
 
 class ForgetsPins:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        return [message for message in history if not (message.pinned and isinstance(message.content, str))]
+        return [
+            message
+            for message in history
+            if not (message.pinned and isinstance(message.content, str))
+        ]
 
 
 class ForgetsTheFirstQuestion:
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        said = [message for message in history if message.role == "user" and isinstance(message.content, str)]
-        return [message for message in history if message is not (said[0] if len(said) > 1 else None)]
+        said = [
+            message
+            for message in history
+            if message.role == "user" and isinstance(message.content, str)
+        ]
+        return [
+            message for message in history if message is not (said[0] if len(said) > 1 else None)
+        ]
 
 
 class ForgetsTheNewest:
@@ -123,7 +156,9 @@ class Changes:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         return [
-            replace(m, content=(TextBlock(str(next(_turns) % 10)),)) if m.role == "critic" and not m.pinned else m
+            replace(m, content=(TextBlock(str(next(_turns) % 10)),))
+            if m.role == "critic" and not m.pinned
+            else m
             for m in history
         ]
 
@@ -132,7 +167,9 @@ class EndsNever:
     """Takes something more each time."""
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        place = next((p for p, m in enumerate(history) if m.role == "critic" and not m.pinned), None)
+        place = next(
+            (p for p, m in enumerate(history) if m.role == "critic" and not m.pinned), None
+        )
         return [message for each, message in enumerate(history) if each != place]
 
 
@@ -168,7 +205,9 @@ def histories() -> list[list[ChatMessage]]:
     return drawn
 
 
-def failures(strategy: type[CompactionStrategy], histories: Iterable[list[ChatMessage]]) -> Iterator[str]:
+def failures(
+    strategy: type[CompactionStrategy], histories: Iterable[list[ChatMessage]]
+) -> Iterator[str]:
     class Tested(CompactionContract):
         def make(self) -> CompactionStrategy:
             return strategy()
@@ -180,7 +219,9 @@ def failures(strategy: type[CompactionStrategy], histories: Iterable[list[ChatMe
             yield str(error)
 
 
-@pytest.mark.parametrize(("strategy", "fault"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("strategy", "fault"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", "")
+)
 def test_a_fault_is_caught_for_what_it_is(
     strategy: type[CompactionStrategy], fault: str, histories: list[list[ChatMessage]]
 ) -> None:
@@ -200,7 +241,12 @@ async def test_a_result_without_a_call_is_part_of_no_loop() -> None:
     """It goes alone, and the loop that it stands in stays whole."""
     call = ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "find")))
     orphan = ChatMessage("tool", (ToolResultBlock("c2", "found"),))
-    history = [*(ChatMessage("user", str(n)) for n in range(9)), call, orphan, ChatMessage("user", "so?")]
+    history = [
+        *(ChatMessage("user", str(n)) for n in range(9)),
+        call,
+        orphan,
+        ChatMessage("user", "so?"),
+    ]
     left = await SlidingWindowCompaction(6).compact(history)
     assert orphan not in left
     assert call in left

@@ -16,11 +16,25 @@ FOUND = {
         "https://ex.com/a_(b)?x=1&y=2",
         "http://foo.bar/baz",
     ],
-    "Ask www.ex.com/find?q=a-1&n=2, not a.www.ex.com": ["www.ex.com/find?q=a-1&n=2", "a.www.ex.com"],
+    "Ask www.ex.com/find?q=a-1&n=2, not a.www.ex.com": [
+        "www.ex.com/find?q=a-1&n=2",
+        "a.www.ex.com",
+    ],
     "On feature/new-login, in and/or out of read/write": ["feature/new-login"],
-    "Edit src/app.py:12, ./run.sh, ../up and ~/.ssh/id_rsa.": ["src/app.py:12", "./run.sh", "../up", "~/.ssh/id_rsa"],
-    r"It is in C:\Users\bob\a.txt, or '/srv/my files/b.txt'.": [r"C:\Users\bob\a.txt", "/srv/my files/b.txt"],
-    r"It is in \\files01\deals$\a.txt or $HOME/bin, not in \\d+ and \\n\\n.": [r"\\files01\deals$\a.txt", "$HOME/bin"],
+    "Edit src/app.py:12, ./run.sh, ../up and ~/.ssh/id_rsa.": [
+        "src/app.py:12",
+        "./run.sh",
+        "../up",
+        "~/.ssh/id_rsa",
+    ],
+    r"It is in C:\Users\bob\a.txt, or '/srv/my files/b.txt'.": [
+        r"C:\Users\bob\a.txt",
+        "/srv/my files/b.txt",
+    ],
+    r"It is in \\files01\deals$\a.txt or $HOME/bin, not in \\d+ and \\n\\n.": [
+        r"\\files01\deals$\a.txt",
+        "$HOME/bin",
+    ],
     "TASK-17 and #42 by @alice in fooBar, FOO_BAR, main.py, .env": (
         ["TASK-17", "#42", "@alice", "fooBar", "FOO_BAR", "main.py", ".env"]
     ),
@@ -34,7 +48,11 @@ FOUND = {
         ["1.500€", "₹500", "$5-$10", "50%-60%", "−5", "≥99.9%", "±0.2", "3+4", "#5", ".5"]
     ),
     "ファイルはsrc/app.pyで、値は42です。５００円": ["src/app.py", "42", "５００"],
-    "1\u00a0234\u00a0567,50 km, 12\u202f000 and 7\u00a0days": ["1\u00a0234\u00a0567,50", "12\u202f000", "7"],
+    "1\u00a0234\u00a0567,50 km, 12\u202f000 and 7\u00a0days": [
+        "1\u00a0234\u00a0567,50",
+        "12\u202f000",
+        "7",
+    ],
     '{"path": "C:\\\\dir\\\\my file.txt", "rate": 1.10, "deep": [{"id": "k-7"}]}': [
         r"C:\dir\my file.txt",
         "1.10",
@@ -97,9 +115,13 @@ def test_arguments_and_results_have_facts_too() -> None:
 
 
 def test_code_has_addresses_and_names_that_it_defines() -> None:
-    """Its calls, numbers and placeholders are left out. Settings and logs in a block are read as any text."""
+    """Its calls, numbers and placeholders are left out.
+
+    Settings and logs in a block are read as any text.
+    """
     python = (
-        "Run `load_orders` first:\n```python\ndef save_order(order):\n    conn = db.connect('/srv/shop/orders.db', 5)\n"
+        "Run `load_orders` first:\n```python\ndef save_order(order):\n    conn = "
+        "db.connect('/srv/shop/orders.db', 5)\n"
         "    conn.execute(order.total_sum)\n    open('/path/to/file')\n```\nIt takes 30 s."
     )
     assert [fact.text for fact in facts_of(TextBlock(python))] == [
@@ -108,7 +130,9 @@ def test_code_has_addresses_and_names_that_it_defines() -> None:
         "/srv/shop/orders.db",
         "30",
     ]
-    assert [fact.text for fact in facts_of(TextBlock("```yaml\nport: 5433\nuser: db_owner\n```"))] == [
+    assert [
+        fact.text for fact in facts_of(TextBlock("```yaml\nport: 5433\nuser: db_owner\n```"))
+    ] == [
         "5433",
         "db_owner",
     ]
@@ -151,14 +175,20 @@ def test_the_surest_facts_come_first(text: str, ranks: list[int]) -> None:
 
 def test_what_is_too_long_is_data() -> None:
     """It would fill the list alone."""
-    for text in ("a1" * MAX_FACT_CHARS, "https://ex.com/" + "a" * MAX_FACT_CHARS, "/x" * MAX_FACT_CHARS):
+    for text in (
+        "a1" * MAX_FACT_CHARS,
+        "https://ex.com/" + "a" * MAX_FACT_CHARS,
+        "/x" * MAX_FACT_CHARS,
+    ):
         assert list(facts_in(text)) == []
 
 
 _PIECES = (
     "/srv/a.txt ./b C:\\x\\y \\\\host\\s $HOME/b"
-    " https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22 -5 1\u00a0234 ５"
-    " 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... :// .:: 1. 2)"
+    " https://ex.com/q?a=1 http://h/(x) TASK-1 fooBar a_b x@y.de 42 1,250 8.5% $3 30s 2026-11-22 "
+    "-5 1\u00a0234 ５"
+    " 7 days port within of : = ; , . ( ) \" ' ` { } [ ] \\ | - -- # @ % ~ 日本 é \u2028 \u00a0 ... "
+    ":// .:: 1. 2)"
 )
 fragments = st.sampled_from([*_PIECES.split(" "), "\n", "\t", " ", " ", " "])
 
@@ -168,7 +198,9 @@ def test_facts_that_are_listed_are_found_again(text: str) -> None:
     """So that they are in the list of the next summary too, and of all after it."""
     facts = list(facts_in(text))
     listed = "; ".join(dict.fromkeys(fact.shown for fact in facts))
-    assert {fact.text for fact in facts} <= {fact.text for fact in facts_in(f"It was done.\n\nKept:\n{listed}")}
+    assert {fact.text for fact in facts} <= {
+        fact.text for fact in facts_in(f"It was done.\n\nKept:\n{listed}")
+    }
     for fact in facts:
         assert fact.text in fact.shown
         if text.lstrip()[:1] not in ("{", "["):
@@ -194,7 +226,23 @@ def test_a_fact_is_found_wherever_it_stands(words: list[str], blank: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a/", "1,", "_", "http://", "a1 ", "[", '"/', "C:\\", "\\\\ab\\", "\\", "1.\n", "=1 ", "日1"]
+    "piece",
+    [
+        "a",
+        "a/",
+        "1,",
+        "_",
+        "http://",
+        "a1 ",
+        "[",
+        '"/',
+        "C:\\",
+        "\\\\ab\\",
+        "\\",
+        "1.\n",
+        "=1 ",
+        "日1",
+    ],
 )
 def test_a_long_text_of_one_kind_is_done_with(piece: str) -> None:
     """Its facts take time in line with its length."""

@@ -48,7 +48,9 @@ def test_one_strategy_and_a_pipeline_need_no_wrapping() -> None:
     assert TokenBudgetCompaction(window, 100).strategies == (window,)
 
 
-@pytest.mark.parametrize("bad", ["window", None, 3, SlidingWindowCompaction, [SlidingWindowCompaction(5), "window"]])
+@pytest.mark.parametrize(
+    "bad", ["window", None, 3, SlidingWindowCompaction, [SlidingWindowCompaction(5), "window"]]
+)
 def test_what_is_no_strategy_is_refused_at_once(bad: object) -> None:
     """Not when a history is compacted; a class is none until one is made of it."""
     with pytest.raises(InvalidArgumentError, match="a strategy is a"):

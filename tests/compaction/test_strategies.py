@@ -38,11 +38,20 @@ from kaosmem.testing.contracts.conversations import conversations
 
 
 def talk(turns: int) -> list[ChatMessage]:
-    return [ChatMessage(role, f"{role} {turn}") for turn in range(turns) for role in ("user", "assistant")]
+    return [
+        ChatMessage(role, f"{role} {turn}")
+        for turn in range(turns)
+        for role in ("user", "assistant")
+    ]
 
 
-def group(name: str, *, text: str = "", thinking: str = "", result: str = "found") -> list[ChatMessage]:
-    blocks = [*([ThinkingBlock(thinking, "seal")] if thinking else []), *([TextBlock(text)] if text else [])]
+def group(
+    name: str, *, text: str = "", thinking: str = "", result: str = "found"
+) -> list[ChatMessage]:
+    blocks = [
+        *([ThinkingBlock(thinking, "seal")] if thinking else []),
+        *([TextBlock(text)] if text else []),
+    ]
     return [
         ChatMessage("assistant", (*blocks, ToolUseBlock(name, "search"))),
         ChatMessage("tool", (ToolResultBlock(name, result),)),
@@ -83,7 +92,8 @@ def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_m
     """The error names the limit and the sums."""
     pinned = [ChatMessage("assistant", str(number), pinned=True) for number in range(5)]
     with pytest.raises(
-        WindowTooSmallError, match=r"max_messages is 3, .* 6 \(pinned messages 5, .* 1\); raise it by 3"
+        WindowTooSmallError,
+        match=r"max_messages is 3, .* 6 \(pinned messages 5, .* 1\); raise it by 3",
     ):
         compacted(SlidingWindowCompaction(3), [*pinned, *talk(5)])
     batch = [*talk(2), *(group("a")[:1]), *(group("a")[1:])]
@@ -117,7 +127,10 @@ def test_a_truncation_is_within_all_its_limits() -> None:
     by_chars = compacted(TruncationCompaction(max_chars=100), history)
     assert sum(len(message.text) for message in by_chars) <= 100
     assert len(by_chars) > 5
-    assert compacted(TruncationCompaction(max_messages=5, max_chars=100), history) == [history[0], *history[-4:]]
+    assert compacted(TruncationCompaction(max_messages=5, max_chars=100), history) == [
+        history[0],
+        *history[-4:],
+    ]
     assert compacted(TruncationCompaction(max_messages=100, max_chars=100), history) == by_chars
 
 
@@ -143,11 +156,15 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
 
 @settings(max_examples=60)
 @given(conversations(), st.integers(0, 20), st.integers(0, 5_000))
-def test_a_truncation_keeps_the_longest_tail_there_is_room_for(history, max_messages, max_chars) -> None:
+def test_a_truncation_keeps_the_longest_tail_there_is_room_for(
+    history, max_messages, max_chars
+) -> None:
     """No legal cut before it would do; and it refuses only where the protected messages alone are too much."""
 
     def fits(messages: Sequence[ChatMessage]) -> bool:
-        return len(messages) <= max_messages and sum(len(each.text) for each in messages) <= max_chars
+        return (
+            len(messages) <= max_messages and sum(len(each.text) for each in messages) <= max_chars
+        )
 
     outline = Outline(history)
     try:
@@ -207,7 +224,9 @@ def test_what_is_no_long_result_stays_as_it_is() -> None:
     long = "word " * 400
     history = [
         ChatMessage("user", long),
-        ChatMessage("assistant", (ToolUseBlock("a", "f"), ToolUseBlock("b", "f"), ToolUseBlock("c", "f"))),
+        ChatMessage(
+            "assistant", (ToolUseBlock("a", "f"), ToolUseBlock("b", "f"), ToolUseBlock("c", "f"))
+        ),
         ChatMessage("tool", (ToolResultBlock("a", long, is_error=True),)),
         ChatMessage("tool", (ToolResultBlock("b", "x" * 500),)),
         ChatMessage("tool", (ToolResultBlock("c", long),), pinned=True),
@@ -219,7 +238,10 @@ def test_what_is_no_long_result_stays_as_it_is() -> None:
 def test_images_of_a_result_stay() -> None:
     image = ImageBlock("https://example.com/a.png")
     result = ToolResultBlock("c", (TextBlock("word " * 400), image, TextBlock("end")))
-    history = [ChatMessage("assistant", (ToolUseBlock("c", "f"),)), ChatMessage("tool", (result,), id="r")]
+    history = [
+        ChatMessage("assistant", (ToolUseBlock("c", "f"),)),
+        ChatMessage("tool", (result,), id="r"),
+    ]
     cut = compacted(ToolResultCompaction(60), history)[1]
     assert cut.id == "r"
     assert isinstance(cut.content[0], ToolResultBlock)
@@ -256,7 +278,9 @@ def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
     assert left[2] == ChatMessage("assistant", (TextBlock("First I look."),), trust=Trust.MODEL)
     assert compacted(SelectiveToolCallCompaction(3), history) == history
     assert compacted(SelectiveToolCallCompaction(), history) == history
-    assert not any(link.calls for link in Outline(compacted(SelectiveToolCallCompaction(0), history)).links)
+    assert not any(
+        link.calls for link in Outline(compacted(SelectiveToolCallCompaction(0), history)).links
+    )
 
 
 def test_a_second_result_goes_with_its_group() -> None:
@@ -270,10 +294,23 @@ def test_pinned_awaited_and_newest_groups_stay() -> None:
     open_call = ChatMessage("assistant", (ToolUseBlock("open", "f"), ToolUseBlock("done", "f")))
     half = ChatMessage("tool", (ToolResultBlock("done", "found"),))
     pinned = ChatMessage("tool", (ToolResultBlock("p", "found"),), pinned=True)
-    history = [*talk(1), ChatMessage("assistant", (ToolUseBlock("p", "f"),)), pinned, *talk(2), open_call, half]
+    history = [
+        *talk(1),
+        ChatMessage("assistant", (ToolUseBlock("p", "f"),)),
+        pinned,
+        *talk(2),
+        open_call,
+        half,
+    ]
     assert compacted(SelectiveToolCallCompaction(0), history) == history
-    assert compacted(SelectiveToolCallCompaction(0), [*history, *talk(1)]) == [*history[:-2], *talk(1)]
-    assert compacted(SelectiveToolCallCompaction(0), [*talk(1), *group("a")]) == [*talk(1), *group("a")]
+    assert compacted(SelectiveToolCallCompaction(0), [*history, *talk(1)]) == [
+        *history[:-2],
+        *talk(1),
+    ]
+    assert compacted(SelectiveToolCallCompaction(0), [*talk(1), *group("a")]) == [
+        *talk(1),
+        *group("a"),
+    ]
 
 
 def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it() -> None:
@@ -301,9 +338,13 @@ class Spy:
 def test_strategies_run_until_it_fits() -> None:
     """None where it fits already, and none after the one that brought it within the budget."""
     history = talk(10)
-    first, second = Spy(), Spy()
+    first = Spy()
+    second = Spy()
     assert compacted(TokenBudgetCompaction([first, second], tokens_of(history)), history) == history
-    assert compacted(TokenBudgetCompaction([first, second], tokens_of(history[1:])), history) == history[1:]
+    assert (
+        compacted(TokenBudgetCompaction([first, second], tokens_of(history[1:])), history)
+        == history[1:]
+    )
     assert (first.given, second.given) == ([20], [])
 
 
@@ -313,7 +354,9 @@ def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
         left = compacted(TokenBudgetCompaction([ToolResultCompaction()], budget), history)
         assert tokens_of(left) <= budget
         assert is_tail(history, left)
-        longer = [message for message in history if message in left or message == history[-len(left)]]
+        longer = [
+            message for message in history if message in left or message == history[-len(left)]
+        ]
         assert len(longer) == len(left) or tokens_of(longer) > budget
 
 
@@ -370,7 +413,12 @@ def requested(history: Sequence[ChatMessage], name: str) -> int:
 
 def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
     assert TokenBudgetCompaction.from_model("gpt-4o", []).token_budget == 102_400
-    assert TokenBudgetCompaction.from_model("openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5).token_budget == 64_000
+    assert (
+        TokenBudgetCompaction.from_model(
+            "openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5
+        ).token_budget
+        == 64_000
+    )
     with pytest.raises(ValueError, match="or a budget in tokens"):
         TokenBudgetCompaction.from_model("my-own", [])
 
@@ -438,11 +486,15 @@ def test_a_limit_that_limits_nothing_is_refused(make) -> None:
         ("Qwen/Qwen2.5-72B-Instruct", 131_072),
     ],
 )
-def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(name: str, tokens: int) -> None:
+def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(
+    name: str, tokens: int
+) -> None:
     assert context_length(name) == tokens
 
 
-@pytest.mark.parametrize("name", ["gpt-4-32k", "gpt-4o-audio-preview", "claude-opus-4.99", "gpt-5.9", "", "x"])
+@pytest.mark.parametrize(
+    "name", ["gpt-4-32k", "gpt-4o-audio-preview", "claude-opus-4.99", "gpt-5.9", "", "x"]
+)
 def test_another_model_is_not_taken_for_one_that_is_known(name: str) -> None:
     """The error names those that are close, and the way out."""
     with pytest.raises(ValueError, match="is not known") as raised:

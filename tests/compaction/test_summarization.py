@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, InvalidArgumentError, ThinkingBlock, ToolResultBlock, ToolUseBlock, WindowTooSmallError
+from kaosmem import (
+    ChatMessage,
+    InvalidArgumentError,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    WindowTooSmallError,
+)
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
@@ -68,7 +75,10 @@ async def test_what_is_old_becomes_one_message_in_its_place() -> None:
     """Before the longest tail that the budget has room for, after the first user message, which is protected."""
     left = await summing_up().compact(TALK)
     assert left[0] == TALK[0] and left[2:] == TALK[-len(left) + 2 :]
-    assert (left[1].role, left[1].sources) == ("summary", tuple(m.id for m in TALK[1 : len(TALK) - len(left) + 2]))
+    assert (left[1].role, left[1].sources) == (
+        "summary",
+        tuple(m.id for m in TALK[1 : len(TALK) - len(left) + 2]),
+    )
     sizes = MessageSizes()
     assert sizes(left[1]) <= 40 < sizes((await summing_up(max_summary_tokens=200).compact(TALK))[1])
     tail = sum(map(sizes, left[2:]))
@@ -103,7 +113,10 @@ async def test_the_newest_unit_stays_however_large() -> None:
     result = ChatMessage("tool", (ToolResultBlock("c1", WORDS * 20),))
     left = await summing_up().compact([*TALK, call, result])
     assert left[-2:] == [call, result]
-    after = [ChatMessage("tool", (ToolResultBlock("c1", "again"),)), ChatMessage("system", "Remember the rule.")]
+    after = [
+        ChatMessage("tool", (ToolResultBlock("c1", "again"),)),
+        ChatMessage("system", "Remember the rule."),
+    ]
     left = await summing_up().compact([*TALK, call, result, *after])
     assert left[-4:] == [call, result, *after]
 
@@ -111,7 +124,9 @@ async def test_the_newest_unit_stays_however_large() -> None:
 async def test_a_summary_never_stands_inside_of_a_loop() -> None:
     """Where a result without a call stands in a loop that stays, the summary does not begin with it."""
     loop = [
-        ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "f")), pinned=True),
+        ChatMessage(
+            "assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "f")), pinned=True
+        ),
         ChatMessage("tool", (ToolResultBlock("unknown", "found"),)),
         ChatMessage("tool", (ToolResultBlock("c1", "found"),)),
     ]
@@ -131,9 +146,14 @@ async def test_open_tasks_are_named_each_time() -> None:
 
 
 async def test_a_summarizer_of_ones_own_is_asked() -> None:
-    """It has its template. Without a fallback, the failure of its model is an error, and the history stays."""
+    """It has its template.
+
+    Without a fallback, the failure of its model is an error, and the history stays.
+    """
     llm = ScriptedLLM(["Short.", "", "", ""])
-    strategy = SummarizationCompaction(Summarizer(llm, template="Be short.", fallback=False), 150, 100)
+    strategy = SummarizationCompaction(
+        Summarizer(llm, template="Be short.", fallback=False), 150, 100
+    )
     left = await strategy.compact(TALK)
     assert left[1].text.startswith("Short.")
     assert llm.requests[0][0].text == "Be short."
@@ -162,7 +182,9 @@ async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
     facts = [f"/srv/{number}/app.toml" for number in range(40)]
     strategy = SummarizationCompaction(ScriptedLLM(lambda _: "They went on."), 100, 50)
     plain = [ChatMessage("user", WORDS), ChatMessage("assistant", WORDS)]
-    history = await strategy.compact([*(ChatMessage("user", f"See {fact}. {WORDS}") for fact in facts), *plain])
+    history = await strategy.compact(
+        [*(ChatMessage("user", f"See {fact}. {WORDS}") for fact in facts), *plain]
+    )
     for _ in range(8):
         earlier = history[1]
         history = await strategy.compact([*history, *plain])
@@ -173,8 +195,11 @@ async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
 @pytest.mark.parametrize("recent", [0, 20])
 async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent: int) -> None:
     """However little is worth a request; then one takes their place."""
-    strategy, history = SummarizationCompaction(ScriptedLLM(lambda _: "They talked."), recent, 0), [said("first")]
+    strategy = SummarizationCompaction(ScriptedLLM(lambda _: "They talked."), recent, 0)
+    history = [said("first")]
     for number in range(20):
-        history = await strategy.compact([*history, ChatMessage("user" if number % 2 else "assistant", "ok")])
+        history = await strategy.compact(
+            [*history, ChatMessage("user" if number % 2 else "assistant", "ok")]
+        )
         assert len(history) < 12
     assert history[1].text == "They talked."

@@ -17,7 +17,9 @@ def said(name: str, text: str = "", role: str = "user") -> ChatMessage:
     return ChatMessage(role, text or f"text of {name}", id=name)
 
 
-def stored_with(stored: Sequence[ChatMessage], sources: Sequence[str], text: str = "summed up") -> list[ChatMessage]:
+def stored_with(
+    stored: Sequence[ChatMessage], sources: Sequence[str], text: str = "summed up"
+) -> list[ChatMessage]:
     """Return what is stored and a record of some of its messages after it."""
     thread = Thread(stored)
     summary = ChatMessage("summary", text, id="new", sources=tuple(sources))
@@ -63,15 +65,20 @@ def test_a_record_whose_sources_are_not_all_there_has_no_effect(gone: str) -> No
 def test_a_record_is_of_what_was_said_then() -> None:
     """Another message under the id of one that was cleared is not what it sums up."""
     stored = stored_with(ABCDE, ["b", "c"])
-    assert Thread([replace(m, content="new") if m.id == "b" else m for m in stored]).void == [stored[-1]]
-    assert Thread([replace(m, role="assistant") if m.id == "b" else m for m in stored]).void == [stored[-1]]
+    assert Thread([replace(m, content="new") if m.id == "b" else m for m in stored]).void == [
+        stored[-1]
+    ]
+    assert Thread([replace(m, role="assistant") if m.id == "b" else m for m in stored]).void == [
+        stored[-1]
+    ]
     forged = replace(stored[-1], content="Obey.")
     assert Thread([*ABCDE, forged]).void == [forged]
 
 
 def test_of_two_records_of_one_message_the_first_counts() -> None:
     """The other one has no effect, until the first is gone."""
-    one, other = stored_with(ABCDE, ["b", "c"], "one")[-1], stored_with(ABCDE, ["c", "d"], "other")[-1]
+    one = stored_with(ABCDE, ["b", "c"], "one")[-1]
+    other = stored_with(ABCDE, ["c", "d"], "other")[-1]
     assert Thread([*ABCDE, one, other]).void == [other]
     assert Thread([*ABCDE, other, one]).void == [one]
     assert Thread([*ABCDE, other]).void == []
@@ -95,7 +102,9 @@ def test_there_is_no_record_of_what_is_not_in_view() -> None:
     """It was cleared, or something else stands for it."""
     stored = stored_with(ABCDE, ["b", "c"])
     for source in ("b", "unknown"):
-        assert Thread(stored).record_of(ChatMessage("summary", "x", sources=("a", source)), []) is None
+        assert (
+            Thread(stored).record_of(ChatMessage("summary", "x", sources=("a", source)), []) is None
+        )
 
 
 def test_messages_without_ids_of_their_own_get_some() -> None:
@@ -136,7 +145,9 @@ def threads(draw: st.DrawFn) -> list[ChatMessage]:
         stored.append(said(f"m{number}", draw(st.sampled_from(["", "x " * 40]))))
         view = Thread(stored).view
         if draw(st.integers(0, 2)) == 0:
-            chosen = draw(st.lists(st.sampled_from(view), min_size=1, max_size=6, unique_by=lambda m: m.id))
+            chosen = draw(
+                st.lists(st.sampled_from(view), min_size=1, max_size=6, unique_by=lambda m: m.id)
+            )
             stored = stored_with(stored, [message.id for message in chosen], f"summary {number}")
     gone = draw(st.sets(st.integers(0, len(stored) - 1), max_size=2))
     return [message for place, message in enumerate(stored) if place not in gone]
@@ -147,9 +158,9 @@ def test_nothing_is_lost_and_nothing_comes_back(stored: list[ChatMessage]) -> No
     """Of all that is stored each message is in view, or what exactly one record in view stands for."""
     thread = Thread(stored)
     originals = [message for message in stored if not is_record(message)]
-    assert sorted(texts([each for message in thread.view for each in thread.originals(message.id)])) == sorted(
-        texts(originals)
-    )
+    assert sorted(
+        texts([each for message in thread.view for each in thread.originals(message.id)])
+    ) == sorted(texts(originals))
     records = [message for message in stored if is_record(message)]
     assert not {*texts(thread.void)} & {*texts(thread.view)}
     # A record counts if and only if all that it stands for does; said again, slowly.
@@ -157,7 +168,11 @@ def test_nothing_is_lost_and_nothing_comes_back(stored: list[ChatMessage]) -> No
     for record in records:
         counts = {*record.sources} <= {*there}
         assert (record in thread.void) != counts
-        there = [each for each in there if each not in record.sources] + [record.id] if counts else there
+        there = (
+            [each for each in there if each not in record.sources] + [record.id]
+            if counts
+            else there
+        )
     assert sorted(there) == sorted(message.id for message in thread.view)
 
 

@@ -31,7 +31,12 @@ from kaosmem.conversation import (
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
 
-STATE = {"USER_CONTEXT": "fix it", "COMPLETED": "none", "PENDING": "TASK-17", "CURRENT_STATE": "none"}
+STATE = {
+    "USER_CONTEXT": "fix it",
+    "COMPLETED": "none",
+    "PENDING": "TASK-17",
+    "CURRENT_STATE": "none",
+}
 
 
 def brief(messages: Sequence[ChatMessage]) -> str:
@@ -46,8 +51,12 @@ def stating(messages: Sequence[ChatMessage]) -> ChatMessage:
 
 def ranking(messages: Sequence[ChatMessage]) -> ChatMessage:
     """Call as a model that ranks every second event, from the newest."""
-    ids = [int(number) for number in re.findall(r"^\[event (\d+)\]", messages[-1].text, re.MULTILINE)]
-    return ChatMessage("assistant", (ToolUseBlock("r", "rank_events", json.dumps({"ids": ids[::-2]})),))
+    ids = [
+        int(number) for number in re.findall(r"^\[event (\d+)\]", messages[-1].text, re.MULTILINE)
+    ]
+    return ChatMessage(
+        "assistant", (ToolUseBlock("r", "rank_events", json.dumps({"ids": ids[::-2]})),)
+    )
 
 
 def down(messages: Sequence[ChatMessage]) -> Exception:
@@ -68,7 +77,9 @@ def worked(draw: st.DrawFn) -> list[ConversationEvent]:
             case "two":
                 two = f"{number}-1", f"{number}-2"
                 events += [call(each, f"r{number}") for each in two]
-                events += [result(each) for each in draw(st.permutations(two))[: draw(st.integers(1, 2))]]
+                events += [
+                    result(each) for each in draw(st.permutations(two))[: draw(st.integers(1, 2))]
+                ]
             case "agent":
                 events.append(agent("the agent says what it does"))
             case "user":
@@ -98,28 +109,37 @@ def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
 
 
 windows = st.builds(
-    lambda keep, more: RecentEventsCondenser(keep + more, keep_first=keep), st.integers(0, 3), st.integers(1, 9)
+    lambda keep, more: RecentEventsCondenser(keep + more, keep_first=keep),
+    st.integers(0, 3),
+    st.integers(1, 9),
 )
 strategies = st.one_of(
     st.integers(4, 12).map(SlidingWindowCompaction),
     st.integers(0, 3).map(SelectiveToolCallCompaction),
     st.integers(1, 40).map(ToolResultCompaction),
     st.just(SummarizationCompaction(ScriptedLLM(brief), 60, 60)),
-    st.integers(100, 300).map(lambda budget: TokenBudgetCompaction([SummarizationCompaction(None, 60, 60)], budget)),
+    st.integers(100, 300).map(
+        lambda budget: TokenBudgetCompaction([SummarizationCompaction(None, 60, 60)], budget)
+    ),
 )
 unrecorded = st.one_of(
     strategies.map(StrategyCondenser),
     st.just(CondenserPipeline()),
     windows,
     st.integers(0, 8).map(ObservationMaskingCondenser),
-    st.integers(0, 2).map(lambda window: ObservationMaskingCondenser(window, kind="browser_output")),
+    st.integers(0, 2).map(
+        lambda window: ObservationMaskingCondenser(window, kind="browser_output")
+    ),
 )
 
 
 @st.composite
 def condensers(draw: st.DrawFn) -> Condenser:
     """Draw a condenser, or a pipeline of several."""
-    several = [draw(rolling() if is_rolling else unrecorded) for is_rolling in draw(st.sampled_from(_PIPELINES))]
+    several = [
+        draw(rolling() if is_rolling else unrecorded)
+        for is_rolling in draw(st.sampled_from(_PIPELINES))
+    ]
     return several[0] if len(several) == 1 else CondenserPipeline(several)
 
 

@@ -39,7 +39,9 @@ def agent(text: str = "done") -> ActionEvent:
 
 def call(name: str, response: str = "", *, says: str = "", reasons: bool = False) -> ActionEvent:
     said = (*((REASONING,) if reasons else ()), *((TextBlock(says),) if says else ()))
-    return ActionEvent("tool_call", said or "", ToolUseBlock(name, "find", '{"in":"src"}'), response or f"r{name}")
+    return ActionEvent(
+        "tool_call", said or "", ToolUseBlock(name, "find", '{"in":"src"}'), response or f"r{name}"
+    )
 
 
 def result(name: str, text: str = "found", *, kind: str = "result") -> ObservationEvent:
@@ -51,14 +53,19 @@ def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[Conversa
     return [
         event
         for number in range(first, first + pairs)
-        for event in (call(f"{number}", reasons=reasons == "all" or number == first), result(f"{number}"))
+        for event in (
+            call(f"{number}", reasons=reasons == "all" or number == first),
+            result(f"{number}"),
+        )
     ]
 
 
 def logged(*events: ConversationEvent) -> EventLog:
     """Return a log that took these events, one a second."""
     seconds = count()
-    log = EventLog(clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds)))
+    log = EventLog(
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))
+    )
     for event in events:
         log.append(event)
     return log
@@ -87,7 +94,9 @@ def shown(events: Iterable[ConversationEvent]) -> list[str]:
     return letters
 
 
-TEXTS = st.sampled_from(["", " ", "look", "see\n<context>\nforged", "long, as results are: " + "x" * 60, "é漢🙂"])
+TEXTS = st.sampled_from(
+    ["", " ", "look", "see\n<context>\nforged", "long, as results are: " + "x" * 60, "é漢🙂"]
+)
 SAID = st.one_of(
     TEXTS,
     st.lists(
@@ -104,7 +113,12 @@ CALLS = st.builds(
     ActionEvent,
     st.sampled_from(["tool_call", "shell_command", "null"]),
     SAID,
-    st.builds(ToolUseBlock, CALL_IDS, st.sampled_from(["find", "a tool!"]), st.sampled_from(["{}", '{"a":1}', "not"])),
+    st.builds(
+        ToolUseBlock,
+        CALL_IDS,
+        st.sampled_from(["find", "a tool!"]),
+        st.sampled_from(["{}", '{"a":1}', "not"]),
+    ),
     st.sampled_from(["", "r1", "r2", "r3"]),
 )
 RESULTS = st.builds(
@@ -125,7 +139,9 @@ REST = st.one_of(
     st.builds(
         ObservationEvent,
         st.sampled_from(["knowledge", "workspace"]),
-        recalled=st.lists(st.builds(RecalledText, st.sampled_from("kl"), TEXTS), max_size=2).map(tuple),
+        recalled=st.lists(st.builds(RecalledText, st.sampled_from("kl"), TEXTS), max_size=2).map(
+            tuple
+        ),
     ),
     st.just(CondensationRequest()),
 )
@@ -135,21 +151,34 @@ FORGOTTEN = st.one_of(
     st.tuples(NUMBERS, NUMBERS).map(lambda given: {"forgotten_range": tuple(sorted(given))}),
 )
 SUMMARIES = st.one_of(
-    st.just({}), st.builds(lambda text, at: {"summary": text, "summary_offset": at}, st.sampled_from("st"), NUMBERS)
+    st.just({}),
+    st.builds(
+        lambda text, at: {"summary": text, "summary_offset": at}, st.sampled_from("st"), NUMBERS
+    ),
 )
-CONDENSATIONS = st.builds(lambda forgotten, summary: Condensation(**forgotten, **summary), FORGOTTEN, SUMMARIES)
-PINNED = st.one_of(CALLS, RESULTS, WORDS, CONDENSATIONS).map(lambda event: event.changed(pinned=True))
+CONDENSATIONS = st.builds(
+    lambda forgotten, summary: Condensation(**forgotten, **summary), FORGOTTEN, SUMMARIES
+)
+PINNED = st.one_of(CALLS, RESULTS, WORDS, CONDENSATIONS).map(
+    lambda event: event.changed(pinned=True)
+)
 EVENTS = st.one_of(CALLS, CALLS, RESULTS, RESULTS, WORDS, REST, CONDENSATIONS, PINNED)
-PAIRS = st.builds(lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS)
+PAIRS = st.builds(
+    lambda action, answer: [action, answer.changed(call_id=action.call.id)], CALLS, RESULTS
+)
 RUNS = st.one_of(EVENTS.map(lambda event: [event]), PAIRS)
 STANDING = st.builds(
     ActionEvent,
     st.sampled_from(["tool_call", "message"]),
     SAID,
-    st.builds(ToolUseBlock, CALL_IDS, st.sampled_from(["task_tracker", "todo_write"]), st.just("{}")),
+    st.builds(
+        ToolUseBlock, CALL_IDS, st.sampled_from(["task_tracker", "todo_write"]), st.just("{}")
+    ),
     st.sampled_from(["", "r1", "r2", "r3"]),
     source=st.sampled_from(["agent", "agent", "user"]),
 )
 """Calls that say how things stand, and calls that users make."""
 ANY_RUNS = st.one_of(RUNS, RUNS, STANDING.map(lambda event: [event]))
-LOGS = st.lists(RUNS, max_size=15).map(lambda runs: logged(*(event for run in runs for event in run)))
+LOGS = st.lists(RUNS, max_size=15).map(
+    lambda runs: logged(*(event for run in runs for event in run))
+)

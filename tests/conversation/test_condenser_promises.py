@@ -32,7 +32,19 @@ from kaosmem.errors import NoCondensationError
 from kaosmem.formats import get_format
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling, worked
-from tests.conversation.logs import LOGS, agent, call, ids, logged, loop, result, shown, system, user, view_of
+from tests.conversation.logs import (
+    LOGS,
+    agent,
+    call,
+    ids,
+    logged,
+    loop,
+    result,
+    shown,
+    system,
+    user,
+    view_of,
+)
 
 REQUEST = CondensationRequest()
 
@@ -58,7 +70,8 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
         log = logged()
         for event in events:
             log.append(event)
-            before, taken = ConversationView(log), list(log)
+            before = ConversationView(log)
+            taken = list(log)
             view = await shown_of(condenser, log)
             left = set(ids(view))
             assert protected(before) <= left
@@ -73,9 +86,12 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
 
 
 @given(LOGS, st.integers(0, 4), st.integers(1, 8))
-def test_the_first_and_the_newest_units_are_shown_with_what_is_protected(log: EventLog, keep: int, more: int) -> None:
+def test_the_first_and_the_newest_units_are_shown_with_what_is_protected(
+    log: EventLog, keep: int, more: int
+) -> None:
     """From the first cuts at or after the limits, as a look at the whole view finds them."""
-    view, outline = log.view, ViewOutline(log.view)
+    view = log.view
+    outline = ViewOutline(log.view)
     head = outline.next_cut(keep)
     tail = outline.next_cut(max(head, len(view) - more))
     stays = [
@@ -103,7 +119,12 @@ def rounds_of(drawn: Iterable[Sequence[str]]) -> list[ConversationEvent]:
             case ("and",) if number % 9 == 0:
                 events.append(user("and the docs"))
             case _:
-                events.append(agent(f"{number} parts are done and the others are not, as far as the agent can say now"))
+                events.append(
+                    agent(
+                        f"{number} parts are done and the others are not, as far as the agent can "
+                        "say now"
+                    )
+                )
     return events
 
 
@@ -133,7 +154,9 @@ class Stubborn(Condenser):
     def __init__(self, *, forgets: int) -> None:
         self.forgets = forgets
 
-    async def condense(self, view: ConversationView, *, limit: int | None = None) -> ConversationView | Condensation:
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
         return Condensation(tuple(ids(view[: self.forgets])))
 
 
@@ -148,7 +171,9 @@ async def test_a_condensation_that_frees_nothing_is_an_error() -> None:
 async def test_a_few_condensations_in_a_row_are_enough() -> None:
     """The error says so; an event between them begins anew."""
     log = logged(*(agent(f"{number}") for number in range(30)))
-    with pytest.raises(NoCondensationError, match=f"{MAX_IN_A_ROW} condensations in a row leave 20 entries"):
+    with pytest.raises(
+        NoCondensationError, match=f"{MAX_IN_A_ROW} condensations in a row leave 20 entries"
+    ):
         await Stubborn(forgets=1).condensed_view(log)
     log.append(agent("more"))
     assert isinstance(await Stubborn(forgets=1).condensed_history(log), Condensation)
@@ -179,10 +204,26 @@ async def test_the_longest_of_a_users_old_messages_is_summarised_alone() -> None
     """Where it is tokens that are too many, and the agent's entries free too few."""
     condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_tokens=1_000)
     log = logged(
-        *(user("fix it"), agent(), user("see " + "this " * 400), agent(), user("or " + "that " * 700), agent(), user())
+        *(
+            user("fix it"),
+            agent(),
+            user("see " + "this " * 400),
+            agent(),
+            user("or " + "that " * 700),
+            agent(),
+            user(),
+        )
     )
     view = await condenser.condensed_view(log)
-    assert [len(event.text) > 1_000 for event in view] == [False, False, True, False, False, False, False]
+    assert [len(event.text) > 1_000 for event in view] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     (summary,) = (event for event in view if isinstance(event, SummaryEvent))
     assert summary.sources == (4,)
     assert summary.trust is Trust.USER
@@ -195,7 +236,10 @@ async def test_the_newest_list_of_tasks_stays() -> None:
         for number in range(20)
         for event in (
             ActionEvent(
-                "tool_call", "", ToolUseBlock(f"{number}", "task_tracker", '{"tasks":["TASK-17"]}'), f"r{number}"
+                "tool_call",
+                "",
+                ToolUseBlock(f"{number}", "task_tracker", '{"tasks":["TASK-17"]}'),
+                f"r{number}",
             ),
             result(f"{number}", f"{number} tasks are open"),
             *(agent() for _ in range(9 if number == 19 else 1)),
@@ -219,7 +263,9 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
     condenser = LLMSummarizingCondenser(ScriptedLLM(brief))
     await condenser.condensed_view(log)
     log.append(REQUEST)
-    with pytest.raises(NoCondensationError):  # what the agent did is summarised, and that is no answer
+    with pytest.raises(
+        NoCondensationError
+    ):  # what the agent did is summarised, and that is no answer
         await condenser.condensed_view(log)
     assert {"U1", "U2", "U3", "U4"} <= set(shown(log.view))
     log = logged(user("U1"), user("U2"), agent("which?"), user("U3"), REQUEST)
@@ -229,7 +275,9 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
 async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> None:
     """The error gives the sums; nothing was summarised for it."""
     model = ScriptedLLM(brief)
-    log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST)
+    log = logged(
+        user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST
+    )
     condenser = LLMSummarizingCondenser(model, max_tokens=300)
     with pytest.raises(NoCondensationError, match=r"protected entries take 3\d\d of 300 tokens"):
         await condenser.condensed_view(log)
@@ -238,7 +286,9 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> No
 
 async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
     """What is said beside it stays though all else goes, and its result is shown when it comes."""
-    log = logged(user("U1"), agent(), user("U2"), agent(), agent(), call("1", says="I look"), REQUEST)
+    log = logged(
+        user("U1"), agent(), user("U2"), agent(), agent(), call("1", says="I look"), REQUEST
+    )
     condenser = LLMSummarizingCondenser(ScriptedLLM(iter([ConnectionError(), "S"])))
     assert "I look" in shown(await condenser.condensed_view(log))
     log.append(result("1"))
@@ -249,11 +299,21 @@ async def test_views_without_records_keep_what_is_protected() -> None:
     """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
     tasks = ActionEvent("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
     view = view_of(
-        user("U1"), tasks, result("t", "TASK-17 is open"), call("1"), result("1"), user("U2"), *loop(4, first=2)
+        user("U1"),
+        tasks,
+        result("t", "TASK-17 is open"),
+        call("1"),
+        result("1"),
+        user("U2"),
+        *loop(4, first=2),
     )
     masked = await ObservationMaskingCondenser(window=0).condense(view)
     assert [event.text for event in masked][2] == "TASK-17 is open"
-    assert all("left out" in event.text for event in list(masked)[4:] if isinstance(event, ObservationEvent))
+    assert all(
+        "left out" in event.text
+        for event in list(masked)[4:]
+        if isinstance(event, ObservationEvent)
+    )
     recent = await RecentEventsCondenser(3, keep_first=0).condense(view)
     assert shown(recent) == ["U1", "At", "Ot", "U2", "A5", "O5"]
 

@@ -32,7 +32,18 @@ from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
 from tests.conversation.condensers import ranking, stating
-from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
+from tests.conversation.logs import (
+    agent,
+    call,
+    ids,
+    logged,
+    loop,
+    result,
+    shown,
+    system,
+    user,
+    view_of,
+)
 
 REQUEST = CondensationRequest()
 ON_REQUEST = RollingCondenser(max_size=None, forgets_users=False)
@@ -43,7 +54,10 @@ def said(count: int, *, first: int = 0) -> list[ConversationEvent]:
     return [agent(f"the agent says {number + 10}") for number in range(first, first + count)]
 
 
-def summarizing(answers: Callable[[Sequence[ChatMessage]], Answer] | Iterator[Answer] | None = None, **config: object):
+def summarizing(
+    answers: Callable[[Sequence[ChatMessage]], Answer] | Iterator[Answer] | None = None,
+    **config: object,
+):
     """Return a summarising condenser and its model, which says S unless told otherwise."""
     model = ScriptedLLM(answers or (lambda _: "S"))
     limits = {name: config.pop(name) for name in ("fallback",) if name in config}
@@ -58,7 +72,8 @@ async def condensed(condenser: Condenser, log: EventLog) -> Condensation:
 
 async def test_a_growing_view_is_condensed_to_half_again_and_again() -> None:
     condenser, model = summarizing(max_size=10)
-    log, sizes = logged(), []
+    log = logged()
+    sizes = []
     for event in said(100):
         log.append(event)
         match await condenser.condensed_history(log):
@@ -94,7 +109,9 @@ async def test_recalled_knowledge_outlives_what_the_agent_did(condenser: Condens
     for number in range(150):
         log.append(agent(f"step {number}"))
         if number == 90:
-            log.append(ObservationEvent("knowledge", recalled=(RecalledText("deploy", "Use make ship."),)))
+            log.append(
+                ObservationEvent("knowledge", recalled=(RecalledText("deploy", "Use make ship."),))
+            )
         view = await condenser.condensed_view(log)
         assert any(isinstance(event, ObservationEvent) and event.recalled for event in view)
     assert len([event for event in view if isinstance(event, ObservationEvent)]) == 1
@@ -133,14 +150,18 @@ class Asking(RollingCondenser):
 class Helpless(RollingCondenser):
     """Has no record to offer."""
 
-    async def get_condensation(self, view: ConversationView, *, limit: int | None = None) -> Condensation:
+    async def get_condensation(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> Condensation:
         raise NoCondensationError("nothing may be left out")
 
 
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("max_tokens", [None, 10])
 @pytest.mark.parametrize("max_size", [None, 4])
-async def test_size_alone_can_wait(max_size: int | None, max_tokens: int | None, asked: bool) -> None:
+async def test_size_alone_can_wait(
+    max_size: int | None, max_tokens: int | None, asked: bool
+) -> None:
     """If no record can be made, a view of too many tokens or one that somebody asked for is an error."""
     log = logged(*said(5), *([REQUEST] if asked else []))
     condenser = Helpless(max_size=max_size, max_tokens=max_tokens)
@@ -161,7 +182,10 @@ async def test_an_overridden_should_condense_decides() -> None:
     assert record.forgotten_ids == (0, 1, 2)
     assert record.metadata["reasons"] == []
     log = logged(*said(30), REQUEST)
-    for condenser in (Asking(asks=False, max_size=4, max_tokens=10), CondenserPipeline([Asking(asks=False)])):
+    for condenser in (
+        Asking(asks=False, max_size=4, max_tokens=10),
+        CondenserPipeline([Asking(asks=False)]),
+    ):
         assert await condenser.condensed_history(log, limit=5) is log.view
 
 
@@ -202,7 +226,8 @@ async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
     now = 0.0
     model = ScriptedLLM(lambda _: ConnectionError("down"))
     summarizer = Summarizer(model, pause_s=30.0, clock=lambda: now)
-    condenser, log = LLMSummarizingCondenser(summarizer, max_tokens=1_200), logged(system())
+    condenser = LLMSummarizingCondenser(summarizer, max_tokens=1_200)
+    log = logged(system())
     asked = []
     for step in range(60):
         now = 10.0 * step
@@ -223,7 +248,8 @@ async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down(
     kind: type[LLMSummarizingCondenser] | type[LLMAttentionCondenser],
 ) -> None:
     """It grows up to twice its limit, and is then shortened without the model."""
-    model, log = ScriptedLLM(lambda _: ConnectionError("down")), logged(system())
+    model = ScriptedLLM(lambda _: ConnectionError("down"))
+    log = logged(system())
     condenser = kind(model, max_size=20)
     sizes = []
     for step in range(100):
@@ -248,7 +274,11 @@ async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down(
 )
 def test_limits_without_room_are_refused(given: dict[str, object]) -> None:
     model = ScriptedLLM([])
-    for make in (RollingCondenser, partial(LLMSummarizingCondenser, model), partial(LLMAttentionCondenser, model)):
+    for make in (
+        RollingCondenser,
+        partial(LLMSummarizingCondenser, model),
+        partial(LLMAttentionCondenser, model),
+    ):
         assert make(max_size=10, keep_first=3).keep_first == 3
         with pytest.raises(ValueError, match=r"max_size|keep_first|max_tokens|minimum_progress"):
             make(**given)
@@ -257,14 +287,18 @@ def test_limits_without_room_are_refused(given: dict[str, object]) -> None:
 async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without() -> None:
     """If somebody asked, an outline takes the summary's place, unless none is wanted."""
     for fallback in (False, True):
-        condenser, _ = summarizing(lambda _: ConnectionError("gone"), max_size=10, fallback=fallback)
+        condenser, _ = summarizing(
+            lambda _: ConnectionError("gone"), max_size=10, fallback=fallback
+        )
         log = logged(*said(11))
         assert await condenser.condensed_history(log) is log.view
         log.append(REQUEST)
         if fallback:
             record = await condensed(condenser, log)
             assert record.metadata["fallback"] == "ConnectionError"
-            assert (record.summary or "").startswith("Shortened without a model (ConnectionError):\n")
+            assert (record.summary or "").startswith(
+                "Shortened without a model (ConnectionError):\n"
+            )
         else:
             with pytest.raises(NoCondensationError) as raised:
                 await condenser.condensed_history(log)
@@ -295,11 +329,23 @@ def test_as_few_go_as_free_more_than_enough() -> None:
 
 
 async def test_an_old_result_becomes_a_placeholder() -> None:
-    view = view_of(user("a"), ObservationEvent("result", "1"), user("b"), user("c"), ObservationEvent("result", "2"))
+    view = view_of(
+        user("a"),
+        ObservationEvent("result", "1"),
+        user("b"),
+        user("c"),
+        ObservationEvent("result", "2"),
+    )
     masked = await ObservationMaskingCondenser(window=3).condense(view)
     assert isinstance(masked, ConversationView)
     assert len(masked) == len(view)
-    assert [(new is old) for new, old in zip(masked, view, strict=True)] == [True, False, True, True, True]
+    assert [(new is old) for new, old in zip(masked, view, strict=True)] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
     assert shown(masked)[1] == "[what came back is left out: event 1]"
 
 
@@ -310,7 +356,12 @@ def test_a_placeholder_that_can_not_be_filled_in_is_refused(placeholder: object)
 
 
 async def test_a_request_is_open_after_masking() -> None:
-    log = logged(user("a"), ObservationEvent("browser_output", "1"), ObservationEvent("browser_output", "2"), REQUEST)
+    log = logged(
+        user("a"),
+        ObservationEvent("browser_output", "1"),
+        ObservationEvent("browser_output", "2"),
+        REQUEST,
+    )
     pages = ObservationMaskingCondenser(1, kind="browser_output")
     for condenser in (ObservationMaskingCondenser(1), pages, CondenserPipeline()):
         view = await condenser.condensed_history(log)
@@ -320,7 +371,9 @@ async def test_a_request_is_open_after_masking() -> None:
     assert (await condensed(pipeline, log)).forgotten_ids == (1,)
 
 
-async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_what_came_before() -> None:
+async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_what_came_before() -> (
+    None
+):
     """The record is for the log's view, of which the summariser was shown the end."""
     summarizer, _ = summarizing(max_size=10)
     log = logged(user("U"), *said(40))
@@ -340,7 +393,12 @@ async def test_a_masked_result_answers_its_call() -> None:
 
 
 async def test_the_first_and_the_newest_are_shown() -> None:
-    for keep, most, expected in ((1, 5, [0, 1, 2, 3, 4]), (1, 3, [0, 3, 4]), (1, 2, [0, 4]), (2, 3, [0, 1, 4])):
+    for keep, most, expected in (
+        (1, 5, [0, 1, 2, 3, 4]),
+        (1, 3, [0, 3, 4]),
+        (1, 2, [0, 4]),
+        (2, 3, [0, 1, 4]),
+    ):
         view = await RecentEventsCondenser(most, keep_first=keep).condense(view_of(*said(5)))
         assert ids(view) == expected
 
@@ -355,7 +413,18 @@ async def test_a_window_with_nothing_to_leave_out_says_so() -> None:
 
 async def test_the_newest_instruction_stays() -> None:
     log = logged(
-        *(system("S"), user("U1"), RECALL, call("1"), result("1"), user("U2"), RECALL, call("2"), result("2")), REQUEST
+        *(
+            system("S"),
+            user("U1"),
+            RECALL,
+            call("1"),
+            result("1"),
+            user("U2"),
+            RECALL,
+            call("2"),
+            result("2"),
+        ),
+        REQUEST,
     )
     await condensed(ON_REQUEST, log)
     left = shown(log.view)
@@ -374,9 +443,13 @@ async def test_the_newest_instruction_stays() -> None:
         ([3, 2, 1], [0, 1, 2, 3, 10]),
     ],
 )
-async def test_as_many_events_stay_whatever_the_model_ranks(ranked: list[object], kept: list[int]) -> None:
+async def test_as_many_events_stay_whatever_the_model_ranks(
+    ranked: list[object], kept: list[int]
+) -> None:
     """They are distinct and exist; what the model leaves open the newest fill."""
-    answer = ChatMessage("assistant", (ToolUseBlock("c", "rank_events", json.dumps({"ids": ranked})),))
+    answer = ChatMessage(
+        "assistant", (ToolUseBlock("c", "rank_events", json.dumps({"ids": ranked})),)
+    )
     model = ScriptedLLM([answer])
     log = logged(*said(11))
     await condensed(LLMAttentionCondenser(model, max_size=10, keep_first=1), log)
@@ -384,7 +457,11 @@ async def test_as_many_events_stay_whatever_the_model_ranks(ranked: list[object]
 
 
 async def test_the_second_summary_is_made_of_the_whole_first() -> None:
-    first = "Done: " + "the module was read and its functions listed one by one. " * 60 + "TASK-17 pending"
+    first = (
+        "Done: "
+        + "the module was read and its functions listed one by one. " * 60
+        + "TASK-17 pending"
+    )
     condenser, model = summarizing(iter([first, "S"]), max_size=10, max_tokens=10_000)
     log = logged(*(agent(f"{number} " + "words of the agent " * 200) for number in range(11)))
     await condensed(condenser, log)
@@ -400,7 +477,11 @@ async def test_the_second_summary_is_made_of_the_whole_first() -> None:
 async def test_the_model_sees_arguments_and_how_results_end() -> None:
     condenser, model = summarizing(max_size=6)
     log = logged(
-        call("1"), result("1", "line\n" * 800 + "FAILED tests/test_api.py::test_post"), call("2"), result("2"), *said(3)
+        call("1"),
+        result("1", "line\n" * 800 + "FAILED tests/test_api.py::test_post"),
+        call("2"),
+        result("2"),
+        *said(3),
     )
     await condensed(condenser, log)
     asked = model.requests[0][-1].text
@@ -412,15 +493,24 @@ async def test_a_state_is_shown_field_by_field() -> None:
     """The model has to call the one tool that it is given; the fields that it leaves out are not shown."""
     model = ScriptedLLM(stating)
     log = logged(*said(11))
-    record = await condensed(LLMSummarizingCondenser(Summarizer(model, structured=True), max_size=10), log)
+    record = await condensed(
+        LLMSummarizingCondenser(Summarizer(model, structured=True), max_size=10), log
+    )
     assert [tool["name"] for tool in model.tools[0]] == ["create_state_summary"]
-    fields = "USER_CONTEXT:\nfix it", "COMPLETED:\nnone", "PENDING:\nTASK-17", "CURRENT_STATE:\nnone"
+    fields = (
+        "USER_CONTEXT:\nfix it",
+        "COMPLETED:\nnone",
+        "PENDING:\nTASK-17",
+        "CURRENT_STATE:\nnone",
+    )
     assert (record.summary or "").startswith("\n\n".join(fields))
 
 
 async def test_a_model_is_told_what_its_state_lacks() -> None:
     """It is asked again, as often as the configuration says."""
-    empty = ChatMessage("assistant", (ToolUseBlock("s", "create_state_summary", '{"USER_CONTEXT": "fix it"}'),))
+    empty = ChatMessage(
+        "assistant", (ToolUseBlock("s", "create_state_summary", '{"USER_CONTEXT": "fix it"}'),)
+    )
     model = ScriptedLLM([empty, "no call", stating(())])
     log = logged(*said(11))
     summarizer = Summarizer(model, structured=True, attempts=3)
@@ -432,7 +522,9 @@ async def test_a_model_is_told_what_its_state_lacks() -> None:
 async def test_each_model_is_told_what_a_user_of_the_condenser_writes() -> None:
     """A template takes the place of ours."""
     given = {"template": "Be brief."}
-    summing, structured, attending = models = [ScriptedLLM(each) for each in (lambda _: "S", stating, ranking)]
+    summing, structured, attending = models = [
+        ScriptedLLM(each) for each in (lambda _: "S", stating, ranking)
+    ]
     for condenser in (
         LLMSummarizingCondenser(Summarizer(summing, **given), max_size=10),
         LLMSummarizingCondenser(Summarizer(structured, structured=True, **given), max_size=10),
@@ -457,7 +549,9 @@ async def test_a_record_says_how_it_came_about() -> None:
 DEEP = ChatMessage("assistant", (ToolUseBlock("c", "rank_events", "[" * 100_000),))
 
 
-@pytest.mark.parametrize("answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", ""), DEEP])
+@pytest.mark.parametrize(
+    "answer", [ConnectionError("gone"), "the newest ones", ChatMessage("assistant", ""), DEEP]
+)
 async def test_a_model_that_ranks_nothing_is_waited_for(answer: Answer) -> None:
     """If the view cannot wait, its oldest entries go."""
     condenser = LLMAttentionCondenser(ScriptedLLM(lambda _: answer), max_size=10)
@@ -507,7 +601,9 @@ async def test_a_reset_never_forgets_the_open_instruction() -> None:
 async def test_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationEvent, ...]) -> None:
     """A loop of signed answers is condensed like any other history: its oldest rounds go first."""
     pairs = [
-        result(event.call_id, f"in the {word} end") if isinstance(event, ObservationEvent) else event
+        result(event.call_id, f"in the {word} end")
+        if isinstance(event, ObservationEvent)
+        else event
         for word, event in zip([*["very"] * 110, *"abcdefghij"], loop(60), strict=True)
     ]
     condenser, _ = summarizing()
@@ -525,9 +621,15 @@ async def test_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationE
         ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", "{}"),)),
         ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", "not json"),)),
         ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '["USER_CONTEXT"]'),)),
-        ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '{"USER_CONTEXT": 3}'),)),
-        ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '{"USER_CONTEXT": " "}'),)),
-        ChatMessage("assistant", (ToolUseBlock("c", "create_state_summary", '{"TESTS": "they pass"}'),)),
+        ChatMessage(
+            "assistant", (ToolUseBlock("c", "create_state_summary", '{"USER_CONTEXT": 3}'),)
+        ),
+        ChatMessage(
+            "assistant", (ToolUseBlock("c", "create_state_summary", '{"USER_CONTEXT": " "}'),)
+        ),
+        ChatMessage(
+            "assistant", (ToolUseBlock("c", "create_state_summary", '{"TESTS": "they pass"}'),)
+        ),
         ChatMessage("assistant", (ToolUseBlock("c", "other", "{}"),)),
     ],
 )

@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 import hypothesis
 import pytest
 
-from kaosmem import InvalidArgumentError, NotFoundError, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem import (
+    InvalidArgumentError,
+    NotFoundError,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -65,13 +72,17 @@ def test_a_log_takes_new_events_alone() -> None:
 @pytest.mark.parametrize("kind", ACTION_KINDS)
 def test_every_kind_of_action_is_the_same_after_json(kind: str) -> None:
     said = (REASONING, ThinkingBlock("", data="sealed"), TextBlock("I look"))
-    action = ActionEvent(kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user")
+    action = ActionEvent(
+        kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user"
+    )
     assert event_of(json.loads(json.dumps(event_json(action)))) == action
 
 
 @pytest.mark.parametrize("kind", OBSERVATION_KINDS)
 def test_every_kind_of_observation_is_the_same_after_json(kind: str) -> None:
-    observation = ObservationEvent(kind, (TextBlock("seen"),), "1", [RecalledText("skill", "how to")])
+    observation = ObservationEvent(
+        kind, (TextBlock("seen"),), "1", [RecalledText("skill", "how to")]
+    )
     assert event_of(json.loads(json.dumps(event_json(observation)))) == observation
 
 
@@ -94,8 +105,16 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
         {"type": "action", "kind": "message", "_message": None},
         {"type": "action", "kind": "message", "content": 1},
         {"type": "action", "kind": "message", "content": "\ud800"},
-        {"type": "action", "kind": "message", "content": [{"type": "text", "text": SECRET, "more": 1}]},
-        {"type": "action", "kind": "message", "content": [{"type": "tool_use", "id": "1", "name": SECRET}]},
+        {
+            "type": "action",
+            "kind": "message",
+            "content": [{"type": "text", "text": SECRET, "more": 1}],
+        },
+        {
+            "type": "action",
+            "kind": "message",
+            "content": [{"type": "tool_use", "id": "1", "name": SECRET}],
+        },
         {"type": "action", "kind": "message", "source": SECRET},
         {"type": "action", "kind": "result"},
         {"type": "action", "kind": "a\nb"},
@@ -106,7 +125,11 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
         {"type": "action", "kind": "message", "timestamp": SECRET},
         {"type": "observation", "kind": "message"},
         {"type": "observation", "kind": "result", "call_id": None},
-        {"type": "observation", "kind": "result", "content": [{"type": "thinking", "thinking": SECRET}]},
+        {
+            "type": "observation",
+            "kind": "result",
+            "content": [{"type": "thinking", "thinking": SECRET}],
+        },
         {"type": "observation", "kind": "knowledge", "recalled": [{"name": SECRET}]},
         {"type": "condensation"},
         {"type": "condensation", "forgotten_ids": [1], "forgotten_range": [1, 2]},
@@ -128,7 +151,9 @@ def test_what_is_no_stored_event_is_refused(stored: object) -> None:
 
 def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
     lines = [*logged(user()).lines(), "{" + SECRET]
-    with pytest.raises(InvalidArgumentError, match="line 2 of a log can't be read: it is no JSON") as error:
+    with pytest.raises(
+        InvalidArgumentError, match="line 2 of a log can't be read: it is no JSON"
+    ) as error:
         EventLog.from_lines(lines)
     assert SECRET not in str(error.value)
 
@@ -136,7 +161,10 @@ def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"type":"action","id":0,"kind":"message","content":"pay","content":"' + SECRET + '"}', "a key twice"),
+        (
+            '{"type":"action","id":0,"kind":"message","content":"pay","content":"' + SECRET + '"}',
+            "a key twice",
+        ),
         ('{"type":"action","id":0,"kind":"message","pinned":NaN}', "NaN is not a number"),
         ('{"type":"action","id":0,"kind":"message","pinned":1e999}', "a number is too large"),
     ],
@@ -145,7 +173,9 @@ def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
 def test_a_line_is_read_as_strictly_as_one_of_a_session(line: str, reason: str) -> None:
     """Of two values under one key nobody knows which one was meant: other readers take the other."""
     for given in (line, line.encode()):
-        with pytest.raises(InvalidArgumentError, match=f"line 1 of a log can't be read: .*{reason}") as error:
+        with pytest.raises(
+            InvalidArgumentError, match=f"line 1 of a log can't be read: .*{reason}"
+        ) as error:
             EventLog.from_lines([given])
         assert SECRET not in str(error.value)
 
@@ -181,8 +211,15 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
 
 def test_nothing_that_was_said_shows_in_a_repr() -> None:
     summary = SummaryEvent(SECRET, id=7)
-    events = user(SECRET), result("1", SECRET), Condensation((1,), summary=SECRET, summary_offset=0), summary
-    assert "hunter2" not in "".join(map(repr, (*events, CondensationRequest(), RecalledText("skill", SECRET))))
+    events = (
+        user(SECRET),
+        result("1", SECRET),
+        Condensation((1,), summary=SECRET, summary_offset=0),
+        summary,
+    )
+    assert "hunter2" not in "".join(
+        map(repr, (*events, CondensationRequest(), RecalledText("skill", SECRET)))
+    )
     assert repr(user("hello")) == "<Action -1 message, user, 5 characters>"
 
 
@@ -198,12 +235,15 @@ def test_an_event_is_frozen_and_a_copy_in_a_log_is_another() -> None:
 
 def test_an_event_is_shown_under_the_role_of_who_did_it() -> None:
     """Whatever its kind says, no observation is anybody's word."""
-    roles = [event.message.role for event in (system(), user(), call("1"), result("1"), ObservationEvent("error", "x"))]
+    roles = [
+        event.message.role
+        for event in (system(), user(), call("1"), result("1"), ObservationEvent("error", "x"))
+    ]
     assert roles == ["system", "user", "assistant", "tool", "error"]
     assert ActionEvent("message", "x", source="environment").message.role == "environment"
-    assert {ObservationEvent(kind, "x").message.role for kind in ("user", "assistant", "tool", "paint")} == {
-        "environment"
-    }
+    assert {
+        ObservationEvent(kind, "x").message.role for kind in ("user", "assistant", "tool", "paint")
+    } == {"environment"}
 
 
 @hypothesis.given(LOGS)

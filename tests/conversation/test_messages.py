@@ -22,18 +22,33 @@ from kaosmem.conversation import (
     RecalledText,
     fitted_tiers,
 )
-from tests.conversation.logs import PICTURE, agent, call, logged, loop, result, system, user, view_of
+from tests.conversation.logs import (
+    PICTURE,
+    agent,
+    call,
+    logged,
+    loop,
+    result,
+    system,
+    user,
+    view_of,
+)
 
 FIRST = user("first")
 
 
-def told(*events: ConversationEvent, memory: ConversationMemory | None = None, **options: object) -> list[ChatMessage]:
+def told(
+    *events: ConversationEvent, memory: ConversationMemory | None = None, **options: object
+) -> list[ChatMessage]:
     return (memory or ConversationMemory()).process_events(view_of(*events), FIRST, **options)
 
 
 def lines(messages: list[ChatMessage]) -> list[str]:
     """Return messages as `role: text`, the parts of one with ` | ` between them."""
-    return [f"{message.role}: {' | '.join(ChatMessage('', (b,)).text for b in message.blocks)}" for message in messages]
+    return [
+        f"{message.role}: {' | '.join(ChatMessage('', (b,)).text for b in message.blocks)}"
+        for message in messages
+    ]
 
 
 def test_a_result_directly_follows_its_call() -> None:
@@ -43,7 +58,9 @@ def test_a_result_directly_follows_its_call() -> None:
 
 
 def test_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order() -> None:
-    messages = told(system(), user(), call("1", "r"), call("2", "r"), result("2", "two"), result("1", "one"))
+    messages = told(
+        system(), user(), call("1", "r"), call("2", "r"), result("2", "two"), result("1", "one")
+    )
     assert [block.id for block in messages[2].content] == ["1", "2"]
     assert lines(messages)[3:] == ["tool: one", "tool: two"]
 
@@ -52,18 +69,27 @@ def test_a_result_without_a_call_is_left_out() -> None:
     """Be it the view that leaves it out, or, of events as they come, the messages."""
     events = system("S"), user("U"), result("nobody")
     assert lines(told(*events)) == ["system: S", "user: U"]
-    assert lines(ConversationMemory().process_events(list(events), FIRST)) == ["system: S", "user: U"]
+    assert lines(ConversationMemory().process_events(list(events), FIRST)) == [
+        "system: S",
+        "user: U",
+    ]
 
 
 def test_words_survive_a_call_without_a_result() -> None:
-    assert lines(told(system("S"), user("U"), call("1", says="I look")))[2:] == ["assistant: I look"]
+    assert lines(told(system("S"), user("U"), call("1", says="I look")))[2:] == [
+        "assistant: I look"
+    ]
 
 
 def test_a_system_message_comes_first() -> None:
     prompt = PromptTemplates().system
     assert lines(told(user("U"))) == [f"system: {prompt}", "user: U"]
     assert lines(told(system("S"), user("U"))) == ["system: S", "user: U"]
-    assert lines(told(user("U"), agent("A"), system("S"))) == ["system: S", "user: U", "assistant: A"]
+    assert lines(told(user("U"), agent("A"), system("S"))) == [
+        "system: S",
+        "user: U",
+        "assistant: A",
+    ]
     mine = ConversationMemory(prompts=PromptTemplates(system="Mine, for $5."))
     assert lines(mine.process_events([], FIRST)) == ["system: Mine, for $5.", "user: first"]
 
@@ -77,7 +103,9 @@ def test_a_system_message_comes_first() -> None:
         ((agent("A"), user("first")), ["assistant: A", "user: first"]),
     ],
 )
-def test_the_users_first_message_is_there(events: tuple[ConversationEvent, ...], expected: list[str]) -> None:
+def test_the_users_first_message_is_there(
+    events: tuple[ConversationEvent, ...], expected: list[str]
+) -> None:
     assert lines(told(system("S"), *events)) == ["system: S", *expected]
 
 
@@ -87,18 +115,32 @@ def test_a_blank_system_message_is_none() -> None:
     assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
 
 
-@pytest.mark.parametrize("initial", [agent(), user(" "), ObservationEvent("result", "found"), "fix it"])
+@pytest.mark.parametrize(
+    "initial", [agent(), user(" "), ObservationEvent("result", "found"), "fix it"]
+)
 def test_what_no_user_says_first_is_refused(initial: object) -> None:
     """Without a word of it in the error."""
-    with pytest.raises(InvalidArgumentError, match="initial_user_action is no message of a user's") as raised:
+    with pytest.raises(
+        InvalidArgumentError, match="initial_user_action is no message of a user's"
+    ) as raised:
         ConversationMemory().process_events([], initial)
     assert "fix it" not in str(raised.value)
 
 
 def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
-    log = logged(system("S"), FIRST, agent("A"), Condensation((1, 2), summary="all", summary_offset=1), agent("B"))
+    log = logged(
+        system("S"),
+        FIRST,
+        agent("A"),
+        Condensation((1, 2), summary="all", summary_offset=1),
+        agent("B"),
+    )
     messages = ConversationMemory().process_events(ConversationView(log), log[1])
-    assert lines(messages) == ["system: S", "user: first | [summary of what came before]\nall", "assistant: B"]
+    assert lines(messages) == [
+        "system: S",
+        "user: first | [summary of what came before]\nall",
+        "assistant: B",
+    ]
 
 
 def test_the_callers_events_are_not_modified() -> None:
@@ -111,32 +153,67 @@ def test_the_callers_events_are_not_modified() -> None:
 
 def test_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
     def recall(*names: str) -> ObservationEvent:
-        return ObservationEvent("knowledge", recalled=[RecalledText(name, f"about {name}") for name in names])
+        return ObservationEvent(
+            "knowledge", recalled=[RecalledText(name, f"about {name}") for name in names]
+        )
 
     messages = told(
-        *(system("S"), user("U"), recall("a", "off"), recall("a", "b"), recall("b"), recall(), agent("A")),
+        *(
+            system("S"),
+            user("U"),
+            recall("a", "off"),
+            recall("a", "b"),
+            recall("b"),
+            recall(),
+            agent("A"),
+        ),
         memory=ConversationMemory(disabled_knowledge={"off"}),
     )
-    assert lines(messages)[2:] == ["knowledge: [a]\nabout a", "knowledge: [b]\nabout b", "assistant: A"]
+    assert lines(messages)[2:] == [
+        "knowledge: [a]\nabout a",
+        "knowledge: [b]\nabout b",
+        "assistant: A",
+    ]
     assert messages[2].authority is Trust.TOOL
 
 
 def test_messages_of_the_user_and_summaries_that_follow_each_other_are_one() -> None:
-    log = view_of(system("S"), user("a"), user("b"), Condensation((), summary="s", summary_offset=3), user("c"))
+    log = view_of(
+        system("S"),
+        user("a"),
+        user("b"),
+        Condensation((), summary="s", summary_offset=3),
+        user("c"),
+    )
     messages = ConversationMemory().process_events(log, FIRST)
     assert lines(messages)[1:] == ["user: a | b | [summary of what came before]\ns | c"]
     assert messages[1].sources == ("1", "2", "3", "4")
     assert messages[1].authority is Trust.MODEL
     named = told(
-        system("S"), user("a"), ObservationEvent("workspace", "here"), user("b"), call("1"), result("1"), user("c")
+        system("S"),
+        user("a"),
+        ObservationEvent("workspace", "here"),
+        user("b"),
+        call("1"),
+        result("1"),
+        user("c"),
     )
-    assert [message.role for message in named] == ["system", "user", "workspace", "user", "assistant", "tool", "user"]
+    assert [message.role for message in named] == [
+        "system",
+        "user",
+        "workspace",
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
 
 
 def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
     masked = ConversationView(
-        replace(event, content="(left out)") if isinstance(event, ObservationEvent) else event for event in view
+        replace(event, content="(left out)") if isinstance(event, ObservationEvent) else event
+        for event in view
     )
     assert masked.cut_points == view.cut_points
     messages = ConversationMemory().process_events(masked, FIRST)
@@ -146,7 +223,10 @@ def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
 def test_tiers_of_memory_share_a_limit() -> None:
     """Headers stay, lines go whole from the top, a notice says so, and what a short tier leaves goes to the other."""
     user_notes = MemoryTier("# user", "\n".join(f"user note {number}" for number in range(500)))
-    short, project = MemoryTier("# user", "one note"), MemoryTier("# project", "\n".join(map(str, range(3_000))))
+    short, project = (
+        MemoryTier("# user", "one note"),
+        MemoryTier("# project", "\n".join(map(str, range(3_000)))),
+    )
     both = fitted_tiers([user_notes, project], 6_000)
     assert 5_900 < len(both) <= 6_000
     mine, theirs = both.split("\n\n")
@@ -168,8 +248,13 @@ def test_tiers_of_memory_share_a_limit() -> None:
 NOTES = st.lists(st.text("ab", max_size=9), max_size=12).map("\n".join)
 
 
-@given(st.lists(st.builds(MemoryTier, st.sampled_from(["#", "# notes"]), NOTES), max_size=3), st.integers(0, 150))
-def test_tiers_keep_to_their_limit_and_lose_no_more_than_they_must(tiers: list[MemoryTier], most: int) -> None:
+@given(
+    st.lists(st.builds(MemoryTier, st.sampled_from(["#", "# notes"]), NOTES), max_size=3),
+    st.integers(0, 150),
+)
+def test_tiers_keep_to_their_limit_and_lose_no_more_than_they_must(
+    tiers: list[MemoryTier], most: int
+) -> None:
     """What fits as a whole is whole; else the newest lines of each are kept, or the error says what would do."""
     whole = "\n\n".join("\n".join([tier.header, *tier.lines]) for tier in tiers)
     try:
@@ -191,7 +276,9 @@ def test_what_is_remembered_comes_after_the_system_message_and_is_not_one() -> N
 
 
 def test_a_result_that_others_of_its_answer_have_is_stated_as_missing() -> None:
-    messages = told(system("S"), user("U"), call("1", "r"), call("2", "r"), result("1", "important result"))
+    messages = told(
+        system("S"), user("U"), call("1", "r"), call("2", "r"), result("1", "important result")
+    )
     assert messages[3].text == "important result"
     assert [block.is_error for block in messages[4].content] == [True]
     assert len(messages) == 5
@@ -212,8 +299,15 @@ def test_a_long_result_is_cut_in_the_middle(most: int) -> None:
 
 def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
     image = ImageBlock(PICTURE, "image/png")
-    events = system(), user(), call("1"), ObservationEvent("browser_output", (TextBlock("a page"), image), "1")
-    seen, unseen = (told(*events, vision_is_active=vision)[-1].content[0].content for vision in (True, False))
+    events = (
+        system(),
+        user(),
+        call("1"),
+        ObservationEvent("browser_output", (TextBlock("a page"), image), "1"),
+    )
+    seen, unseen = (
+        told(*events, vision_is_active=vision)[-1].content[0].content for vision in (True, False)
+    )
     assert seen == (TextBlock("a page"), image)
     assert unseen == (TextBlock("a page"), TextBlock("[image image/png]"))
 
@@ -221,7 +315,8 @@ def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
 def test_without_function_calling_calls_and_results_are_texts() -> None:
     """The texts are those of the templates, and nobody's results pass for what the user says."""
     memory = ConversationMemory(function_calling=False)
-    first, second = (call("1", says="I look"), result("1", "x")), (call("2"), result("2", "y", kind="error"))
+    first = (call("1", says="I look"), result("1", "x"))
+    second = (call("2"), result("2", "y", kind="error"))
     messages = told(system("S"), user("U"), *first, *second, user("V"), memory=memory)
     assert lines(messages) == [
         "system: S",
@@ -237,7 +332,9 @@ def test_without_function_calling_calls_and_results_are_texts() -> None:
 
 def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
     """Within an answer, and where one call begins before another has its result."""
-    same = told(system(), user(), call("a", "r"), result("a", "one"), call("a", "r"), result("a", "two"))
+    same = told(
+        system(), user(), call("a", "r"), result("a", "one"), call("a", "r"), result("a", "two")
+    )
     assert [block.id for block in same[2].content] == ["a", "a-2"]
     assert lines(same)[3:] == ["tool: one", "tool: two"]
     crossed = told(
@@ -250,7 +347,10 @@ def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
 
 def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
     messages = told(
-        user("U"), agent("A"), ActionEvent("shell_command", "ls", source="user"), ObservationEvent("result", "a.txt")
+        user("U"),
+        agent("A"),
+        ActionEvent("shell_command", "ls", source="user"),
+        ObservationEvent("result", "a.txt"),
     )
     assert lines(messages)[3:] == ["user: [shell_command]\nls", "result: a.txt"]
     assert ObservationEvent("system", "obey").role == "environment"
@@ -268,7 +368,10 @@ def test_a_template_that_names_no_value_is_refused() -> None:
             PromptTemplates(**no_text)
     prompts = PromptTemplates(summary="so far: $summary, $$5")
     view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
-    assert ConversationMemory(prompts=prompts).process_events(view, FIRST)[-1].text == "U\nso far: s, $5"
+    assert (
+        ConversationMemory(prompts=prompts).process_events(view, FIRST)[-1].text
+        == "U\nso far: s, $5"
+    )
 
 
 def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
@@ -281,11 +384,22 @@ def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
 
 def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
     """It need not be given again: a log, its view and its events are enough."""
-    log = logged(user("U1"), agent("a"), user("U2"), agent("b"), Condensation((1, 2), summary="S", summary_offset=1))
+    log = logged(
+        user("U1"),
+        agent("a"),
+        user("U2"),
+        agent("b"),
+        Condensation((1, 2), summary="S", summary_offset=1),
+    )
     memory = ConversationMemory()
     expected = memory.process_events(log.view, log[0])
     assert lines(expected)[1] == "user: U1 | [summary of what came before]\nS"
-    assert memory.process_events(log) == memory.process_events(log.view) == memory.process_events(list(log)) == expected
+    assert (
+        memory.process_events(log)
+        == memory.process_events(log.view)
+        == memory.process_events(list(log))
+        == expected
+    )
     assert [message.role for message in memory.process_events([])] == ["system"]
 
 
@@ -297,7 +411,10 @@ def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
             [user(), agent(), ChatMessage("user", "hi")],
             "position 2 of the events holds a value of type ChatMessage; .*append_reply",
         ),
-        ([user(), {"role": "user", "content": "hi"}], "position 1 of the events holds a value of type dict"),
+        (
+            [user(), {"role": "user", "content": "hi"}],
+            "position 1 of the events holds a value of type dict",
+        ),
         (None, "events is a NoneType"),
         ("hello", "events is a str"),
     ],

@@ -42,7 +42,9 @@ def test_every_provider_takes_the_messages_at_every_step(
     view = ConversationView()
     for event in log:
         view.append(event)
-        messages = memory.process_events(view, FIRST, max_message_chars=most, vision_is_active=vision)
+        messages = memory.process_events(
+            view, FIRST, max_message_chars=most, vision_is_active=vision
+        )
         checked(messages)
         assert repair(messages) == messages
 
@@ -62,7 +64,8 @@ def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> No
     view = ConversationView(log)
     assert list(ConversationView(view)) == list(view)
     for cut in view.cut_points:
-        before, after = view[:cut], view[cut:]
+        before = view[:cut]
+        after = view[cut:]
         assert list(ConversationView(before)) == before
         assert list(ConversationView(after)) == after
         parted = stated_as_missing(before) + stated_as_missing(after)
@@ -70,11 +73,16 @@ def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> No
 
 
 def stated_as_missing(events: list[ConversationEvent] | ConversationView) -> int:
-    return sum(NO_RESULT in message.text for message in ConversationMemory().process_events(events, FIRST))
+    return sum(
+        NO_RESULT in message.text for message in ConversationMemory().process_events(events, FIRST)
+    )
 
 
 FEW = st.lists(
-    st.sampled_from([call("1", reasons=True), result("1"), call("2"), result("2"), agent(), user()]), max_size=12
+    st.sampled_from(
+        [call("1", reasons=True), result("1"), call("2"), result("2"), agent(), user()]
+    ),
+    max_size=12,
 )
 
 
@@ -85,8 +93,14 @@ def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.Dat
     No unit of these holds a pinned event.
     """
     view = ConversationView(log)
-    units = [unit for unit in ViewOutline(view).units if not any(view[place].pinned for place in unit)]
-    forgotten = {place for unit in data.draw(st.lists(st.sampled_from(units))) for place in unit} if units else set()
+    units = [
+        unit for unit in ViewOutline(view).units if not any(view[place].pinned for place in unit)
+    ]
+    forgotten = (
+        {place for unit in data.draw(st.lists(st.sampled_from(units))) for place in unit}
+        if units
+        else set()
+    )
     left = [event for place, event in enumerate(view) if place not in forgotten]
     record = Condensation(tuple(view[place].id for place in forgotten))
     assert list(ConversationView([*log, record])) == left
@@ -112,8 +126,14 @@ def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog
 
 def numbered(event: ConversationEvent, place: int) -> ConversationEvent:
     if isinstance(event, ActionEvent) and event.call is not None:
-        return event.changed(call=event.call.__class__(event.call.id, event.call.name, f'{{"at":{place}}}'))
-    return event.changed(content=f"result {place}") if isinstance(event, ObservationEvent) and event.call_id else event
+        return event.changed(
+            call=event.call.__class__(event.call.id, event.call.name, f'{{"at":{place}}}')
+        )
+    return (
+        event.changed(content=f"result {place}")
+        if isinstance(event, ObservationEvent) and event.call_id
+        else event
+    )
 
 
 def pairs(events: list[ConversationEvent]) -> Iterator[tuple[str, str]]:
@@ -136,10 +156,19 @@ def test_a_result_that_never_came_costs_no_other_event(log: EventLog, data: st.D
     assume(results)
     lost = data.draw(st.sampled_from(results))
     others = [event for event in events if event is not lost and not is_called(event, lost.call_id)]
-    whole = {event.id for event in ConversationView([e for e in events if not is_called(e, lost.call_id) or e is lost])}
+    whole = {
+        event.id
+        for event in ConversationView(
+            [e for e in events if not is_called(e, lost.call_id) or e is lost]
+        )
+    }
     assume(lost.id in whole)
     gone = whole - {event.id for event in ConversationView(others)} - {lost.id}
-    callers = [event for event in view if isinstance(event, ActionEvent) and event.call and event.id in gone]
+    callers = [
+        event
+        for event in view
+        if isinstance(event, ActionEvent) and event.call and event.id in gone
+    ]
     assert len(callers) == len(gone)
     assert len({event.response or event.id for event in callers}) <= 1
 
@@ -163,7 +192,15 @@ def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> Non
 def test_nothing_gains_authority(log: EventLog) -> None:
     """What came from outside is never shown as the user's, the agent's or the application's own word."""
     for message in ConversationMemory().process_events(log, FIRST):
-        if message.role in ("tool", "environment", "knowledge", "workspace", "browser_output", "error", "result"):
+        if message.role in (
+            "tool",
+            "environment",
+            "knowledge",
+            "workspace",
+            "browser_output",
+            "error",
+            "result",
+        ):
             assert message.authority <= Trust.TOOL
 
 
@@ -176,4 +213,6 @@ def test_a_pinned_event_stays_whatever_is_forgotten(log: EventLog, data: st.Data
     again = EventLog.from_lines(log.lines())
     for view in (log.view, again.view):
         assert [event.id for event in view if event.pinned and event.id in pinned] == pinned
-    assert {event.id for event in again if event.pinned} == {event.id for event in log if event.pinned}
+    assert {event.id for event in again if event.pinned} == {
+        event.id for event in log if event.pinned
+    }

@@ -30,7 +30,14 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "seal"}
 
 def anthropic_reply(*content: dict[str, Any]) -> Message:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    given = {"id": "msg", "type": "message", "role": "assistant", "model": "m", "content": content, "usage": usage}
+    given = {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": content,
+        "usage": usage,
+    }
     return Message.model_validate({**given, "stop_reason": "tool_use", "stop_sequence": None})
 
 
@@ -45,7 +52,13 @@ def openai_reply(*messages: dict[str, Any]) -> ChatCompletion:
         {"index": number, "finish_reason": "stop", "message": message, "logprobs": None}
         for number, message in enumerate(messages)
     ]
-    given = {"id": "chatcmpl", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
+    given = {
+        "id": "chatcmpl",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": choices,
+    }
     return ChatCompletion.model_validate(given)
 
 
@@ -59,11 +72,22 @@ def answered(log: EventLog, actions: list[ActionEvent]) -> None:
     ("reply", "format"),
     [
         pytest.param(openai_message("I look.", "a", "b"), "openai", id="a message of OpenAI"),
-        pytest.param(openai_reply(openai_message("I look.", "a", "b")), "openai", id="a reply of OpenAI"),
-        pytest.param(openai_reply(openai_message("I look.", "a", "b")).model_dump(), "openai", id="its dict"),
-        pytest.param(anthropic_reply(said("I look."), called("a"), called("b")), "anthropic", id="of Anthropic"),
         pytest.param(
-            ChatMessage("assistant", (TextBlock("I look."), ToolUseBlock("a", "find"), ToolUseBlock("b", "find"))),
+            openai_reply(openai_message("I look.", "a", "b")), "openai", id="a reply of OpenAI"
+        ),
+        pytest.param(
+            openai_reply(openai_message("I look.", "a", "b")).model_dump(), "openai", id="its dict"
+        ),
+        pytest.param(
+            anthropic_reply(said("I look."), called("a"), called("b")),
+            "anthropic",
+            id="of Anthropic",
+        ),
+        pytest.param(
+            ChatMessage(
+                "assistant",
+                (TextBlock("I look."), ToolUseBlock("a", "find"), ToolUseBlock("b", "find")),
+            ),
             None,
             id="a ChatMessage",
         ),
@@ -81,9 +105,17 @@ def test_a_reply_is_an_action_for_each_call(reply: object, format: str | None) -
 
 def test_a_reply_of_words_is_a_message() -> None:
     log = logged(user())
-    for reply, provider in ((openai_message("done"), "openai"), (anthropic_reply(said("done")), "anthropic")):
+    for reply, provider in (
+        (openai_message("done"), "openai"),
+        (anthropic_reply(said("done")), "anthropic"),
+    ):
         (action,) = log.append_reply(reply, format=provider)
-        assert (action.kind, action.content, action.source, action.response) == ("message", "done", "agent", "")
+        assert (action.kind, action.content, action.source, action.response) == (
+            "message",
+            "done",
+            "agent",
+            "",
+        )
 
 
 def test_replies_with_one_id_are_two_answers() -> None:
@@ -97,7 +129,11 @@ def test_replies_with_one_id_are_two_answers() -> None:
 
 CONTENT = st.lists(st.sampled_from([said("I look."), said("So."), THOUGHT]), max_size=2)
 CALLS = st.lists(CONTENT, min_size=1, max_size=3).map(
-    lambda parts: [block for number, part in enumerate(parts) for block in (*part, called(f"call-{number}", at=number))]
+    lambda parts: [
+        block
+        for number, part in enumerate(parts)
+        for block in (*part, called(f"call-{number}", at=number))
+    ]
 )
 
 
@@ -108,10 +144,17 @@ def test_a_reply_goes_back_as_it_came(replies: list[list[dict[str, Any]]]) -> No
     log.append(user())
     sent = []
     for number, blocks in enumerate(replies):
-        content = [{**block, "id": f"{number}-{block['id']}"} if "id" in block else block for block in blocks]
-        content.sort(key=lambda block: block is not THOUGHT)  # as the format sends it: reasoning first
+        content = [
+            {**block, "id": f"{number}-{block['id']}"} if "id" in block else block
+            for block in blocks
+        ]
+        content.sort(
+            key=lambda block: block is not THOUGHT
+        )  # as the format sends it: reasoning first
         sent.append(content)
-        answered(log, log.append_reply({"role": "assistant", "content": content}, format="anthropic"))
+        answered(
+            log, log.append_reply({"role": "assistant", "content": content}, format="anthropic")
+        )
     messages = render_messages(ConversationMemory().process_events(log), "anthropic").messages
     check_anthropic_messages(messages)
     assert [message["content"] for message in messages if message["role"] == "assistant"] == sent
@@ -123,15 +166,40 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
 @pytest.mark.parametrize(
     ("reply", "format", "error", "says"),
     [
-        (openai_message("hi"), None, InvalidArgumentError, "give format='anthropic' or format='openai'"),
+        (
+            openai_message("hi"),
+            None,
+            InvalidArgumentError,
+            "give format='anthropic' or format='openai'",
+        ),
         (openai_message("hi"), "gemini", InvalidArgumentError, "no format 'gemini'"),
-        ({"role": "user", "content": "hi"}, "openai", InvalidArgumentError, "not 'user'; append an Action"),
+        (
+            {"role": "user", "content": "hi"},
+            "openai",
+            InvalidArgumentError,
+            "not 'user'; append an Action",
+        ),
         (openai_reply(), "openai", InvalidArgumentError, "0 choices"),
-        (openai_reply(openai_message("a"), openai_message("b")), "openai", InvalidArgumentError, "2 choices"),
+        (
+            openai_reply(openai_message("a"), openai_message("b")),
+            "openai",
+            InvalidArgumentError,
+            "2 choices",
+        ),
         ({"choices": [{}]}, "openai", InvalidArgumentError, "not a NoneType"),
         ({"choices": 1}, "openai", InvalidArgumentError, "a list of parts"),
-        (anthropic_reply(called("a"), called("b")).content, "anthropic", InvalidArgumentError, "not a list"),
-        (ChatMessage("assistant", (ToolUseBlock("a", "find"), UNSAYABLE)), None, InvalidArgumentError, "UTF-8"),
+        (
+            anthropic_reply(called("a"), called("b")).content,
+            "anthropic",
+            InvalidArgumentError,
+            "not a list",
+        ),
+        (
+            ChatMessage("assistant", (ToolUseBlock("a", "find"), UNSAYABLE)),
+            None,
+            InvalidArgumentError,
+            "UTF-8",
+        ),
         (None, "openai", InvalidArgumentError, "not a NoneType"),
     ],
 )
@@ -149,7 +217,9 @@ def test_arguments_stay_as_the_model_wrote_them() -> None:
     log = logged(user())
     answered(log, log.append_reply(openai_message(None, "a"), format="openai"))
     (message,) = [
-        m for m in render_messages(ConversationMemory().process_events(log), "openai").messages if "tool_calls" in m
+        m
+        for m in render_messages(ConversationMemory().process_events(log), "openai").messages
+        if "tool_calls" in m
     ]
     assert message == openai_message(None, "a")
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"path": "src"}

@@ -5,10 +5,27 @@ from __future__ import annotations
 import pytest
 
 from kaosmem import InvalidArgumentError, Trust
-from kaosmem.conversation import ActionEvent, Condensation, CondensationRequest, ConversationView, ObservationEvent
+from kaosmem.conversation import (
+    ActionEvent,
+    Condensation,
+    CondensationRequest,
+    ConversationView,
+    ObservationEvent,
+)
 from kaosmem.conversation.log import event_of
 from kaosmem.conversation.rolling import ViewOutline
-from tests.conversation.logs import agent, call, ids, logged, loop, result, shown, system, user, view_of
+from tests.conversation.logs import (
+    agent,
+    call,
+    ids,
+    logged,
+    loop,
+    result,
+    shown,
+    system,
+    user,
+    view_of,
+)
 
 REQUEST = CondensationRequest()
 
@@ -54,7 +71,11 @@ def test_a_condensation_answers_the_requests_before_it_alone() -> None:
 
 def test_records_apply_in_the_order_of_the_log() -> None:
     view = view_of(
-        *messages(0, 1), forget(0, summary="A", at=0), *messages(2, 3), forget(3, summary="B", at=2), user("e4")
+        *messages(0, 1),
+        forget(0, summary="A", at=0),
+        *messages(2, 3),
+        forget(3, summary="B", at=2),
+        user("e4"),
     )
     assert shown(view) == ["<A>", "e1", "<B>", "e3", "e4"]
 
@@ -114,8 +135,16 @@ def test_half_of_a_summary_is_refused_and_one_that_is_stored_is_not_shown() -> N
 def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
     """Whatever a summary came from, it is no more than that, and never a system message."""
     for forgotten, trust in ((0, Trust.APPLICATION), (1, Trust.USER), (2, Trust.MODEL)):
-        (summary,) = (e for e in view_of(system(), user(), agent(), forget(forgotten, summary="S", at=0)) if e.id == 3)
-        assert (summary.trust, summary.message.authority, summary.message.role) == (trust, trust, "summary")
+        (summary,) = (
+            e
+            for e in view_of(system(), user(), agent(), forget(forgotten, summary="S", at=0))
+            if e.id == 3
+        )
+        assert (summary.trust, summary.message.authority, summary.message.role) == (
+            trust,
+            trust,
+            "summary",
+        )
     (summary,) = view_of(user(), call("1"), result("1"), forget(0, 1, 2, summary="S", at=0))
     assert summary.trust is Trust.TOOL
     assert summary.message.sources == ("0", "1", "2")
@@ -139,7 +168,17 @@ def test_the_calls_of_an_answer_and_their_results_are_not_parted() -> None:
 
 
 def test_what_comes_while_a_call_is_open_stays_with_it() -> None:
-    events = user(), call("1", "r"), call("2", "r"), result("1"), user(), result("2"), user(), call("3"), result("3")
+    events = (
+        user(),
+        call("1", "r"),
+        call("2", "r"),
+        result("1"),
+        user(),
+        result("2"),
+        user(),
+        call("3"),
+        result("3"),
+    )
     assert view_of(*events).cut_points == [0, 1, 6, 7, 9]
 
 
@@ -198,7 +237,10 @@ def test_a_round_that_is_forgotten_takes_no_other_with_it() -> None:
 
 
 def test_calls_without_reasoning_stand_alone() -> None:
-    assert shown(view_of(call("1"), result("1"), call("2"), result("2"), forget(0, 1))) == ["A2", "O2"]
+    assert shown(view_of(call("1"), result("1"), call("2"), result("2"), forget(0, 1))) == [
+        "A2",
+        "O2",
+    ]
 
 
 def test_a_call_under_way_costs_no_other_event() -> None:
@@ -233,7 +275,14 @@ def test_words_beside_a_call_without_a_result_stay() -> None:
 def test_a_loop_goes_on_from_any_round() -> None:
     """A cut may keep the newest rounds of a loop."""
     assert shown(view_of(*loop(4, reasons="all"), forget(0, 1, 2, 3))) == ["A3", "O3", "A4", "O4"]
-    assert shown(view_of(*loop(4, reasons="all"), forget(2, 3))) == ["A1", "O1", "A3", "O3", "A4", "O4"]
+    assert shown(view_of(*loop(4, reasons="all"), forget(2, 3))) == [
+        "A1",
+        "O1",
+        "A3",
+        "O3",
+        "A4",
+        "O4",
+    ]
 
 
 def test_a_call_without_a_result_is_kept_until_somebody_speaks() -> None:
@@ -258,7 +307,9 @@ def test_a_slice_is_a_list_and_an_index_an_event() -> None:
 @pytest.mark.parametrize("position", ["x", None, 1.0, (0, 1)])
 def test_a_position_that_is_none_is_refused(position: object) -> None:
     view = view_of(*messages(0, 1))
-    with pytest.raises(InvalidArgumentError, match="no position in a view; give a whole number or a slice"):
+    with pytest.raises(
+        InvalidArgumentError, match="no position in a view; give a whole number or a slice"
+    ):
         view[position]
 
 

@@ -51,7 +51,11 @@ class PlainView:
         elif (isinstance(event, ObservationEvent) and event.call_id) or event.kind not in HIDDEN:
             self.entries.append(event)
             newest = len(self.entries) - 1
-            if isinstance(event, ObservationEvent) and event.call_id and self.groups().group_of(newest) == {newest}:
+            if (
+                isinstance(event, ObservationEvent)
+                and event.call_id
+                and self.groups().group_of(newest) == {newest}
+            ):
                 self.entries.pop()
 
     def pending(self, ordinal: int, groups: PlainUnits) -> bool:
@@ -73,7 +77,11 @@ class PlainView:
         """Return the positions of the newest answer, if it is the newest of what was said and lacks a result."""
         groups = self.groups()
         entries = range(len(self.entries))
-        said = [o for o in entries if isinstance(self.entries[o], ActionEvent) and self.entries[o].role != "system"]
+        said = [
+            o
+            for o in entries
+            if isinstance(self.entries[o], ActionEvent) and self.entries[o].role != "system"
+        ]
         answer = groups.group_of(said[-1]) if said else set()
         if not open_calls({ordinal: self.entries[ordinal].link for ordinal in answer}):
             return []
@@ -93,25 +101,41 @@ class PlainView:
         if record.summary is not None:
             self.replaced[record.id] = forgotten & {event.id for event in self.entries}
             covered = {
-                event.id for event in self.entries if isinstance(event, SummaryEvent) and self.covers(forgotten, event)
+                event.id
+                for event in self.entries
+                if isinstance(event, SummaryEvent) and self.covers(forgotten, event)
             }
             self.replaced[record.id] |= covered
             forgotten = forgotten | covered
         answers = self.groups()
         lost: set[int] = set()
-        pinned = {other for o, e in enumerate(self.entries) if e.pinned for other in answers.group_of(o)}
+        pinned = {
+            other for o, e in enumerate(self.entries) if e.pinned for other in answers.group_of(o)
+        }
         for ordinal, event in enumerate(self.entries):
             if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
-        before = [event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}]
+        before = [
+            event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}
+        ]
         gone = [self.entries[ordinal] for ordinal in sorted(lost)]
         self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
         if record.summary is not None:
             ids = [event.id for event in self.entries]
-            place = ids.index(before[record.summary_offset]) if record.summary_offset < len(before) else len(ids)
+            place = (
+                ids.index(before[record.summary_offset])
+                if record.summary_offset < len(before)
+                else len(ids)
+            )
             trust = {"trust": min(event.message.authority for event in gone)} if gone else {}
-            summary = SummaryEvent(record.summary, tuple(event.id for event in gone), **trust, id=record.id)
-            given = {"timestamp": record.timestamp, "source": record.source, "pinned": record.pinned}
+            summary = SummaryEvent(
+                record.summary, tuple(event.id for event in gone), **trust, id=record.id
+            )
+            given = {
+                "timestamp": record.timestamp,
+                "source": record.source,
+                "pinned": record.pinned,
+            }
             self.entries.insert(place, replace(summary, **given))
 
 
@@ -119,9 +143,18 @@ def kept_of(events: Sequence[ConversationEvent], waiting: Collection[int]) -> se
     """Return the positions of what no condenser forgets, by a look at all events."""
     outline = Outline((event.message for event in events), links=(event.link for event in events))
     spoken = [place for place, event in enumerate(events) if is_spoken(event)][-1:]
-    asked = [place for place, event in enumerate(events) if isinstance(event, ActionEvent) and event.source == "user"]
+    asked = [
+        place
+        for place, event in enumerate(events)
+        if isinstance(event, ActionEvent) and event.source == "user"
+    ]
     unanswered = [place for place in asked if not spoken or place > spoken[0]]
-    newest = {name: place for place, event in enumerate(events) for name in names_of(event) if name in LISTS}
+    newest = {
+        name: place
+        for place, event in enumerate(events)
+        for name in names_of(event)
+        if name in LISTS
+    }
     protected = [
         place
         for place, why in outline.protected.items()
@@ -132,7 +165,12 @@ def kept_of(events: Sequence[ConversationEvent], waiting: Collection[int]) -> se
 
 
 def is_spoken(event: ConversationEvent) -> bool:
-    return isinstance(event, ActionEvent) and event.call is None and event.source == "agent" and event.kind == "message"
+    return (
+        isinstance(event, ActionEvent)
+        and event.call is None
+        and event.source == "agent"
+        and event.kind == "message"
+    )
 
 
 def names_of(event: ConversationEvent) -> Iterator[str]:
@@ -146,7 +184,9 @@ class ViewMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.log, self.view, self.plain = logged(), ConversationView(), PlainView()
+        self.log = logged()
+        self.view = ConversationView()
+        self.plain = PlainView()
 
     @rule(run=ANY_RUNS)
     def append(self, run: list[ConversationEvent]) -> None:
@@ -164,8 +204,14 @@ class ViewMachine(RuleBasedStateMachine):
     @rule(data=st.data(), again=st.booleans(), at=st.integers(0, 3))
     def condense(self, data: st.DataObject, again: bool, at: int) -> None:
         """Append a condensation of some that are shown, and again of those that the newest one forgot."""
-        ids = data.draw(st.lists(st.sampled_from([event.id for event in self.view]), min_size=1, max_size=3))
-        newest = [event.forgotten_ids for event in self.log if isinstance(event, Condensation) and event.forgotten_ids]
+        ids = data.draw(
+            st.lists(st.sampled_from([event.id for event in self.view]), min_size=1, max_size=3)
+        )
+        newest = [
+            event.forgotten_ids
+            for event in self.log
+            if isinstance(event, Condensation) and event.forgotten_ids
+        ]
         before = newest[-1] if again and newest else ()
         self.append([Condensation((*before, *ids), summary="again", summary_offset=at)])
 
@@ -174,20 +220,33 @@ class ViewMachine(RuleBasedStateMachine):
         again = ConversationView(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
         assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
-        assert self.view.unhandled_condensation_request == again.unhandled_condensation_request == self.plain.asked
+        assert (
+            self.view.unhandled_condensation_request
+            == again.unhandled_condensation_request
+            == self.plain.asked
+        )
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
-        assert ViewOutline(self.view).kept == self.view.protected == kept_of(self.plain.shown(), self.plain.waiting())
+        assert (
+            ViewOutline(self.view).kept
+            == self.view.protected
+            == kept_of(self.plain.shown(), self.plain.waiting())
+        )
 
     @invariant()
     def parts_are_whole(self) -> None:
         """What is made of a part of it is what is made of all of it, and the newest begin where it may be cut."""
-        cuts, units, count = {*self.view.cut_points}, ViewOutline(self.view).units, len(self.view)
+        cuts = {*self.view.cut_points}
+        units = ViewOutline(self.view).units
+        count = len(self.view)
         for place in range(count):
             assert tuple(self.view.unit(place)) in units
             assert place in self.view.unit(place)
             start, stop = self.view.whole(place, place + 1)
             assert start <= place < stop
-            its = [tuple(start + each for each in unit) for unit in ViewOutline(self.view, start, stop).units]
+            its = [
+                tuple(start + each for each in unit)
+                for unit in ViewOutline(self.view, start, stop).units
+            ]
             assert its == [unit for unit in units if start <= unit[0] < stop]
             assert self.view.whole(place, count)[0] in cuts
 

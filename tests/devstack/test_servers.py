@@ -86,7 +86,9 @@ async def test_the_end_of_one_server_stops_the_command(tmp_path: Path) -> None:
         os.kill(server, signal.SIGKILL)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert errors.startswith("kaosmem: the server 'redis' has ended, so the others are stopped; the end of its log: ")
+    assert errors.startswith(
+        "kaosmem: the server 'redis' has ended, so the others are stopped; the end of its log: "
+    )
     assert not [*tmp_path.iterdir()]
 
 
@@ -124,18 +126,34 @@ def test_a_port_that_is_taken_is_named_with_the_remedy(tmp_path: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(LocalServerError, match=rf"port {port} is not free .* --port redis={port + 1}"):
-            run(["devstack", "up", "redis", "--port", f"redis={port}", "--data", str(tmp_path / "kept")])
+        with pytest.raises(
+            LocalServerError, match=rf"port {port} is not free .* --port redis={port + 1}"
+        ):
+            run(
+                [
+                    "devstack",
+                    "up",
+                    "redis",
+                    "--port",
+                    f"redis={port}",
+                    "--data",
+                    str(tmp_path / "kept"),
+                ]
+            )
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["password"]
 
 
-def test_a_program_that_is_not_installed_is_named_with_the_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_installed_is_named_with_the_remedies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """They are the extra, the other servers and Docker."""
     monkeypatch.setattr(servers, "find_spec", lambda _: None)
     monkeypatch.setattr(servers.shutil, "which", lambda *_, **__: None)
     others = {"s3": "postgres redis", "postgres": "s3 redis", "redis": "s3 postgres"}
     for name, left in others.items():
-        with pytest.raises(MissingExtraError, match=rf"devstack\]'.* up {left}`.*devstack compose`"):
+        with pytest.raises(
+            MissingExtraError, match=rf"devstack\]'.* up {left}`.*devstack compose`"
+        ):
             run(["devstack", "up", name, "--port", f"{name}={free_port()}"])
 
 
@@ -143,7 +161,9 @@ def test_a_server_that_does_not_start_is_named_with_its_log() -> None:
     """Its own words say why."""
     broken = Redis(password="not-a-secret", port=free_port(), settings={"nonsense": "yes"})
     with (
-        pytest.raises(LocalServerError, match=r"'redis' does not start; the end of its log: [\s\S]*nonsense"),
+        pytest.raises(
+            LocalServerError, match=r"'redis' does not start; the end of its log: [\s\S]*nonsense"
+        ),
         started([broken]),
     ):
         pass
@@ -161,7 +181,11 @@ def test_a_server_that_does_not_start_is_named_with_its_log() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(
-    arguments: list[str], password: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    password: str | None,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The error gives the remedy, and no password."""
     monkeypatch.chdir(tmp_path)
@@ -182,19 +206,29 @@ def test_a_compose_file_has_the_same_servers(capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     file = yaml.safe_load(text)
     assert [*file["services"]] == [*SERVERS]
-    ports = {"s3": "127.0.0.1:8333:8333", "postgres": "127.0.0.1:5433:5432", "redis": "127.0.0.1:6379:6379"}
+    ports = {
+        "s3": "127.0.0.1:8333:8333",
+        "postgres": "127.0.0.1:5433:5432",
+        "redis": "127.0.0.1:6379:6379",
+    }
     assert {name: service["ports"] for name, service in file["services"].items()} == {
         name: [port] for name, port in ports.items()
     }
     for name, service in file["services"].items():
         assert "image" in service or "dockerfile_inline" in service["build"]
-        assert {volume.partition(":")[0] for volume in service["volumes"]} == {name} <= {*file["volumes"]}
+        assert (
+            {volume.partition(":")[0] for volume in service["volumes"]}
+            == {name}
+            <= {*file["volumes"]}
+        )
         assert {each["source"] for each in service.get("configs", ())} <= {*file["configs"]}
         assert f"${{{PASSWORD_VARIABLE}:?" in str(service) + str(file["configs"].get(name))
     accounts = json.loads(file["configs"]["s3"]["content"])["identities"]
     assert [each["name"] for each in accounts] == ["kaosmem"]
     assert f"postgresql://app:${PASSWORD_VARIABLE}@127.0.0.1:5433/agents" in text
-    assert "not-a-secret" not in compose([kind(password="not-a-secret") for kind in SERVERS.values()])
+    assert "not-a-secret" not in compose(
+        [kind(password="not-a-secret") for kind in SERVERS.values()]
+    )
 
 
 def test_the_servers_name_stores_that_exist() -> None:
@@ -205,7 +239,9 @@ def test_the_servers_name_stores_that_exist() -> None:
     assert issubclass(LocalServerError, KaosmemError)
 
 
-def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_docs_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It prints the text below it."""
     monkeypatch.setattr(sys, "displayhook", lambda _: None)
     text, printed = example("devstack")

@@ -46,8 +46,19 @@ from kaosmem.evaluation.report import (
 from kaosmem.formats import FORMATS
 from tests.worlds import WORDS, texts
 
-ITEM = {"id": "i1", "session": "s", "timestamp": "2024-05-01", "role": "user", "text": "The notice is thirty days."}
-QUESTION = {"id": "q1", "query": "how long is the notice", "evidence_ids": ["i1"], "category": "terms"}
+ITEM = {
+    "id": "i1",
+    "session": "s",
+    "timestamp": "2024-05-01",
+    "role": "user",
+    "text": "The notice is thirty days.",
+}
+QUESTION = {
+    "id": "q1",
+    "query": "how long is the notice",
+    "evidence_ids": ["i1"],
+    "category": "terms",
+}
 
 
 def lines(*values: object) -> str:
@@ -60,11 +71,15 @@ def lines(*values: object) -> str:
 def test_items_and_questions_are_read_as_they_are_written(tmp_path: Path) -> None:
     """Fields come through unchanged; all but id, text, query and evidence may be missing; blank lines and a byte-order
     mark are passed over, and what else a line has is nobody's business."""
-    items, questions = tmp_path / "items.jsonl", tmp_path / "questions.jsonl"
+    items = tmp_path / "items.jsonl"
+    questions = tmp_path / "questions.jsonl"
     items.write_bytes(
-        b"\xef\xbb\xbf" + (lines(ITEM | {"more": 1}) + "\n \n" + lines({"id": "i2", "text": "é"})).encode()
+        b"\xef\xbb\xbf"
+        + (lines(ITEM | {"more": 1}) + "\n \n" + lines({"id": "i2", "text": "é"})).encode()
     )
-    questions.write_text(lines(QUESTION, {"id": "q2", "query": "?", "evidence_ids": ["i2", "i1", "i2"]}))
+    questions.write_text(
+        lines(QUESTION, {"id": "q2", "query": "?", "evidence_ids": ["i2", "i1", "i2"]})
+    )
     read = read_items(items)
     assert read == (
         EvidenceItem("i1", "The notice is thirty days.", "s", "2024-05-01", "user"),
@@ -84,7 +99,10 @@ def test_a_folder_is_its_corpora_by_name(tmp_path: Path) -> None:
         (tmp_path / f"{name}.items.jsonl").write_text(lines(ITEM | {"text": name}))
         (tmp_path / f"{name}.questions.jsonl").write_text(lines(QUESTION))
     (tmp_path / "README.md").write_text("no corpus")
-    assert [(corpus.name, corpus.items[0].text) for corpus in read_corpora(tmp_path)] == [("a", "a"), ("b", "b")]
+    assert [(corpus.name, corpus.items[0].text) for corpus in read_corpora(tmp_path)] == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
     assert [corpus.name for corpus in read_corpora(tmp_path / "b.items.jsonl")] == ["b"]
 
 
@@ -98,7 +116,9 @@ def test_a_folder_of_folders_is_data_sets(tmp_path: Path) -> None:
     read = {corpus.name: corpus.dataset for corpus in read_corpora(tmp_path)}
     assert read == {"chats/one": "chats", "chats/two": "chats", "deals/one": "deals"}
     assert [corpus.name for corpus in read_corpora(tmp_path, datasets=["deals"])] == ["deals/one"]
-    with pytest.raises(MissingFileError, match=r"no data set 'empty' in .*; there are 'chats', 'deals'"):
+    with pytest.raises(
+        MissingFileError, match=r"no data set 'empty' in .*; there are 'chats', 'deals'"
+    ):
         read_corpora(tmp_path, datasets=["deals", "empty"])
     for alone in ("chats", "chats/one.items.jsonl"):
         with pytest.raises(MissingFileError, match=r"no data set 'one' in .*; there are none"):
@@ -114,24 +134,45 @@ def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path: 
     items = [EvidenceItem(f"i{number}", "t") for number in range(4)]
     read = read_questions(questions, items=items)
     assert read == (Question("q1", "?", ("i2",), "", ("i1",), "i2"), Question("q2", "?", ()))
-    assert list(Corpus("c", tuple(items), read).moments()) == [(tuple(items[:3]), read[:1]), (tuple(items), read[1:])]
+    assert list(Corpus("c", tuple(items), read).moments()) == [
+        (tuple(items[:3]), read[:1]),
+        (tuple(items), read[1:]),
+    ]
 
 
 BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
-    "not JSON": (lines(ITEM) + '{"id": }\n', "line 2: not JSON at column 8 (expecting value); write one JSON object a"),
+    "not JSON": (
+        lines(ITEM) + '{"id": }\n',
+        "line 2: not JSON at column 8 (expecting value); write one JSON object a",
+    ),
     "not an object": ("[1]\n", "line 1: a JSON array; write one JSON object a line"),
     "not UTF-8": (b'{"id": "\xff"}\n', "line 1: not UTF-8 at byte 8; save the file as UTF-8"),
     "nested beyond reading": (
         "[" * 200_000 + "\n",
         "line 1: JSON that is nested too deep to be read; write one flat object",
     ),
-    "a missing id": ('{"text": "t"}\n', "line 1: no 'id'; add it to the fields that are there: 'text'"),
-    "a missing text": ('{"id": "i"}\n', "line 1: no 'text'; add it to the fields that are there: 'id'"),
+    "a missing id": (
+        '{"text": "t"}\n',
+        "line 1: no 'id'; add it to the fields that are there: 'text'",
+    ),
+    "a missing text": (
+        '{"id": "i"}\n',
+        "line 1: no 'text'; add it to the fields that are there: 'id'",
+    ),
     "an id that is a number": ('{"id": 7, "text": "t"}\n', "line 1: 'id' is 7; give a string"),
-    "an id that is empty": ('{"id": "", "text": "t"}\n', "line 1: item id '' is not valid: use 1 to 256 characters"),
-    "a role that is no text": ('{"id": "i", "text": "t", "role": {}}\n', "line 1: 'role' is <dict>; give a string"),
+    "an id that is empty": (
+        '{"id": "", "text": "t"}\n',
+        "line 1: item id '' is not valid: use 1 to 256 characters",
+    ),
+    "a role that is no text": (
+        '{"id": "i", "text": "t", "role": {}}\n',
+        "line 1: 'role' is <dict>; give a string",
+    ),
     "a lone surrogate": ('{"id": "i", "text": "\\ud800"}\n', "line 1: 'text' has a lone surrogate"),
-    "an id twice": ("\n" + lines(ITEM) * 2, "line 3: the id 'i1' is that of line 2 too; give each its own"),
+    "an id twice": (
+        "\n" + lines(ITEM) * 2,
+        "line 3: the id 'i1' is that of line 2 too; give each its own",
+    ),
     "no items": ("\n", "has no items; give a file of JSON objects, one a line"),
 }
 BAD_QUESTIONS: dict[str, tuple[str, str]] = {
@@ -144,13 +185,22 @@ BAD_QUESTIONS: dict[str, tuple[str, str]] = {
         lines(QUESTION | {"evidence_ids": "i1"}),
         "line 1: 'evidence_ids' is <str>; give a list",
     ),
-    "evidence left out": (lines({"id": "q", "query": "?"}), "line 1: 'evidence_ids' is None; give a list"),
+    "evidence left out": (
+        lines({"id": "q", "query": "?"}),
+        "line 1: 'evidence_ids' is None; give a list",
+    ),
     "evidence that no item is": (
         lines(QUESTION | {"evidence_ids": ["i1", "i9"]}),
         "no item has the id 'i9' of 'evidence_ids'; add",
     ),
-    "evidence that is stale too": (lines(QUESTION | {"stale_ids": ["i1"]}), "'i1' is both evidence and stale; leave"),
-    "a moment that no item is": (lines(QUESTION | {"as_of": "i9"}), "no item has the id 'i9' of 'as_of'; add it"),
+    "evidence that is stale too": (
+        lines(QUESTION | {"stale_ids": ["i1"]}),
+        "'i1' is both evidence and stale; leave",
+    ),
+    "a moment that no item is": (
+        lines(QUESTION | {"as_of": "i9"}),
+        "no item has the id 'i9' of 'as_of'; add it",
+    ),
     "an id twice": (lines(QUESTION, QUESTION), "line 2: the id 'q1' is that of line 1 too"),
     "no questions": ("", "has no questions; give a file"),
 }
@@ -192,7 +242,9 @@ def test_malformed_questions_are_refused_by_file_and_line(case: str, tmp_path: P
         (("a\0b", "here.jsonl"), "can't be read"),
     ],
 )
-def test_files_that_are_not_there_are_named(given: tuple[str, ...], remedy: str, tmp_path: Path) -> None:
+def test_files_that_are_not_there_are_named(
+    given: tuple[str, ...], remedy: str, tmp_path: Path
+) -> None:
     """A missing file, a folder without corpora and items without questions are typed errors with a remedy."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "here.jsonl").write_text(lines(ITEM))
@@ -223,13 +275,18 @@ def corpus_of(items: int, questions: dict[str, tuple[tuple[str, ...], str]]) -> 
     return Corpus(
         "c",
         tuple(EvidenceItem(f"i{number}", f"text {number}") for number in range(items)),
-        tuple(Question(query, query, evidence, category) for query, (evidence, category) in questions.items()),
+        tuple(
+            Question(query, query, evidence, category)
+            for query, (evidence, category) in questions.items()
+        ),
     )
 
 
 async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a_rule() -> None:
     """Half the evidence is 0.5; over budget, with an unknown item or one twice it is 0 and a violation."""
-    corpus = corpus_of(4, dict.fromkeys(("half", "all", "none", "over", "unknown", "twice"), (("i0", "i1"), "x")))
+    corpus = corpus_of(
+        4, dict.fromkeys(("half", "all", "none", "over", "unknown", "twice"), (("i0", "i1"), "x"))
+    )
     script = {
         "half": (("i0", "i2"), 10, ""),
         "all": (("i3", "i1", "i0"), 10, ""),
@@ -257,8 +314,14 @@ async def test_a_category_can_be_reported_without_counting_in_the_mean() -> None
     """Adversarial questions have a recall of their own, and the mean over all is that of the others."""
     asked = {"a": (("i0",), "plain"), "b": (("i1",), "plain"), "c": (("i2",), "adversarial")}
     script = {"a": (("i0",), 1, ""), "b": ((), 0, ""), "c": (("i2",), 1, "")}
-    for unscored, mean in ((("adversarial",), 1 / 2), ((), 2 / 3), (("plain", "adversarial"), None)):
-        report = await evaluate([corpus_of(3, asked)], budgets=[4], assemblers=[Scripted(script)], unscored=unscored)
+    for unscored, mean in (
+        (("adversarial",), 1 / 2),
+        ((), 2 / 3),
+        (("plain", "adversarial"), None),
+    ):
+        report = await evaluate(
+            [corpus_of(3, asked)], budgets=[4], assemblers=[Scripted(script)], unscored=unscored
+        )
         figures = report.figures("scripted", 4)
         assert figures.recall == (None if mean is None else pytest.approx(mean))
         assert figures.questions == 3
@@ -266,7 +329,10 @@ async def test_a_category_can_be_reported_without_counting_in_the_mean() -> None
         assert report.figures("scripted", 4, "adversarial").recall == 1.0
         assert report.figures("scripted", 4, "plain").recall == 0.5
     rows = list(category_rows(replace(report, unscored=frozenset({"adversarial"}))))
-    assert rows == [("-", "adversarial (not in the mean)", "1", "4", "1.000"), ("-", "plain", "2", "4", "0.500")]
+    assert rows == [
+        ("-", "adversarial (not in the mean)", "1", "4", "1.000"),
+        ("-", "plain", "2", "4", "0.500"),
+    ]
 
 
 async def test_the_mean_is_over_data_sets_and_within_one_over_questions() -> None:
@@ -278,7 +344,12 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions() -> Non
         asked = corpus_of(2, {query: (hits[query], category) for query in queries})
         return replace(asked, name=name, dataset=name.partition("/")[0])
 
-    corpora = [corpus("one/1", "ab"), corpus("one/2", "c"), corpus("two/1", "c"), corpus("trap/1", "de", "adversarial")]
+    corpora = [
+        corpus("one/1", "ab"),
+        corpus("one/2", "c"),
+        corpus("two/1", "c"),
+        corpus("trap/1", "de", "adversarial"),
+    ]
     report = await evaluate(corpora, budgets=[4], assemblers=[Scripted(script)])
     assert report.datasets == ("one", "two", "trap")
     assert report.figures("scripted", 4, dataset="one").recall == pytest.approx(2 / 3)
@@ -313,8 +384,13 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them() 
     assembler = Scripted(script | {"no superseded items": ((), 1, "")})
     asked += (Question("no superseded items", "no superseded items", ()),)
     report = await evaluate([replace(corpus, questions=asked)], budgets=[4], assemblers=[assembler])
-    found = {each.question_id: (each.stale.shown, each.stale.alone, each.stale.last_word) for each in report.outcomes}
-    assert found == {name: told for name, (_, told) in scripts.items()} | {"no superseded items": (None, None, None)}
+    found = {
+        each.question_id: (each.stale.shown, each.stale.alone, each.stale.last_word)
+        for each in report.outcomes
+    }
+    assert found == {name: told for name, (_, told) in scripts.items()} | {
+        "no superseded items": (None, None, None)
+    }
     assert list(stale_rows(report)) == [("-", "4", "scripted", "5", "0.800", "0.200", "0.250")]
     figures = report.figures("scripted", 4)
     assert (figures.questions, figures.scored, figures.may_be_stale) == (6, 5, 5)
@@ -322,14 +398,26 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them() 
 
 async def test_with_keys_no_superseded_item_is_shown() -> None:
     """Each question has a corpus of its own, in which its superseded items and the newest evidence have one key."""
-    items = tuple(EvidenceItem(f"i{n}", f"The fee is {n} euros.", timestamp=f"2024-05-0{n + 1}") for n in range(4))
+    items = tuple(
+        EvidenceItem(f"i{n}", f"The fee is {n} euros.", timestamp=f"2024-05-0{n + 1}")
+        for n in range(4)
+    )
     questions = (
         Question("old", "What is the fee?", ("i1", "i2"), stale_ids=("i0", "i3")),
         Question("none", "What is the fee?", ("i3",)),
     )
     (keyed,) = with_keys([Corpus("fees", items, questions, "set")])
-    assert (keyed.name, keyed.dataset, [each.id for each in keyed.questions]) == ("fees: old", "set", ["old"])
-    assert [(each.id, each.key) for each in keyed.items] == [("i0", "old"), ("i1", ""), ("i3", "old"), ("i2", "old")]
+    assert (keyed.name, keyed.dataset, [each.id for each in keyed.questions]) == (
+        "fees: old",
+        "set",
+        ["old"],
+    )
+    assert [(each.id, each.key) for each in keyed.items] == [
+        ("i0", "old"),
+        ("i1", ""),
+        ("i3", "old"),
+        ("i2", "old"),
+    ]
     assert keyed.items[-1].timestamp == "2024-05-04"
     report = await evaluate([keyed], budgets=[200], assemblers=[SessionAssembler()])
     assert report.outcomes[0].stale.shown is False
@@ -367,10 +455,13 @@ async def test_framing_is_what_is_not_the_texts_of_items() -> None:
 async def test_the_prefix_is_what_a_context_repeats_of_the_one_before() -> None:
     """Its share is in tokens of the context before, none for the first of a corpus and of a budget."""
     count = get_counter()
-    one, two = "alpha beta gamma delta\n", "alpha beta epsilon\n"
+    one = "alpha beta gamma delta\n"
+    two = "alpha beta epsilon\n"
     script = {"a": ((), 0, one), "b": ((), 0, two), "c": ((), 0, two), "d": ((), 0, "")}
     corpus = corpus_of(1, dict.fromkeys("abcd", (("i0",), "")))
-    report = await evaluate([corpus, replace(corpus, name="d")], budgets=[1, 2], assemblers=[Scripted(script)])
+    report = await evaluate(
+        [corpus, replace(corpus, name="d")], budgets=[1, 2], assemblers=[Scripted(script)]
+    )
     shares = [outcome.prefix_share for outcome in report.outcomes]
     assert shares == [None, count("alpha beta ") / count(one), 1.0, 0.0] * 4
     assert report.figures("scripted", 1).prefix_share == pytest.approx(sum(shares[1:4]) / 3)  # type: ignore[arg-type]
@@ -385,13 +476,19 @@ async def test_messages_are_compared_as_one_text() -> None:
 def test_figures_are_medians_and_percentiles_of_the_times() -> None:
     """Of 1 to 100 ms the median is 50.5 and the 95th percentile 95; over nothing there is no figure."""
     outcomes = tuple(
-        Outcome("c", str(number), "", "a", 10, 1.0, 5, 5, number / 1_000, None) for number in range(100, 0, -1)
+        Outcome("c", str(number), "", "a", 10, 1.0, 5, 5, number / 1_000, None)
+        for number in range(100, 0, -1)
     )
     report = Report({"c": 1}, ("a",), (10,), outcomes, {"a": 0.0})
     figures = report.figures("a", 10)
     assert (figures.median_ms, figures.p95_ms) == (pytest.approx(50.5), pytest.approx(95))
     nothing = report.figures("b", 10)
-    assert (nothing.questions, nothing.recall, nothing.p95_ms, nothing.prefix_share) == (0, None, None, None)
+    assert (nothing.questions, nothing.recall, nothing.p95_ms, nothing.prefix_share) == (
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 # What is compared
@@ -402,7 +499,9 @@ def corpora(draw: st.DrawFn) -> Corpus:
     """Draw up to 30 items of hostile and ordinary texts, and questions on them."""
     contents = draw(st.lists(texts, min_size=1, max_size=30))
     items = [
-        EvidenceItem(f"i{number}", text, draw(st.sampled_from(["", "a.md", "x]\n## y"])), "2024", role)
+        EvidenceItem(
+            f"i{number}", text, draw(st.sampled_from(["", "a.md", "x]\n## y"])), "2024", role
+        )
         for number, (text, role) in enumerate(
             (text, draw(st.sampled_from(["", "user", "system", "Caroline"]))) for text in contents
         )
@@ -417,10 +516,14 @@ def corpora(draw: st.DrawFn) -> Corpus:
 @pytest.mark.parametrize("format", sorted(FORMATS))
 @settings(max_examples=30)
 @given(corpora(), st.lists(st.integers(1, 400), min_size=1, max_size=3))
-async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(format: str, corpus: Corpus, budgets: list[int]) -> None:
+async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(
+    format: str, corpus: Corpus, budgets: list[int]
+) -> None:
     """Whatever the items and budgets are, the three fill no budget beyond its end, and count right."""
     report = await evaluate(
-        [corpus], budgets=budgets, assemblers=[get_assembler(name, format=format) for name in ASSEMBLERS]
+        [corpus],
+        budgets=budgets,
+        assemblers=[get_assembler(name, format=format) for name in ASSEMBLERS],
     )
     assert report.violations == ()
     assert report.questions == len(corpus.questions)
@@ -432,10 +535,15 @@ def charge(item: EvidenceItem) -> int:
 
 
 @given(corpora(), st.integers(1, 200))
-async def test_recency_is_the_newest_until_the_next_does_not_fit(corpus: Corpus, budget: int) -> None:
+async def test_recency_is_the_newest_until_the_next_does_not_fit(
+    corpus: Corpus, budget: int
+) -> None:
     """It is a tail of the items that fits, and one more would not."""
     chosen = await get_assembler("recency").load(corpus.items)("anything", budget)
-    assert chosen.item_ids == tuple(item.id for item in corpus.items)[len(corpus.items) - len(chosen.item_ids) :]
+    assert (
+        chosen.item_ids
+        == tuple(item.id for item in corpus.items)[len(corpus.items) - len(chosen.item_ids) :]
+    )
     charges = [charge(item) for item in corpus.items]
     start = len(charges) - len(chosen.item_ids)
     assert chosen.used == sum(charges[start:]) <= budget
@@ -447,14 +555,17 @@ def words(text: str) -> list[str]:
 
 
 @given(corpora(), st.integers(1, 200))
-async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus: Corpus, budget: int) -> None:
+async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(
+    corpus: Corpus, budget: int
+) -> None:
     """It is what a loop over the scores of `rank_bm25.BM25Okapi` takes, in stored order, newest first of equals."""
     query = corpus.questions[0].query
     terms = [words(item.text) for item in corpus.items]
     scores = [0.0] * len(terms)
     if any(terms):
         scores = list(BM25Okapi(terms).get_scores(words(query)))
-    room, taken = budget, []
+    room = budget
+    taken = []
     for place in sorted(range(len(terms)), key=lambda place: (-scores[place], -place)):
         if charge(corpus.items[place]) <= room:
             room -= charge(corpus.items[place])
@@ -474,13 +585,18 @@ def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         "def make():\n    return Mine()\nmade, nothing = Mine(), 3\n"
     )
     (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
-    assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {"mine"}
+    assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {
+        "mine"
+    }
     for name, remedy in {
-        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', 'kaosmem-dense', or name",
+        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', "
+        "'kaosmem-dense', or name",
         "my_assemblers:": "or name your own module:attribute",
-        "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object with `name` and",
+        "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object "
+        "with `name` and",
         "my_assemblers:absent": "'absent' of 'my_assemblers' is no assembler",
-        "not_a_module:x": "no module 'not_a_module' to take an assembler from; run from the folder that it is in",
+        "not_a_module:x": "no module 'not_a_module' to take an assembler from; run from the folder "
+        "that it is in",
     }.items():
         with pytest.raises(InvalidArgumentError, match=re.escape(remedy)):
             get_assembler(name)
@@ -492,7 +608,11 @@ async def test_a_session_s_answer_is_that_of_a_session() -> None:
     """What is measured is what `assemble_context` gives for the same items in one section, with source and time."""
     items = [
         EvidenceItem(
-            f"i{number}", f"Clause {number}: notice of {number} days.", f"{number % 2}.md", "2024-05-01", "user"
+            f"i{number}",
+            f"Clause {number}: notice of {number} days.",
+            f"{number % 2}.md",
+            "2024-05-01",
+            "user",
         )
         for number in range(60)
     ]
@@ -506,7 +626,9 @@ async def test_a_session_s_answer_is_that_of_a_session() -> None:
             metadata={"source": item.session, "timestamp": item.timestamp},
         )
     for name, query in (("text", "notice of 7 days"), ("openai", "clause 12")):
-        context = await memory.assemble_context(query, budget=300, format=name, sections=["documents"])
+        context = await memory.assemble_context(
+            query, budget=300, format=name, sections=["documents"]
+        )
         chosen = await SessionAssembler(format=name).load(items)(query, 300)
         assert chosen.item_ids == tuple(item.id for item in context.items)
         assert chosen.used == context.used
@@ -526,8 +648,12 @@ def test_a_session_s_items_are_those_of_the_corpus() -> None:
 async def test_a_system_prompt_beside_the_messages_is_handed_over_too() -> None:
     """Where a format has it beside its messages, it is the front of what is compared with the context before."""
     spec = SectionSpec("role", placement="static", eviction="none")
-    pack = SessionAssembler(spec=spec, format="anthropic").load([EvidenceItem("i1", "be careful", role="system")])
-    assert (await pack("anything", 100)).text.startswith('{"role": "system", "content": "## role\\n[system] be careful')
+    pack = SessionAssembler(spec=spec, format="anthropic").load(
+        [EvidenceItem("i1", "be careful", role="system")]
+    )
+    assert (await pack("anything", 100)).text.startswith(
+        '{"role": "system", "content": "## role\\n[system] be careful'
+    )
 
 
 async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults() -> None:
@@ -537,7 +663,9 @@ async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults() -> None:
     context = await memory.assemble_context("text", budget=100)
     assert list(faults(context, memory)) == []
     wrong = replace(context, used=context.used + 1)
-    assert list(faults(wrong, memory)) == [f"counted again it has {context.used} tokens, not {context.used + 1}"]
+    assert list(faults(wrong, memory)) == [
+        f"counted again it has {context.used} tokens, not {context.used + 1}"
+    ]
     narrow = SessionMemory.test_mode(sections=[SectionSpec("s", 2)])
     assert list(faults(context, narrow)) == [
         f"section 's' takes {context.by_section['s'].used} tokens, more than its 2"
@@ -554,18 +682,31 @@ async def test_faults_are_violations() -> None:
 
             return pack
 
-    report = await evaluate([corpus_of(1, {"a": (("i0",), "")})], budgets=[2], assemblers=[Broken({})])
-    assert [(outcome.recall, outcome.violations) for outcome in report.outcomes] == [(1.0, ("it is broken",))]
+    report = await evaluate(
+        [corpus_of(1, {"a": (("i0",), "")})], budgets=[2], assemblers=[Broken({})]
+    )
+    assert [(outcome.recall, outcome.violations) for outcome in report.outcomes] == [
+        (1.0, ("it is broken",))
+    ]
 
 
 def needles(items: int = 400) -> Corpus:
     """A corpus in which ranking pays: each question's answer is one item of many, and not among the newest."""
     made = tuple(
-        EvidenceItem(f"i{number}", f"The code of locker {number} is {7919 * number}. It was set last year.", "log")
+        EvidenceItem(
+            f"i{number}",
+            f"The code of locker {number} is {7919 * number}. It was set last year.",
+            "log",
+        )
         for number in range(items)
     )
     asked = tuple(
-        Question(f"q{number}", f"What is the code of locker {number}?", (f"i{number}",), f"tens {number % 2}")
+        Question(
+            f"q{number}",
+            f"What is the code of locker {number}?",
+            (f"i{number}",),
+            f"tens {number % 2}",
+        )
         for number in range(0, 100, 10)
     )
     return Corpus("lockers", made, asked)
@@ -578,7 +719,9 @@ async def test_ranking_buys_recall_that_recency_does_not() -> None:
     for budget in report.budgets:
         recalls = {name: report.figures(name, budget).recall for name in report.assemblers}
         assert recalls == {"kaosmem": 1.0, "recency": 0.0, "rank-bm25": 1.0}
-        assert all(0.7 < (report.figures(name, budget).fill or 0) <= 1 for name in report.assemblers)
+        assert all(
+            0.7 < (report.figures(name, budget).fill or 0) <= 1 for name in report.assemblers
+        )
         assert report.figures("recency", budget).prefix_share == 1.0
     assert [replace(each, seconds=0) for each in report.outcomes] == [
         replace(each, seconds=0) for each in again.outcomes
@@ -589,7 +732,13 @@ async def test_progress_is_told_of_every_context() -> None:
     """It is called before items are taken in and after each assembly, up to the total."""
     told: list[tuple[str, int, int]] = []
     await evaluate([needles(30)], budgets=[64], progress=lambda *what: told.append(what))
-    assert [done for _, done, _ in told if done] == [*range(1, 11), 10, *range(11, 21), 20, *range(21, 31)]
+    assert [done for _, done, _ in told if done] == [
+        *range(1, 11),
+        10,
+        *range(11, 21),
+        20,
+        *range(21, 31),
+    ]
     assert {total for _, _, total in told} == {30}
     assert told[0][0] == "kaosmem takes in lockers"
 
@@ -604,7 +753,9 @@ def test_budgets_are_whole_numbers_from_1_up(budgets: list[object]) -> None:
 async def test_two_of_one_name_are_refused() -> None:
     """Assemblers and corpora are told apart by their names."""
     with pytest.raises(ValueError, match="two assemblers are named 'recency'; give each"):
-        await evaluate([needles(2)], assemblers=[get_assembler("recency"), get_assembler("recency")])
+        await evaluate(
+            [needles(2)], assemblers=[get_assembler("recency"), get_assembler("recency")]
+        )
     with pytest.raises(ValueError, match="two corpora are named 'lockers'; give each"):
         await evaluate([needles(2), needles(3)])
 
@@ -620,7 +771,9 @@ def report() -> Report:
         for budget in (100, 1_000)
         for number in range(2)
     ]
-    return Report({"c": 7}, ("kaosmem", "mine"), (100, 1_000), tuple(outcomes), {"kaosmem": 0.1, "mine": 0.2})
+    return Report(
+        {"c": 7}, ("kaosmem", "mine"), (100, 1_000), tuple(outcomes), {"kaosmem": 0.1, "mine": 0.2}
+    )
 
 
 def test_a_table_has_a_row_for_each_budget_and_assembler(report: Report) -> None:
@@ -633,8 +786,17 @@ def test_a_table_has_a_row_for_each_budget_and_assembler(report: Report) -> None
         ("1,000", "mine", "0.500"),
     ]
     assert {len(row) for row in rows} == {len(FIGURES_HEADER)}
-    assert recall_header(report) == ("data set", "category", "questions", "budget", "kaosmem", "mine")
-    assert list(category_rows(report)) == [("-", "x", "2", budget, "1.000", "0.500") for budget in ("100", "1,000")]
+    assert recall_header(report) == (
+        "data set",
+        "category",
+        "questions",
+        "budget",
+        "kaosmem",
+        "mine",
+    )
+    assert list(category_rows(report)) == [
+        ("-", "x", "2", budget, "1.000", "0.500") for budget in ("100", "1,000")
+    ]
 
 
 def test_a_report_as_json_has_its_figures_and_outcomes(report: Report) -> None:
@@ -644,7 +806,10 @@ def test_a_report_as_json_has_its_figures_and_outcomes(report: Report) -> None:
     assert (read["questions"], read["corpora"]) == (2, {"c": 7})
     groups = [(entry["dataset"], entry["category"]) for entry in read["figures"]]
     assert groups == [(None, None)] * 4 + [("", None)] * 4 + [("", "x")] * 4
-    assert read["figures"][1] | {"assembler": "mine", "budget": 100, "recall": 0.5} == read["figures"][1]
+    assert (
+        read["figures"][1] | {"assembler": "mine", "budget": 100, "recall": 0.5}
+        == read["figures"][1]
+    )
     assert len(read["outcomes"]) == 8
 
 
@@ -653,7 +818,11 @@ def test_the_plot_shows_the_figures(report: Report) -> None:
     figure = draw(report)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Recall", "Fill", "Time"]
     for axes, expected in zip(figure.axes, ({"kaosmem": 1.0, "mine": 0.5}, 0.5, 2.0), strict=True):
-        assert (axes.get_xscale(), "tokens" in axes.get_xlabel(), bool(axes.get_ylabel())) == ("log", True, True)
+        assert (axes.get_xscale(), "tokens" in axes.get_xlabel(), bool(axes.get_ylabel())) == (
+            "log",
+            True,
+            True,
+        )
         assert [label.get_text() for label in axes.get_xticklabels()] == ["100", "1,000"]
         assert [line.get_label() for line in axes.get_lines()] == ["kaosmem", "mine"]
         for line in axes.get_lines():
@@ -663,8 +832,12 @@ def test_the_plot_shows_the_figures(report: Report) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["kaosmem", "mine"]
 
 
-@pytest.mark.parametrize(("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
-def test_the_same_report_gives_the_same_file(suffix: str, begin: bytes, report: Report, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
+)
+def test_the_same_report_gives_the_same_file(
+    suffix: str, begin: bytes, report: Report, tmp_path: Path
+) -> None:
     """The suffix says as what it is drawn, and nothing of when."""
     for name in ("one", "two"):
         save_plot(report, tmp_path / f"{name}{suffix}")
@@ -676,7 +849,9 @@ def test_the_same_report_gives_the_same_file(suffix: str, begin: bytes, report: 
 def test_a_report_of_one_budget_without_a_mean_can_be_drawn(tmp_path: Path) -> None:
     """A line without a figure is left out, and a name is not taken for a formula."""
     outcome = Outcome("c", "q", "adversarial", r"$\nope$ & <mine>", 64, 1.0, 32, 32, 0.0, None)
-    only = Report({"c": 1}, (r"$\nope$ & <mine>",), (64,), (outcome,), {}, frozenset({"adversarial"}))
+    only = Report(
+        {"c": 1}, (r"$\nope$ & <mine>",), (64,), (outcome,), {}, frozenset({"adversarial"})
+    )
     save_plot(only, tmp_path / "one.svg")
     assert "&lt;mine&gt;" in (tmp_path / "one.svg").read_text()
 

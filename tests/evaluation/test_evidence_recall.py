@@ -30,20 +30,31 @@ CHAT_ASKED = [
     ("red", ["c1", "c4"], "plain"),
     ("green door", ["c2"], "adversarial"),
 ]
-DEED = [("d0", "Clause on notice periods here."), ("d1", "Clause on payment of rent."), ("d2", "Clause on final law.")]
+DEED = [
+    ("d0", "Clause on notice periods here."),
+    ("d1", "Clause on payment of rent."),
+    ("d2", "Clause on final law."),
+]
 DEED_ASKED = [("notice", ["d0"], "clauses")]
 BUDGET = 20
 
 
 def write(folder: Path, corpus: str, role: str, items: list[tuple[str, str]], asked: list) -> None:
     folder.mkdir()
-    lines = [{"id": name, "session": corpus, "timestamp": "2024", "role": role, "text": text} for name, text in items]
-    (folder / f"{corpus}.items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [
+        {"id": name, "session": corpus, "timestamp": "2024", "role": role, "text": text}
+        for name, text in items
+    ]
+    (folder / f"{corpus}.items.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
     lines = [
         {"id": f"q{number}", "query": query, "evidence_ids": evidence, "category": category}
         for number, (query, evidence, category) in enumerate(asked)
     ]
-    (folder / f"{corpus}.questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / f"{corpus}.questions.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
 
 
 @pytest.fixture
@@ -61,22 +72,35 @@ def tokens_of(item: EvidenceItem) -> int:
 
 async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> None:
     """Of the two best of three, the older goes first, however good it is; items of no known word are the newest."""
-    items = [EvidenceItem("i0", "notice notice period"), EvidenceItem("i1", "notice"), EvidenceItem("i2", "x y z")]
+    items = [
+        EvidenceItem("i0", "notice notice period"),
+        EvidenceItem("i1", "notice"),
+        EvidenceItem("i2", "x y z"),
+    ]
     items += [EvidenceItem(f"f{number}", f"filler {number} of some words") for number in range(6)]
     order = partial(evidence_recall.newest_of_best, best=2)
     pack = OrderAssembler("oldest-out", order, skips=False).load(items)
     both = tokens_of(items[0]) + tokens_of(items[1])
-    for budget, chosen in ((both, ("i0", "i1")), (both - 1, ("i1",)), (tokens_of(items[1]) - 1, ())):
+    for budget, chosen in (
+        (both, ("i0", "i1")),
+        (both - 1, ("i1",)),
+        (tokens_of(items[1]) - 1, ()),
+    ):
         assert (await pack("notice", budget)).item_ids == chosen
     assert (await pack("unknown", 1_000)).item_ids == ("f4", "f5")
 
 
 async def test_bm25s_finds_what_the_query_names() -> None:
     """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
-    items = [EvidenceItem("i0", "zebra licence"), *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9))]
+    items = [
+        EvidenceItem("i0", "zebra licence"),
+        *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9)),
+    ]
     chosen = await evidence_recall.BM25S.load(items)("the zebra of the", tokens_of(items[0]))
     assert chosen.item_ids == ("i0",)
-    assert (await evidence_recall.BM25S.load(items)("", 1_000)).item_ids == tuple(item.id for item in items)
+    assert (await evidence_recall.BM25S.load(items)("", 1_000)).item_ids == tuple(
+        item.id for item in items
+    )
 
 
 def measured(tmp_path: Path, *arguments: str) -> dict:
@@ -104,7 +128,9 @@ def test_the_baselines_get_what_their_definitions_say(data: Path, tmp_path: Path
     """Two lines of the chat and all of the deed fit in 20 tokens; of equal scores the newest comes first."""
     found = measured(tmp_path, "--data", str(data), "--budgets", str(BUDGET))
     assert recalls(found, "recency") == {
-        (None, None): pytest.approx((0.5 + 1) / 2),  # of the chat c3 and c4: half of each plain question's evidence
+        (None, None): pytest.approx(
+            (0.5 + 1) / 2
+        ),  # of the chat c3 and c4: half of each plain question's evidence
         ("chats", None): 0.5,
         ("deeds", None): 1.0,
         ("chats", "adversarial"): 0.0,
@@ -120,9 +146,13 @@ def test_the_baselines_get_what_their_definitions_say(data: Path, tmp_path: Path
             ("chats", "plain"): 1.0,
             ("deeds", "clauses"): 1.0,
         }
-    assert recalls(found, "oldest-out") == recalls(found, "recency")  # fewer than 50 items: all are among the best
+    assert recalls(found, "oldest-out") == recalls(
+        found, "recency"
+    )  # fewer than 50 items: all are among the best
     assert [entry["violations"] for entry in found["figures"]] == [0] * len(found["figures"])
-    figures = {entry["assembler"]: entry for entry in found["figures"] if entry["dataset"] == "chats"}
+    figures = {
+        entry["assembler"]: entry for entry in found["figures"] if entry["dataset"] == "chats"
+    }
     assert figures["recency"]["framing"] == pytest.approx(6 / 16)  # "user: " and the line's end
     assert figures["recency"]["fill"] == pytest.approx(16 / BUDGET)
     assert found["figures"][0]["scored"] == 3
@@ -177,7 +207,10 @@ def test_what_breaks_a_rule_scores_nothing_and_is_counted(
         ("deeds", "clauses"): 1.0,
     }
     printed = capsys.readouterr().out
-    assert "violation: cheat at 20, question q0 of chats/chat: 21 tokens are over the budget of 20\n" in printed
+    assert (
+        "violation: cheat at 20, question q0 of chats/chat: 21 tokens are over the budget of 20\n"
+        in printed
+    )
     assert re.search(r"chats +adversarial \(not in the mean\) +1 +20 +0\.000\n", printed)
 
 
@@ -191,7 +224,9 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(
     (tmp_path / "mine.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAOSMEM_DATA", str(data))
-    evidence_recall.main(["--assembler", "mine:Longest", "--budgets", "10", "--datasets", "deeds", "--plot", "p.svg"])
+    evidence_recall.main(
+        ["--assembler", "mine:Longest", "--budgets", "10", "--datasets", "deeds", "--plot", "p.svg"]
+    )
     assert "longest" in capsys.readouterr().out
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
@@ -201,12 +236,18 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(
     [
         ([], "give --data FOLDER, or set KAOSMEM_DATA"),
         (["--data", "nowhere"], "does not exist; check the path"),
-        (["--data", "data", "--datasets", "poems"], "no data set 'poems' in .*; there are 'chats', 'deeds'"),
+        (
+            ["--data", "data", "--datasets", "poems"],
+            "no data set 'poems' in .*; there are 'chats', 'deeds'",
+        ),
         (["--data", "data", "--assembler", "magic"], "no assembler 'magic'; choose of"),
         (["--data", "data", "--budgets", "0"], "from 1 up"),
         (["--data", "data", "--budgets", "x"], "invalid budgets value: 'x'"),
         (["--data", "data", "--plot", "p.gif"], "end the name in"),
-        (["--data", "data", "--json", "nowhere/p.json"], "there is no folder 'nowhere'; make it first"),
+        (
+            ["--data", "data", "--json", "nowhere/p.json"],
+            "there is no folder 'nowhere'; make it first",
+        ),
     ],
 )
 def test_wrong_arguments_are_said_and_end_with_2(

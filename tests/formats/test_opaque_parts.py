@@ -12,29 +12,53 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 
-from kaosmem import InvalidArgumentError, KaosmemError, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import (
+    InvalidArgumentError,
+    KaosmemError,
+    SectionSpec,
+    SessionMemory,
+    WindowTooSmallError,
+)
 from kaosmem.formats import count_messages, parse_message
 from kaosmem.stores.history import decode_message, encode_message
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens.parts import PAGE_TOKENS
 from kaosmem.types import OpaqueBlock
 
-PDF = base64.b64encode(b"%PDF-1.4 " + b"<< /Type /Page >> " * 3 + b"<< /Type /Pages >> " + b"x" * 900).decode()
+PDF = base64.b64encode(
+    b"%PDF-1.4 " + b"<< /Type /Page >> " * 3 + b"<< /Type /Pages >> " + b"x" * 900
+).decode()
 SEARCH = [
     {"type": "thinking", "thinking": "I search.", "signature": "seal-1"},
-    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "rent"}},
+    {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"query": "rent"},
+    },
     {
         "type": "web_search_tool_result",
         "tool_use_id": "srvtoolu_1",
         "content": [
-            {"type": "web_search_result", "url": "https://a.example", "title": "A", "encrypted_content": "Eo8B" * 500}
+            {
+                "type": "web_search_result",
+                "url": "https://a.example",
+                "title": "A",
+                "encrypted_content": "Eo8B" * 500,
+            }
         ],
     },
     {"type": "thinking", "thinking": "I read.", "signature": "seal-2"},
     {"type": "text", "text": "The rent is 900 euros."},
 ]
 MCP = [
-    {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "find", "server_name": "files", "input": {}},
+    {
+        "type": "mcp_tool_use",
+        "id": "mcptoolu_1",
+        "name": "find",
+        "server_name": "files",
+        "input": {},
+    },
     {
         "type": "mcp_tool_result",
         "tool_use_id": "mcptoolu_1",
@@ -43,7 +67,10 @@ MCP = [
     },
     {"type": "text", "text": "Found."},
 ]
-COMPACTION = [{"type": "compaction", "content": "They met.", "signature": "s"}, {"type": "text", "text": "Go on."}]
+COMPACTION = [
+    {"type": "compaction", "content": "They met.", "signature": "s"},
+    {"type": "text", "text": "Go on."},
+]
 CALLER = [
     {
         "type": "tool_use",
@@ -68,7 +95,14 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name: str, of
     reply: Any = {"role": "assistant", "content": content}
     if of_sdk:
         usage = {"input_tokens": 1, "output_tokens": 1}
-        whole = {**reply, "id": "m", "type": "message", "model": "c", "stop_reason": "end_turn", "usage": usage}
+        whole = {
+            **reply,
+            "id": "m",
+            "type": "message",
+            "model": "c",
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
         reply = BetaMessage.model_validate({**whole, "stop_sequence": None})
     memory = SessionMemory.test_mode()
     memory.add("messages", "How high is the rent?", role="user")
@@ -94,7 +128,8 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name: str, of
 async def test_a_pdf_counts_by_its_pages() -> None:
     memory = SessionMemory.test_mode()
     item = memory.add_message(
-        {"role": "user", "content": [DOCUMENT, {"type": "text", "text": "What is the rent?"}]}, format="anthropic"
+        {"role": "user", "content": [DOCUMENT, {"type": "text", "text": "What is the rent?"}]},
+        format="anthropic",
     )
     assert item.text == "[document L.pdf, for anthropic alone]\nWhat is the rent?"
     assert 3 * PAGE_TOKENS < item.tokens < 3 * PAGE_TOKENS + 200
@@ -117,16 +152,27 @@ async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back() -> None:
 
 
 async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged() -> None:
-    file = {"type": "file", "file": {"filename": "L.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
+    file = {
+        "type": "file",
+        "file": {"filename": "L.pdf", "file_data": f"data:application/pdf;base64,{PDF}"},
+    }
     audio = {"type": "input_audio", "input_audio": {"data": "UklGR" + "A" * 8_000, "format": "wav"}}
     text = {"type": "text", "text": "What is it?"}
-    call = {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin Patch"}}
+    call = {
+        "id": "call_1",
+        "type": "custom",
+        "custom": {"name": "patch", "input": "*** Begin Patch"},
+    }
     memory = SessionMemory.test_mode()
     item = memory.add_message({"role": "user", "content": [file, audio, text]}, format="openai")
     assert item.text.startswith("[file L.pdf, for openai alone]\n[input_audio, for openai alone]\n")
-    reply = ChatCompletionMessage.model_validate({"role": "assistant", "content": None, "tool_calls": [call]})
+    reply = ChatCompletionMessage.model_validate(
+        {"role": "assistant", "content": None, "tool_calls": [call]}
+    )
     memory.add_message(reply, format="openai")
-    memory.add_message({"role": "tool", "tool_call_id": "call_1", "content": "done"}, format="openai")
+    memory.add_message(
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"}, format="openai"
+    )
     context = await memory.assemble_context(budget=50_000, format="openai")
     user, assistant, tool = context.messages
     assert user["content"] == [file, audio, text]
@@ -152,12 +198,15 @@ async def test_blank_text_parts_are_left_out_of_requests() -> None:
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 @pytest.mark.parametrize("field", ["text", "parts"])
 def test_a_message_without_content_is_refused_by_name(name: str, field: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"an {name} message has no content, but '{field}'"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"an {name} message has no content, but '{field}'"
+    ):
         parse_message({"role": "user", field: "hello"}, name)
 
 
 @pytest.mark.parametrize(
-    "data", ["", "[]", "{", '{"type":"other"}', '{"type":"a","type":"a"}', '{"type":"a","b":"\\ud800"}']
+    "data",
+    ["", "[]", "{", '{"type":"other"}', '{"type":"a","type":"a"}', '{"type":"a","b":"\\ud800"}'],
 )
 def test_an_opaque_block_holds_an_object_of_its_kind(data: str) -> None:
     with pytest.raises(InvalidArgumentError, match="opaque block"):
@@ -169,11 +218,21 @@ CONTENT = "sealedcontent"
 
 
 def _server_call(number: int) -> dict[str, Any]:
-    return {"type": "server_tool_use", "id": f"srv_{number}", "name": "web_search", "input": {"query": CONTENT}}
+    return {
+        "type": "server_tool_use",
+        "id": f"srv_{number}",
+        "name": "web_search",
+        "input": {"query": CONTENT},
+    }
 
 
 def _server_result(number: int) -> dict[str, Any]:
-    found = {"type": "web_search_result", "url": "https://a.example", "title": "A", "encrypted_content": CONTENT}
+    found = {
+        "type": "web_search_result",
+        "url": "https://a.example",
+        "title": "A",
+        "encrypted_content": CONTENT,
+    }
     return {"type": "web_search_tool_result", "tool_use_id": f"srv_{number}", "content": [found]}
 
 
@@ -190,7 +249,10 @@ files = st.sampled_from(
 )
 openai_files = st.sampled_from(
     [
-        {"type": "file", "file": {"filename": "L.pdf", "file_data": f"data:text/plain;base64,{CONTENT}"}},
+        {
+            "type": "file",
+            "file": {"filename": "L.pdf", "file_data": f"data:text/plain;base64,{CONTENT}"},
+        },
         {"type": "input_audio", "input_audio": {"data": CONTENT, "format": "wav"}},
     ]
 )
@@ -228,12 +290,18 @@ def conversations(draw: st.DrawFn) -> list[Said]:
 
 
 @settings(max_examples=100, deadline=None)
-@given(conversations(), st.sampled_from([None, 60, 150, 400]), st.sampled_from([80, 200, 500, 100_000]))
+@given(
+    conversations(), st.sampled_from([None, 60, 150, 400]), st.sampled_from([80, 200, 500, 100_000])
+)
 def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(
     said: list[Said], section: int | None, budget: int
 ) -> None:
     """A server's result has its call through eviction and packing; the recount agrees; others never see the content."""
-    specs = [SectionSpec("messages", section, placement="history", eviction="none" if section is None else "fifo")]
+    specs = [
+        SectionSpec(
+            "messages", section, placement="history", eviction="none" if section is None else "fifo"
+        )
+    ]
     memory = SessionMemory.test_mode(sections=specs)
     given_parts: dict[str, list[Any]] = {"openai": [], "anthropic": []}
     for provider, message in said:
@@ -255,7 +323,11 @@ def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(
         check = check_openai_messages if name == "openai" else check_anthropic_messages
         check(context.messages)
         assert count_messages(context.messages, name) == context.used
-        shown = [message["content"] for message in context.messages if isinstance(message["content"], list)]
+        shown = [
+            message["content"]
+            for message in context.messages
+            if isinstance(message["content"], list)
+        ]
         sealed = [part for parts in shown for part in parts if CONTENT in str(part)]
         assert all(part in given_parts[name] for part in sealed)
         if section is None and budget == 100_000:
@@ -269,7 +341,9 @@ async def test_a_later_result_of_a_servers_tool_stays_with_its_call() -> None:
     memory = SessionMemory.test_mode(sections=specs)
     memory.add("messages", "How high is the rent?", role="user")
     memory.add_message({"role": "assistant", "content": [_server_call(1)]}, format="anthropic")
-    memory.add_message({"role": "assistant", "content": [_server_result(1), _server_call(2)]}, format="anthropic")
+    memory.add_message(
+        {"role": "assistant", "content": [_server_result(1), _server_call(2)]}, format="anthropic"
+    )
     memory.add_message({"role": "assistant", "content": [_server_result(2)]}, format="anthropic")
     for number in range(14):
         memory.add("messages", f"word {number} " * 6, role="user")
@@ -279,7 +353,9 @@ async def test_a_later_result_of_a_servers_tool_stays_with_its_call() -> None:
 
 
 async def test_a_blank_text_beside_a_block_is_no_part_of_an_openai_request() -> None:
-    memory = SessionMemory.test_mode(sections=[SectionSpec("notes"), SectionSpec("messages", placement="history")])
+    memory = SessionMemory.test_mode(
+        sections=[SectionSpec("notes"), SectionSpec("messages", placement="history")]
+    )
     memory.add("notes", "The rent is 900 euros.")
     memory.add("messages", " \n", role="user")
     context = await memory.assemble_context(budget=500, format="openai")

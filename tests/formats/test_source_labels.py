@@ -31,14 +31,18 @@ def documents(**fields: object) -> SectionSpec:
     return SectionSpec("documents", eviction="none", **fields)  # type: ignore[arg-type]
 
 
-def filled(spec: SectionSpec, *items: tuple[str, dict[str, object] | None], **given: object) -> SessionMemory:
+def filled(
+    spec: SectionSpec, *items: tuple[str, dict[str, object] | None], **given: object
+) -> SessionMemory:
     memory = SessionMemory.test_mode(sections=(spec,))
     for text, metadata in items:
         memory.add(spec.name, text, metadata=metadata, **given)  # type: ignore[arg-type]
     return memory
 
 
-def assembled(memory: SessionMemory, budget: int = 5_000, query: str | None = "fee", format: str = "text") -> Context:
+def assembled(
+    memory: SessionMemory, budget: int = 5_000, query: str | None = "fee", format: str = "text"
+) -> Context:
     return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
 
 
@@ -47,15 +51,20 @@ def shown(*items: tuple[str, dict[str, object] | None], **fields: object) -> str
 
 
 def test_a_source_is_named_once() -> None:
-    """Items of one source stand together below its first one, labelled `[:] `. An item without a source is alone."""
-    a, b = {"source": "a.md"}, {"source": "b.md"}
+    """Items of one source stand together below its first one, labelled `[:] `.
+
+    An item without a source is alone.
+    """
+    a = {"source": "a.md"}
+    b = {"source": "b.md"}
     given = ("one", a), ("two", a), ("three", b), ("four", a), ("five", None), ("six", a)
     assert shown(*given) == "[a.md] one\n[:] two\n[:] four\n[:] six\n[b.md] three\n[*] five\n"
 
 
 def test_a_static_section_keeps_its_order() -> None:
     """Its instructions may build on one another, and a new one changes nothing before it."""
-    a, b = {"source": "a.md"}, {"source": "b.md"}
+    a = {"source": "a.md"}
+    b = {"source": "b.md"}
     given = ("one", a), ("two", b), ("three", a)
     assert shown(*given, placement="static") == "[a.md] one\n[b.md] two\n[a.md] three\n"
 
@@ -63,7 +72,8 @@ def test_a_static_section_keeps_its_order() -> None:
 def test_speakers_of_one_source_and_day_stand_under_one_header() -> None:
     """Each line names its speaker; another day, another source or a passage without speaker begins anew."""
     memory = SessionMemory.test_mode(sections=(documents(),))
-    first, second = "2023-05-08T13:56:00", "2023-05-25"
+    first = "2023-05-08T13:56:00"
+    second = "2023-05-25"
     for role, text, source, timestamp in (
         ("Emi", "Hey Kate!", "session_1", first),
         ("Kate", "Where do you work?\nEmi: nowhere", "session_1", first),
@@ -71,7 +81,9 @@ def test_speakers_of_one_source_and_day_stand_under_one_header() -> None:
         (None, "minutes", "session_1", second),
         ("Emi", "Bye.", "session_2", second),
     ):
-        memory.add("documents", text, role=role, metadata={"source": source, "timestamp": timestamp})
+        memory.add(
+            "documents", text, role=role, metadata={"source": source, "timestamp": timestamp}
+        )
     assert assembled(memory).text == (
         "## documents\n"
         "[session_1, 8 May 2023]\nEmi: Hey Kate!\nKate: Where do you work?\n\\Emi: nowhere\n"
@@ -89,14 +101,21 @@ def test_items_without_a_source_are_labelled_by_their_role_each() -> None:
 
 def test_lines_are_shown_of_each_item_of_a_run() -> None:
     """What differs within a run is shown: the lines, where they are known."""
-    given = [(text, {"source": "a.md", "lines": lines}) for text, lines in (("x", [1, 3]), ("y", [4, 9]), ("z", "4-9"))]
+    given = [
+        (text, {"source": "a.md", "lines": lines})
+        for text, lines in (("x", [1, 3]), ("y", [4, 9]), ("z", "4-9"))
+    ]
     assert shown(*given) == "[a.md:1-3] x\n[:4-9] y\n[:] z\n"
 
 
 def test_trust_is_shown_of_each_item_of_a_run() -> None:
     """With provenance every label says how far its own text is trusted."""
     memory = SessionMemory.test_mode(sections=(documents(provenance=True),))
-    for text, trust, lines in (("x", Trust.USER, [1, 3]), ("y", Trust.EXTERNAL, [4, 9]), ("z", Trust.TOOL, None)):
+    for text, trust, lines in (
+        ("x", Trust.USER, [1, 3]),
+        ("y", Trust.EXTERNAL, [4, 9]),
+        ("z", Trust.TOOL, None),
+    ):
         memory.add("documents", text, metadata={"source": "a.md", "lines": lines}, trust=trust)
     assert assembled(memory).text == (
         "## documents\n[a.md:1-3, trust user] x\n[:4-9, trust external] y\n[:, trust tool] z\n"
@@ -115,14 +134,27 @@ def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
 @pytest.mark.parametrize("evicted", [False, True])
 def test_recalled_messages_name_speaker_and_day(format: str, evicted: bool) -> None:
     """Earlier messages in the block stand under their source and day, a line for each speaker."""
-    spec = SectionSpec("messages", 900 if evicted else None, placement="history", recall=0.5, retrieval_threshold=5)
+    spec = SectionSpec(
+        "messages", 900 if evicted else None, placement="history", recall=0.5, retrieval_threshold=5
+    )
     memory = SessionMemory.test_mode(sections=[spec])
     said = {"source": "session_5", "timestamp": "2023-05-08T13:56:00"}
-    memory.add("messages", "The vault code of the Zurich office is 4711.", role="Emi", metadata=said)
+    memory.add(
+        "messages", "The vault code of the Zurich office is 4711.", role="Emi", metadata=said
+    )
     memory.add("messages", "Is the vault code of the Bern office 12?", role="user", metadata=said)
-    memory.add("messages", "The vault code of Basel is 13.", role="assistant", metadata={"timestamp": "2023-06-08"})
+    memory.add(
+        "messages",
+        "The vault code of Basel is 13.",
+        role="assistant",
+        metadata={"timestamp": "2023-06-08"},
+    )
     for number in range(60):
-        memory.add("messages", f"On day {number} we talked about weather and wine.", role=("Emi", "Kate")[number % 2])
+        memory.add(
+            "messages",
+            f"On day {number} we talked about weather and wine.",
+            role=("Emi", "Kate")[number % 2],
+        )
     memory.add("messages", "What are the vault codes?", role="user")
     context = asyncio.run(memory.assemble_context(budget=400, format=format))
     block = context.text if format == "text" else str(context.messages[-1]["content"][0]["text"])
@@ -142,14 +174,18 @@ def test_recalled_messages_name_a_source_once() -> None:
     for number in range(80):
         memory.add("messages", f"fee {number} of the supplier", metadata={"source": LONG})
     context = assembled(memory, 300)
-    recalled = [item for item in context.items if context.decision(item.id).reason is Reason.RECALLED]
+    recalled = [
+        item for item in context.items if context.decision(item.id).reason is Reason.RECALLED
+    ]
     assert len(recalled) > 3
     assert context.text.count(f"[{LONG.replace(' ', '_')}]") == 1
     assert memory.counter(context.text) == context.used
 
 
 @given(texts, texts, st.none() | st.lists(texts, min_size=2, max_size=2), st.booleans())
-def test_nothing_stored_can_pass_for_a_run(source: str, role: str, lines: list[str] | None, provenance: bool) -> None:
+def test_nothing_stored_can_pass_for_a_run(
+    source: str, role: str, lines: list[str] | None, provenance: bool
+) -> None:
     """Whatever a source, a role or lines say, only the label of an item that continues a run begins with a colon."""
     style = LabelStyle(provenance=provenance)
     memory = SessionMemory.test_mode(sections=(documents(),))
@@ -168,7 +204,14 @@ given_items: st.SearchStrategy[list[Given]] = st.lists(
     st.tuples(
         st.sampled_from(["", "ok", "the fee", "notice of 30 days", "fee " * 12]),
         st.sampled_from([False, False, True]),
-        st.sampled_from([{"source": LONG}, {"source": LONG}, {"source": LONG, "lines": [1, 3]}, {"source": "b" * 90}])
+        st.sampled_from(
+            [
+                {"source": LONG},
+                {"source": LONG},
+                {"source": LONG, "lines": [1, 3]},
+                {"source": "b" * 90},
+            ]
+        )
         | metadatas,
     ),
     max_size=12,
@@ -181,8 +224,13 @@ def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[
     text += str(number) if text else ""  # so that most are not duplicates
     if not is_result:
         return [memory.add(section, text, role="note" if number % 3 else None, metadata=metadata)]
-    call = memory.add(section, [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant", metadata=metadata)
-    return [call, memory.add(section, [ToolResultBlock(f"c{number}", text)], role="tool", metadata=metadata)]
+    call = memory.add(
+        section, [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant", metadata=metadata
+    )
+    return [
+        call,
+        memory.add(section, [ToolResultBlock(f"c{number}", text)], role="tool", metadata=metadata),
+    ]
 
 
 @given(
@@ -198,7 +246,11 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
 ) -> None:
     """With any unit more, in its group or as the first of it, the text is larger than the budget."""
     spec = documents(
-        retrieval_threshold=threshold, provenance=provenance, placement=placement, dates=dates, corrections=False
+        retrieval_threshold=threshold,
+        provenance=provenance,
+        placement=placement,
+        dates=dates,
+        corrections=False,
     )
     memory = SessionMemory.test_mode(sections=(spec,))
     units = [add(memory, "documents", number, given) for number, given in enumerate(items)]
@@ -208,7 +260,12 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
     assert memory.counter(context.text) == context.used <= budget
     for unit in units:
         if context.decision(unit[0].id).reason is Reason.NO_ROOM:
-            assert memory.counter(text_of(spec, [other for other in units if other in kept or other is unit])) > budget
+            assert (
+                memory.counter(
+                    text_of(spec, [other for other in units if other in kept or other is unit])
+                )
+                > budget
+            )
 
 
 def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
@@ -219,18 +276,29 @@ def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
         groups.setdefault(group or item.id, []).append(item)
     pieces = [header_piece(spec.title)] if units else []
     for group in groups.values():
-        pieces += [item_piece(item, spec.labels, continued=place > 0) for place, item in enumerate(group)]
+        pieces += [
+            item_piece(item, spec.labels, continued=place > 0) for place, item in enumerate(group)
+        ]
     return "".join(pieces)
 
 
 @given(given_items, queries, formats)
-def test_adding_to_a_static_section_leaves_what_was_shown(items: list[Given], query: str | None, format: str) -> None:
+def test_adding_to_a_static_section_leaves_what_was_shown(
+    items: list[Given], query: str | None, format: str
+) -> None:
     """What is added at the end of a static section changes no label before it: the prefix holds."""
-    memory, before = SessionMemory.test_mode(sections=(SectionSpec("role", placement="static", eviction="none"),)), ""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("role", placement="static", eviction="none"),)
+    )
+    before = ""
     for number, item in enumerate(items):
         add(memory, "role", number, item)
         context = assembled(memory, 5_000, query, format)
-        shown = context.text if format == "text" else context.rendered.system or context.messages[0]["content"]
+        shown = (
+            context.text
+            if format == "text"
+            else context.rendered.system or context.messages[0]["content"]
+        )
         assert isinstance(shown, str)
         assert shown.startswith(before)
         before = shown.removesuffix("\n")
@@ -239,7 +307,10 @@ def test_adding_to_a_static_section_leaves_what_was_shown(items: list[Given], qu
 def test_a_section_wants_no_more_than_its_labels_take() -> None:
     """What a section of one source does not say again is not kept for it from a history, but in steps of its floor."""
     memory = SessionMemory.test_mode(
-        sections=(SectionSpec("messages", placement="history", eviction="none"), documents(floor=0.5))
+        sections=(
+            SectionSpec("messages", placement="history", eviction="none"),
+            documents(floor=0.5),
+        )
     )
     for number in range(60):
         memory.add("messages", f"message {number} about the fee")
@@ -247,7 +318,8 @@ def test_a_section_wants_no_more_than_its_labels_take() -> None:
         memory.add("documents", f"fee {number}", metadata={"source": LONG})
     context = assembled(memory, 440)
     assert context.by_section["documents"].items == 10
-    step, message = 220 // 8, 9
+    step = 220 // 8
+    message = 9
     assert context.used > 440 - step - message
 
 

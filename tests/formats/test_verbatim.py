@@ -61,26 +61,51 @@ async def test_the_role_reaches_the_model_as_it_was_written(format: str) -> None
 
 trusts = st.sampled_from([Trust.APPLICATION, Trust.APPLICATION, Trust.USER, Trust.EXTERNAL])
 roles = st.sampled_from(["", "system", "system", "user", "assistant"])
-items = st.lists(st.tuples(st.sampled_from(["books", "role", "rules"]), texts, trusts, roles), max_size=8)
+items = st.lists(
+    st.tuples(st.sampled_from(["books", "role", "rules"]), texts, trusts, roles), max_size=8
+)
 
 
-@example([("role", "obey", Trust.USER, "system"), ("role", "You are kind.", Trust.APPLICATION, "system")], "text")
-@example([("role", "Be kind.", Trust.APPLICATION, ""), ("rules", "/no_think", Trust.APPLICATION, "")], "openai")
-@example([("role", "hi", Trust.APPLICATION, "user"), ("rules", "Be kind.", Trust.APPLICATION, "")], "openai")
+@example(
+    [
+        ("role", "obey", Trust.USER, "system"),
+        ("role", "You are kind.", Trust.APPLICATION, "system"),
+    ],
+    "text",
+)
+@example(
+    [("role", "Be kind.", Trust.APPLICATION, ""), ("rules", "/no_think", Trust.APPLICATION, "")],
+    "openai",
+)
+@example(
+    [("role", "hi", Trust.APPLICATION, "user"), ("rules", "Be kind.", Trust.APPLICATION, "")],
+    "openai",
+)
 @given(items, st.sampled_from(["text", "openai", "anthropic"]))
-def test_no_stored_text_passes_for_the_applications_own(given: list[tuple[str, str, Trust, str]], format: str) -> None:
+def test_no_stored_text_passes_for_the_applications_own(
+    given: list[tuple[str, str, Trust, str]], format: str
+) -> None:
     """Trusted texts come first, as they are; what is trusted less follows under its label, and all is counted."""
     memory = SessionMemory.test_mode(sections=SPECS)
     for section, text, trust, role in given:
         memory.add(section, text, trust=trust, role=role)
     context = asyncio.run(memory.assemble_context(budget=100_000, format=format))
-    own, labelled = [], []
+    own = []
+    labelled = []
     for section in ("role", "rules"):
         for item in memory[section]:
-            is_own = item.trust is Trust.APPLICATION and item.role in ("", "system") and item.text.strip()
+            is_own = (
+                item.trust is Trust.APPLICATION
+                and item.role in ("", "system")
+                and item.text.strip()
+            )
             (own if is_own else labelled).append(item)
-    expected = "".join(f"{item.text.strip()}\n" for item in own) + "".join(map(item_piece, labelled))
-    expected += "".join(("## books\n", *map(item_piece, memory["books"]))) if len(memory["books"]) else ""
+    expected = "".join(f"{item.text.strip()}\n" for item in own) + "".join(
+        map(item_piece, labelled)
+    )
+    expected += (
+        "".join(("## books\n", *map(item_piece, memory["books"]))) if len(memory["books"]) else ""
+    )
     assert system_of(context) == expected
     assert context.items == (*own, *labelled, *memory["books"])
     assert counted(context, memory) == context.used
@@ -88,12 +113,16 @@ def test_no_stored_text_passes_for_the_applications_own(given: list[tuple[str, s
 
 async def test_a_role_that_is_accepted_is_shown() -> None:
     """Each role that `add` takes stands in the next context; one that never could is refused with the sums."""
-    memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS.replace(role={"budget": 100}), counter=EstimateCounter())
+    memory = SessionMemory.test_mode(
+        sections=DEFAULT_SECTIONS.replace(role={"budget": 100}), counter=EstimateCounter()
+    )
     for error in (None, None, SectionFullError):
         if error is None:
             memory.add("role", "word " * 40)
         else:
-            with pytest.raises(error, match=r"would have to show \d+ tokens.*its budget is 100; .*'budget': \d+"):
+            with pytest.raises(
+                error, match=r"would have to show \d+ tokens.*its budget is 100; .*'budget': \d+"
+            ):
                 memory.add("role", "word " * 40)
         context = await memory.assemble_context(budget=1_000)
         assert [item.id for item in context.items] == [item.id for item in memory["role"]]
@@ -114,9 +143,14 @@ async def test_a_role_of_five_thousand_tokens_is_shown_by_default() -> None:
 
 async def test_one_default_section_is_changed_and_opens_again(tmp_path: Path) -> None:
     """A changed table is a table, its order and its other sections are the same, and it opens what it stored."""
-    sections = DEFAULT_SECTIONS.replace(role={"budget": 64_000, "header": "you"}, findings=SectionSpec("findings", 9))
+    sections = DEFAULT_SECTIONS.replace(
+        role={"budget": 64_000, "header": "you"}, findings=SectionSpec("findings", 9)
+    )
     assert [spec.name for spec in sections] == [spec.name for spec in DEFAULT_SECTIONS]
-    assert [a.name for a, b in zip(sections, DEFAULT_SECTIONS, strict=True) if a != b] == ["role", "findings"]
+    assert [a.name for a, b in zip(sections, DEFAULT_SECTIONS, strict=True) if a != b] == [
+        "role",
+        "findings",
+    ]
     for number in range(2):
         async with SessionMemory.open(tmp_path, sections=sections) as memory:
             assert memory["role"].spec == sections[0]
@@ -138,7 +172,9 @@ async def test_one_default_section_is_changed_and_opens_again(tmp_path: Path) ->
         ({"role": {"provenance": True}}, InvalidArgumentError, "leaves labels out"),
     ],
 )
-def test_a_change_that_means_nothing_is_refused(changes: Any, error: type[Exception], remedy: str) -> None:
+def test_a_change_that_means_nothing_is_refused(
+    changes: Any, error: type[Exception], remedy: str
+) -> None:
     """The error names the nearest section or field."""
     with pytest.raises(error, match=remedy):
         DEFAULT_SECTIONS.replace(**changes)

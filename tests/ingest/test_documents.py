@@ -83,7 +83,8 @@ def a_pptx() -> bytes:
     presentation = pptx.Presentation()
     for title, text in (("Plan", "Grow in Asia"), ("Budget", "Ten million")):
         slide = presentation.slides.add_slide(presentation.slide_layouts[1])
-        slide.shapes.title.text, slide.placeholders[1].text = title, text
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = text
     slide.notes_slide.notes_text_frame.text = "Say it slowly"
     return saved(presentation)
 
@@ -103,12 +104,22 @@ def an_epub() -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("mimetype", "application/epub+zip")
-        archive.writestr("META-INF/container.xml", '<container><rootfile full-path="o/b.opf"/></container>')
-        items = "".join(f'<item id="{n}" href="c%20{n}.xhtml" media-type="application/xhtml+xml"/>' for n in (1, 2))
+        archive.writestr(
+            "META-INF/container.xml", '<container><rootfile full-path="o/b.opf"/></container>'
+        )
+        items = "".join(
+            f'<item id="{n}" href="c%20{n}.xhtml" media-type="application/xhtml+xml"/>'
+            for n in (1, 2)
+        )
         refs = '<itemref idref="2"/><itemref idref="1"/>'
-        archive.writestr("o/b.opf", f"<package><manifest>{items}</manifest><spine>{refs}</spine></package>")
+        archive.writestr(
+            "o/b.opf", f"<package><manifest>{items}</manifest><spine>{refs}</spine></package>"
+        )
         for number in (1, 2):
-            archive.writestr(f"o/c {number}.xhtml", f"<html><h1>Chapter {number}</h1><p>Call me {number}.</p></html>")
+            archive.writestr(
+                f"o/c {number}.xhtml",
+                f"<html><h1>Chapter {number}</h1><p>Call me {number}.</p></html>",
+            )
     return stream.getvalue()
 
 
@@ -123,8 +134,14 @@ def a_mail() -> bytes:
 
 def test_pdf_passages_know_their_page(tmp_path: Path) -> None:
     """The number is metadata and part of the id; entries of the outline are titles."""
-    first, second = read(tmp_path, "msa.pdf", a_pdf(["The notice is ninety days.", "The fee is five euros."])).passages
-    assert (first.id, first.metadata["page"], first.metadata["title"]) == ("msa.pdf#p1", 1, "Part 1")
+    first, second = read(
+        tmp_path, "msa.pdf", a_pdf(["The notice is ninety days.", "The fee is five euros."])
+    ).passages
+    assert (first.id, first.metadata["page"], first.metadata["title"]) == (
+        "msa.pdf#p1",
+        1,
+        "Part 1",
+    )
     assert (second.id, second.metadata["page"]) == ("msa.pdf#p2", 2)
     assert "The fee is five euros." in second.text
 
@@ -133,10 +150,14 @@ def test_pdf_without_text_or_password_says_so(tmp_path: Path) -> None:
     """A scan needs OCR; a document that only restricts printing is read, one with a password is not."""
     assert why(tmp_path, "scan.pdf", a_pdf([""])) == "no text: it needs OCR first"
     for method in (fpdf.enums.EncryptionMethod.RC4, fpdf.enums.EncryptionMethod.AES_256):
-        open_to_all = a_pdf(["Printing is forbidden."], owner_password="o", encryption_method=method)
+        open_to_all = a_pdf(
+            ["Printing is forbidden."], owner_password="o", encryption_method=method
+        )
         assert "Printing is forbidden." in read(tmp_path, "open.pdf", open_to_all).passages[0].text
         closed = a_pdf(["Secret."], owner_password="o", user_password="u", encryption_method=method)
-        assert why(tmp_path, "closed.pdf", closed) == "password-protected: save it without a password"
+        assert (
+            why(tmp_path, "closed.pdf", closed) == "password-protected: save it without a password"
+        )
 
 
 def test_pdf_that_expands_too_far_is_refused(tmp_path: Path) -> None:
@@ -166,7 +187,11 @@ def test_a_word_document_has_its_headings_and_tables(tmp_path: Path) -> None:
 def test_slides_have_numbers_titles_and_notes(tmp_path: Path) -> None:
     """Each slide is a passage."""
     first, second = read(tmp_path, "deck.pptx", a_pptx()).passages
-    assert (first.id, first.metadata["slide"], first.metadata["title"]) == ("deck.pptx#slide1", 1, "Plan")
+    assert (first.id, first.metadata["slide"], first.metadata["title"]) == (
+        "deck.pptx#slide1",
+        1,
+        "Plan",
+    )
     assert second.text.split("\n\n") == ["Budget", "Ten million", "Notes: Say it slowly"]
 
 
@@ -197,8 +222,12 @@ def test_mail_says_who_wrote_when_and_what_about(tmp_path: Path) -> None:
     assert passage.metadata["title"] == "Lease"
     assert "Subject: Lease\n\nThe lease ends in May." in passage.text
     assert [skipped.source for skipped in reading.skipped] == ["a.eml#mail/lease.pdf"]
-    box = b"".join(b"From anna@example.org Fri Mar 15 10:00:00 2024\n" + a_mail() + b"\n\n" for _ in range(3))
-    assert [passage.id for passage in read(tmp_path, "box", box).passages] == [f"box#mail{n}" for n in (1, 2, 3)]
+    box = b"".join(
+        b"From anna@example.org Fri Mar 15 10:00:00 2024\n" + a_mail() + b"\n\n" for _ in range(3)
+    )
+    assert [passage.id for passage in read(tmp_path, "box", box).passages] == [
+        f"box#mail{n}" for n in (1, 2, 3)
+    ]
 
 
 def test_html_is_read_without_tags_scripts_and_styles(tmp_path: Path) -> None:
@@ -211,14 +240,43 @@ euros.</p><pre># no heading
 code</pre><ul><li>one<li>two</ul><table><tr><td>a<td>b</table></body></html>"""
     (passage,) = read(tmp_path, "a.html", page).passages
     assert passage.text == (
-        "# Guide\n## Fees & more\n\nIt's five euros.\n\n```\n# no heading\ncode\n```\n\n- one\n- two\n\n| a | b"
+        "# Guide\n## Fees & more\n\nIt's five euros.\n\n```\n# no heading\ncode\n```\n\n- one\n- "
+        "two\n\n| a | b"
     )
     assert passage.metadata["lines"] == [1, 6]
     assert passage.metadata["title"] == "Guide > Fees & more"
 
 
-TAGS = ["<", ">", "<p", "<b>", "</b>", "<!--", "-->", "'", '="', "<script>", "</script", "<td>", "</tr>", "x", " "]
-OPEN_TAGS = ["<!--", "<a ", "<a x='", "<a x=\">'", "</", "<![", "<script>", "&", "<td>y", "<td><p>y", "<title>a<b>"]
+TAGS = [
+    "<",
+    ">",
+    "<p",
+    "<b>",
+    "</b>",
+    "<!--",
+    "-->",
+    "'",
+    '="',
+    "<script>",
+    "</script",
+    "<td>",
+    "</tr>",
+    "x",
+    " ",
+]
+OPEN_TAGS = [
+    "<!--",
+    "<a ",
+    "<a x='",
+    "<a x=\">'",
+    "</",
+    "<![",
+    "<script>",
+    "&",
+    "<td>y",
+    "<td><p>y",
+    "<title>a<b>",
+]
 
 
 @given(st.lists(st.sampled_from(TAGS)))
@@ -234,7 +292,10 @@ def test_any_html_is_read(parts: list[str]) -> None:
     [
         *(("a.html", part) for part in OPEN_TAGS),
         *(("a.csv", part) for part in ('"', ",", 'a,"b\n')),
-        *(("a.eml", part) for part in ("From: a <", 'To: "', "Subject: =?utf-8?q?", "To: a@b.c,\n ", "Date: ")),
+        *(
+            ("a.eml", part)
+            for part in ("From: a <", 'To: "', "Subject: =?utf-8?q?", "To: a@b.c,\n ", "Date: ")
+        ),
         ("a.mbox", "From x 2024\n"),
         ("a.md", "# x\n"),
         ("a", "\n."),
@@ -282,7 +343,9 @@ tables = st.lists(st.lists(cells, min_size=2, max_size=4), min_size=1, max_size=
 
 
 @given(tables, st.sampled_from(",;\t|"))
-def test_every_row_of_a_table_is_in_a_passage_with_the_names(rows: list[list[str]], delimiter: str) -> None:
+def test_every_row_of_a_table_is_in_a_passage_with_the_names(
+    rows: list[list[str]], delimiter: str
+) -> None:
     """Rows keep their text and order, and each passage begins with the names of the columns."""
     names = ["name", *(f"column {number}" for number in range(3))]
     stream = io.StringIO()
@@ -329,18 +392,24 @@ def test_a_damaged_document_is_read_in_part_or_skipped(name: str, tmp_path: Path
     for share in (0.1, 0.5, 0.9, 0.99):
         cut = int(len(whole) * share)
         read(tmp_path, name, whole[:cut])
-        read(tmp_path, name, whole[:cut] + bytes(reversed(whole[cut : cut + 40])) + whole[cut + 40 :])
+        read(
+            tmp_path, name, whole[:cut] + bytes(reversed(whole[cut : cut + 40])) + whole[cut + 40 :]
+        )
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.pptx", "a.xlsx"])
-def test_without_the_extra_the_remedy_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_remedy_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file is skipped, and all others are read."""
     for package in ("pypdf", "mammoth", "pptx", "openpyxl"):
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "kaosmem.ingest.pdf", raising=False)
     for kind in __import__("kaosmem.ingest.kinds").ingest.kinds.KINDS:
         kind.__dict__.pop("reader", None)
-    assert why(tmp_path, name, MAKERS[name]()) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
+    assert (
+        why(tmp_path, name, MAKERS[name]()) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
+    )
 
 
 async def test_labels_show_pages_sheets_slides_and_headings(tmp_path: Path) -> None:
@@ -350,7 +419,13 @@ async def test_labels_show_pages_sheets_slides_and_headings(tmp_path: Path) -> N
     memory = SessionMemory.test_mode()
     await memory.ingest(tmp_path)
     text = (await memory.assemble_context("text", budget=20_000)).text
-    for label in ("[msa.pdf p. 1] ", "[:p. 2] ", "[msa.pptx slide 1] ", "[msa.epub § Chapter_2] ", "[msa.docx § "):
+    for label in (
+        "[msa.pdf p. 1] ",
+        "[:p. 2] ",
+        "[msa.pptx slide 1] ",
+        "[msa.epub § Chapter_2] ",
+        "[msa.docx § ",
+    ):
         assert label in text
     assert "[msa.xlsx Q3_Costs:2-" in text
 
@@ -378,11 +453,18 @@ async def test_of_a_file_that_has_changed_in_part_the_version_is_known(tmp_path:
     paragraphs = [f"Paragraph {number}. " + "word " * 200 for number in range(5)]
     path = tmp_path / "a.txt"
     path.write_text("\n\n".join(paragraphs))
-    memory, read_again = SessionMemory.test_mode(), list[str]()
+    memory = SessionMemory.test_mode()
+    read_again = list[str]()
     await memory.ingest(tmp_path)
     for place in (3, 0):
-        path.write_text("\n\n".join([*paragraphs[:place], "Changed. " + "word " * 200, *paragraphs[place + 1 :]]))
+        path.write_text(
+            "\n\n".join(
+                [*paragraphs[:place], "Changed. " + "word " * 200, *paragraphs[place + 1 :]]
+            )
+        )
         report = await memory.ingest(tmp_path)
         assert (report.changed, report.unchanged) == (("a.txt",), ())
-        report = await memory.ingest(tmp_path, progress=lambda source, *_: read_again.append(source))
+        report = await memory.ingest(
+            tmp_path, progress=lambda source, *_: read_again.append(source)
+        )
         assert (report.unchanged, read_again) == (("a.txt",), [])

@@ -35,7 +35,10 @@ def sources(root: Path) -> list[str]:
 
 def texts(path: Any) -> dict[str, list[str]]:
     files, _ = find_files(path)
-    return {reading.file.source: [passage.text for passage in reading.passages] for reading in read_passages(files)}
+    return {
+        reading.file.source: [passage.text for passage in reading.passages]
+        for reading in read_passages(files)
+    }
 
 
 FOLDER: dict[str, str | bytes] = {
@@ -64,7 +67,9 @@ def test_every_filesystem_gives_the_same_passages(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     name = uuid4().hex
     for source, content in FOLDER.items():
-        memory.pipe_file(f"/{name}/{source}", content.encode() if isinstance(content, str) else content)
+        memory.pipe_file(
+            f"/{name}/{source}", content.encode() if isinstance(content, str) else content
+        )
     local = texts(root)
     assert len(local) == len(FOLDER)
     assert texts(str(root)) == local
@@ -154,7 +159,9 @@ def test_a_file_too_large_is_not_opened(tmp_path: Path) -> None:
     root = write(tmp_path, {"a.txt": "A."})
     with (root / "huge.txt").open("wb") as file:
         file.truncate(64 * 1024 * 1024 + 1)
-    assert find_files(root)[1] == [("huge.txt", "too large", "67,108,865 bytes of 67,108,864; split it")]
+    assert find_files(root)[1] == [
+        ("huge.txt", "too large", "67,108,865 bytes of 67,108,864; split it")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +177,9 @@ def test_a_file_too_large_is_not_opened(tmp_path: Path) -> None:
         ("long/" * 40 + "name", "long/name' does not exist"),
     ],
 )
-def test_nothing_to_ingest_says_what_was_looked_for(tmp_path: Path, name: str, message: str) -> None:
+def test_nothing_to_ingest_says_what_was_looked_for(
+    tmp_path: Path, name: str, message: str
+) -> None:
     """The error names the path, what was found there and what can be given."""
     write(tmp_path, {"a.txt": "A.", **{f"images/{number}.png": b"x" for number in range(9)}})
     (tmp_path / "empty").mkdir()
@@ -180,7 +189,9 @@ def test_nothing_to_ingest_says_what_was_looked_for(tmp_path: Path, name: str, m
     assert isinstance(caught.value, FileNotFoundError)
 
 
-@pytest.mark.parametrize("place", ["ftp://127.0.0.1:1/x", "zip:///::{}/no.zip", "zip:///::{}/a.txt"])
+@pytest.mark.parametrize(
+    "place", ["ftp://127.0.0.1:1/x", "zip:///::{}/no.zip", "zip:///::{}/a.txt"]
+)
 def test_a_place_that_cannot_be_read_is_named(tmp_path: Path, place: str) -> None:
     """A server that does not answer, a missing archive and a file that is none are typed errors."""
     write(tmp_path, {"a.txt": "A."})
@@ -212,13 +223,17 @@ def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a working directory can't be deleted there")
-def test_a_path_relative_to_a_deleted_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_relative_to_a_deleted_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A relative path cannot be read once the working directory is gone."""
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    with pytest.raises(MissingFileError, match="relative to a folder that was deleted; give an absolute path"):
+    with pytest.raises(
+        MissingFileError, match="relative to a folder that was deleted; give an absolute path"
+    ):
         find_files("contracts")
 
 
@@ -234,7 +249,9 @@ def test_a_strange_name_makes_a_valid_source(tmp_path: Path) -> None:
     root = write(tmp_path, {name: f"Text {number}." for number, name in enumerate(names)})
     readings = list(read_passages(find_files(root)[0]))
     passages = [passage for reading in readings for passage in reading.passages]
-    assert sorted(passage.text for passage in passages) == [f"Text {number}." for number in range(5)]
+    assert sorted(passage.text for passage in passages) == [
+        f"Text {number}." for number in range(5)
+    ]
     assert len({check_item_id(passage.id) for passage in passages}) == 5
     assert all(passage.source.encode() and "\n" not in passage.source for passage in passages)
 
@@ -260,7 +277,9 @@ def test_many_files_are_read_in_the_order_given(tmp_path: Path) -> None:
 
 def test_only_what_changed_is_told_to_be_read(tmp_path: Path) -> None:
     """Stamps tell new, changed, unchanged and vanished files apart."""
-    root = write(tmp_path, {"same.txt": "S.", "edited.txt": "Old.", "swapped.txt": "Old.", "gone.txt": "G."})
+    root = write(
+        tmp_path, {"same.txt": "S.", "edited.txt": "Old.", "swapped.txt": "Old.", "gone.txt": "G."}
+    )
     known = {file.source: file.stamp for file in find_files(root)[0]}
     (root / "gone.txt").unlink()
     write(root, {"edited.txt": "Old and new.", "new.txt": "N."})
@@ -279,14 +298,18 @@ def test_only_what_changed_is_told_to_be_read(tmp_path: Path) -> None:
     before=st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "1", "2"])),
     after=st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "1", "2"])),
 )
-def test_changes_partition_what_is_found_and_known(before: dict[str, str], after: dict[str, str]) -> None:
+def test_changes_partition_what_is_found_and_known(
+    before: dict[str, str], after: dict[str, str]
+) -> None:
     """Each file is in one group; a file without a stamp is never unchanged."""
     fs = fsspec.filesystem("memory")
     found = [SourceFile(source, source, 1, stamp, fs) for source, stamp in sorted(after.items())]
     result = changes(found, before)
     assert {file.source for file in result.new} == after.keys() - before.keys()
     assert set(result.vanished) == before.keys() - after.keys()
-    same = {source for source in before.keys() & after.keys() if before[source] == after[source] != ""}
+    same = {
+        source for source in before.keys() & after.keys() if before[source] == after[source] != ""
+    }
     assert {file.source for file in result.unchanged} == same
     assert {file.source for file in result.changed} == (before.keys() & after.keys()) - same
 
@@ -336,7 +359,11 @@ def test_content_and_name_tell_the_kind(name: str, content: str, kind: str) -> N
     [
         ("a.txt", b"\x7fELF", "compiled code"),
         ("a.doc", b"\xd0\xcf\x11\xe0", "an old Office document"),
-        ("a.docx", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "password-protected"),
+        (
+            "a.docx",
+            b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"),
+            "password-protected",
+        ),
         ("a.tar", b"name".ljust(257, b"\0") + b"ustar", "an archive"),
         ("a.md", b"%!PS-Adobe", "PostScript"),
     ],
@@ -355,7 +382,9 @@ def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path: Path) -
     class Counting(fsspec.implementations.local.LocalFileSystem):  # type: ignore[name-defined,misc]
         protocol = ("counting",)
 
-        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        def cat_file(
+            self, path: str, start: int | None = None, end: int | None = None, **options: Any
+        ) -> bytes:
             data: bytes = super().cat_file(path, start, end, **options)
             fetched.append(len(data))
             return data
@@ -369,7 +398,10 @@ def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path: Path) -
 
 def test_other_encodings_are_read_where_they_are_certain() -> None:
     """A declared charset counts; few bytes outside UTF-8 are Windows-1252, line by line; many are refused."""
-    assert decoded_text("# coding: koi8-r\n# Привет\n".encode("koi8-r")) == "# coding: koi8-r\n# Привет\n"
+    assert (
+        decoded_text("# coding: koi8-r\n# Привет\n".encode("koi8-r"))
+        == "# coding: koi8-r\n# Привет\n"
+    )
     mixed = b"plain English words\n" * 30 + "Jürgen\n".encode() + "Ren\xe9\n".encode("latin-1")
     assert decoded_text(mixed).endswith("Jürgen\nRené\n")
     with pytest.raises(UnreadableError):
@@ -392,7 +424,10 @@ def test_a_report_counts_by_reason() -> None:
         "  skipped 12, an image: 0.png, 1.png, 2.png, …",
         "  skipped 1, not UTF-8: at byte 3; save it as UTF-8: a.txt",
     ]
-    assert {reason: len(group) for reason, group in report.reasons.items()} == {"an image": 12, "not UTF-8": 1}
+    assert {reason: len(group) for reason, group in report.reasons.items()} == {
+        "an image": 12,
+        "not UTF-8": 1,
+    }
     assert str(IngestReport()) == "files: none; items: 0 added, 0 removed"
 
 

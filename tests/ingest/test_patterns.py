@@ -15,7 +15,9 @@ from kaosmem.ingest import IngestReport
 from kaosmem.ingest.patterns import Pattern, Patterns
 
 names = st.sampled_from(["a", "b", "ab", "a.log", "b c"])
-segments = st.sampled_from(["a", "b", "*", "**", "a*", "*.log", "?b", "[ab]", "[!a]*", "[^b]", "a**b", r"\*", "b c"])
+segments = st.sampled_from(
+    ["a", "b", "*", "**", "a*", "*.log", "?b", "[ab]", "[!a]*", "[^b]", "a**b", r"\*", "b c"]
+)
 lines = st.builds(
     "{}{}{}{}".format,
     st.sampled_from(["", "", "", "!"]),
@@ -27,7 +29,9 @@ paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 
 
 @settings(max_examples=40)
-@given(st.lists(lines, max_size=4), st.lists(lines, max_size=3), st.sets(paths, min_size=1, max_size=8))
+@given(
+    st.lists(lines, max_size=4), st.lists(lines, max_size=3), st.sets(paths, min_size=1, max_size=8)
+)
 def test_git_ignores_the_same_files(
     tmp_path_factory: pytest.TempPathFactory, above: list[str], below: list[str], files: set[str]
 ) -> None:
@@ -42,9 +46,15 @@ def test_git_ignores_the_same_files(
         (folder / "a" / ".gitignore").write_text("\n".join(below))
     subprocess.run(["git", "init", "--quiet", folder], check=True)
     listed = subprocess.run(
-        ["git", "-C", folder, "ls-files", "--others", "--exclude-standard", "-z"], capture_output=True, check=True
+        ["git", "-C", folder, "ls-files", "--others", "--exclude-standard", "-z"],
+        capture_output=True,
+        check=True,
     )
-    wanted = {path for path in listed.stdout.decode().split("\0") if path and not path.endswith(".gitignore")}
+    wanted = {
+        path
+        for path in listed.stdout.decode().split("\0")
+        if path and not path.endswith(".gitignore")
+    }
     taken = {path.relative_to(folder).as_posix() for path in taken_from(folder)}
     assert taken == wanted, (above, below)
 
@@ -86,16 +96,28 @@ async def test_what_git_ignores_is_left_out(project: Path) -> None:
     report = await ingested(project)
     assert report.new == ("README.md", "docs/notes.md", "src/a.py", "src/b.md")
     reasons = {skipped.source: skipped.reason for skipped in report.skipped}
-    assert reasons["build/"] == reasons["debug.log"] == reasons["docs/drafts/"] == "ignored by .gitignore"
+    assert (
+        reasons["build/"]
+        == reasons["debug.log"]
+        == reasons["docs/drafts/"]
+        == "ignored by .gitignore"
+    )
     everything = await ingested(project, gitignore=False)
     assert {"debug.log", "docs/drafts/plan.md"} <= {*everything.new}
 
 
 async def test_a_caller_chooses_files_by_patterns(project: Path) -> None:
     """`include` narrows, `exclude` narrows further, and a file that is named itself is read in any case."""
-    assert (await ingested(project, include=["*.md"])).new == ("README.md", "docs/notes.md", "src/b.md")
+    assert (await ingested(project, include=["*.md"])).new == (
+        "README.md",
+        "docs/notes.md",
+        "src/b.md",
+    )
     assert (await ingested(project, include=["src/"])).new == ("src/a.py", "src/b.md")
-    assert (await ingested(project, include=["*.md"], exclude=["/docs/"])).new == ("README.md", "src/b.md")
+    assert (await ingested(project, include=["*.md"], exclude=["/docs/"])).new == (
+        "README.md",
+        "src/b.md",
+    )
     assert (await ingested(project / "debug.log")).new == ("debug.log",)
 
 
@@ -133,7 +155,10 @@ def test_a_hostile_pattern_takes_no_time() -> None:
 
 async def test_no_earlier_version_of_an_unchanged_passage_is_archived(tmp_path: Path) -> None:
     """Neither while a file is first read, nor when its other passages change or move."""
-    paragraphs = [f"Paragraph {number} says that room {number} costs {number} euros. " * 12 for number in range(40)]
+    paragraphs = [
+        f"Paragraph {number} says that room {number} costs {number} euros. " * 12
+        for number in range(40)
+    ]
     file = tmp_path / "long.md"
     file.write_text("\n\n".join(paragraphs))
     memory = SessionMemory.test_mode()
@@ -146,7 +171,11 @@ async def test_no_earlier_version_of_an_unchanged_passage_is_archived(tmp_path: 
     assert archived.isdisjoint(item.text for item in memory["documents"])
     await memory.save()
     async with SessionMemory.open(memory.fs, "test") as again:
-        assert [item.text for item in again["documents"]] == [item.text for item in memory["documents"]]
+        assert [item.text for item in again["documents"]] == [
+            item.text for item in memory["documents"]
+        ]
         assert len(again["documents"].archive) == len(memory["documents"].archive)
-        assert [item.metadata for item in again["documents"]] == [item.metadata for item in memory["documents"]]
+        assert [item.metadata for item in again["documents"]] == [
+            item.metadata for item in memory["documents"]
+        ]
         assert (await again.ingest(tmp_path)).unchanged == ("long.md",)

@@ -54,7 +54,9 @@ FRAGMENTS = [
     "x" * 2_500,
     "A short one. " * 300,
 ]
-lines = st.sampled_from(FRAGMENTS) | st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=40)
+lines = st.sampled_from(FRAGMENTS) | st.text(
+    st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=40
+)
 texts = st.lists(st.tuples(lines, st.integers(1, 12)), max_size=60).map(
     lambda runs: "\n".join(line for line, times in runs for _ in range(times))
 )
@@ -74,7 +76,9 @@ def test_every_line_is_in_exactly_one_piece(text: str, syntax: Syntax) -> None:
     """Pieces are the lines they name, unchanged, in order, and only blank lines lie between them."""
     text_lines = text.split("\n")
     covered_to = 0
-    for (first, last), parts in groupby(the_pieces(text, syntax), key=lambda piece: (piece.first, piece.last)):
+    for (first, last), parts in groupby(
+        the_pieces(text, syntax), key=lambda piece: (piece.first, piece.last)
+    ):
         pieces = list(parts)
         assert covered_to < first <= last
         assert not "".join(text_lines[covered_to : first - 1]).strip()
@@ -83,7 +87,9 @@ def test_every_line_is_in_exactly_one_piece(text: str, syntax: Syntax) -> None:
         assert text_lines[last - 1].strip()
         if len(pieces) > 1:
             assert first == last
-        assert [piece.part for piece in pieces] == ([0] if len(pieces) == 1 else list(range(1, len(pieces) + 1)))
+        assert [piece.part for piece in pieces] == (
+            [0] if len(pieces) == 1 else list(range(1, len(pieces) + 1))
+        )
         covered_to = last
     assert not "".join(text_lines[covered_to:]).strip()
 
@@ -99,7 +105,10 @@ functions = st.tuples(st.integers(1, 45), st.integers(0, 3), st.booleans(), st.b
         "# Say what comes next.\n" * shape[2]
         + "@cached\n" * shape[3]
         + "def run(state):\n"
-        + "\n".join("    state.step()" + "\n" * (shape[1] and not step % (4 * shape[1])) for step in range(shape[0]))
+        + "\n".join(
+            "    state.step()" + "\n" * (shape[1] and not step % (4 * shape[1]))
+            for step in range(shape[0])
+        )
     ).rstrip()
 )
 
@@ -108,14 +117,19 @@ functions = st.tuples(st.integers(1, 45), st.integers(0, 3), st.booleans(), st.b
 def test_a_function_that_fits_is_not_cut(written: list[str]) -> None:
     """A function, with the comment and decorator above it and blank lines inside, stays whole up to the maximum."""
     pieces = the_pieces("\n\n\n".join(written), Syntax.PYTHON)
-    assert sum(piece.text.count(function) > 0 for function in set(written) for piece in pieces) >= len(set(written))
+    assert sum(
+        piece.text.count(function) > 0 for function in set(written) for piece in pieces
+    ) >= len(set(written))
     assert "\n\n\n".join(piece.text for piece in pieces) == "\n\n\n".join(written)
 
 
 @given(st.lists(functions, min_size=1, max_size=25))
 def test_a_method_that_fits_is_not_cut(written: list[str]) -> None:
     """What holds for functions holds inside a class."""
-    methods = ["\n".join("    " + line if line else "" for line in function.split("\n")) for function in written]
+    methods = [
+        "\n".join("    " + line if line else "" for line in function.split("\n"))
+        for function in written
+    ]
     text = "class Machine:\n" + "\n\n".join(methods)
     texts_ = [piece.text for piece in cut(text, Syntax.PYTHON)]
     for method in methods:
@@ -134,15 +148,23 @@ blocks = st.one_of(
 def test_a_block_of_markdown_that_fits_is_not_cut(written: list[str]) -> None:
     """A paragraph, a table and a fence with blank lines in it stay whole up to the maximum."""
     pieces = [piece.text for piece in cut("\n\n".join(written), Syntax.MARKDOWN)]
-    assert all(any(block.rstrip() in piece for piece in pieces) for block in written if len(block) <= MAX_CHARS)
+    assert all(
+        any(block.rstrip() in piece for piece in pieces)
+        for block in written
+        if len(block) <= MAX_CHARS
+    )
 
 
 def test_a_heading_stays_with_its_text() -> None:
     """A new section begins a piece, its heading is in it, and headings above it are its title."""
     section = "\n\n".join(["A paragraph of the section. " * 12] * 4)
-    text = f"# Guide\n\n## Setup\n\n{section}\n\n## Usage\n\n{section}\n\n### Options\n\n{section}\n"
+    text = (
+        f"# Guide\n\n## Setup\n\n{section}\n\n## Usage\n\n{section}\n\n### Options\n\n{section}\n"
+    )
     pieces = the_pieces(text, Syntax.MARKDOWN)
-    titles = {piece.text.split("\n")[0]: piece.title for piece in pieces if piece.text.startswith("#")}
+    titles = {
+        piece.text.split("\n")[0]: piece.title for piece in pieces if piece.text.startswith("#")
+    }
     assert titles == {
         "# Guide": "Guide > Setup",
         "## Usage": "Guide > Usage",
@@ -172,7 +194,10 @@ def test_a_contract_is_cut_at_its_clauses() -> None:
     clause = "\n\n".join(["The Parties agree to keep it. " * 15] * 3)
     headings = ["MERGER AGREEMENT", "ARTICLE I", "Section 1.1 Terms", "ARTICLE II"]
     text = "\n\n".join(f"{heading}\n\n{clause}" for heading in headings)
-    assert piece_with(text, Syntax.TEXT, "Section 1.1").title == "MERGER AGREEMENT > ARTICLE I > Section 1.1 Terms"
+    assert (
+        piece_with(text, Syntax.TEXT, "Section 1.1").title
+        == "MERGER AGREEMENT > ARTICLE I > Section 1.1 Terms"
+    )
     assert piece_with(text, Syntax.TEXT, "ARTICLE II").title == "MERGER AGREEMENT > ARTICLE II"
 
 
@@ -205,13 +230,23 @@ def test_a_title_names_the_definition_that_a_piece_is_in() -> None:
     """Methods are named with their class; what only looks like a definition, inside a string, names nothing."""
     text = PYTHON.replace("BODY", "\n        ".join(f"first_{step}()" for step in range(130)))
     pieces = the_pieces(text, Syntax.PYTHON)
-    assert {piece.title for piece in pieces} == {"", "Reader", "Reader.first", "Reader.second", "last"}
-    assert piece_with(text, Syntax.PYTHON, "def second").text.lstrip().startswith("# What comes next")
+    assert {piece.title for piece in pieces} == {
+        "",
+        "Reader",
+        "Reader.first",
+        "Reader.second",
+        "last",
+    }
+    assert (
+        piece_with(text, Syntax.PYTHON, "def second").text.lstrip().startswith("# What comes next")
+    )
 
 
 def test_a_banner_goes_with_what_it_announces() -> None:
     """A comment between blank lines is the beginning of what follows, even if that has to be cut."""
-    long = "\n\n".join(f"    def step_{number}(self):\n        return {number}" for number in range(90))
+    long = "\n\n".join(
+        f"    def step_{number}(self):\n        return {number}" for number in range(90)
+    )
     text = f"class Reader:\n{long}\n\n# =======\n# Writing\n# =======\n\nclass Writer:\n{long}\n"
     assert "class Writer" in piece_with(text, Syntax.PYTHON, "# Writing").text
 
@@ -220,8 +255,13 @@ def test_a_short_method_after_a_long_one_stays_whole() -> None:
     """It may be put with the end of the long one, but a blank line inside it is no place to cut."""
     short = "    def short(self):\n        self.stop()\n\n        return self"
     for steps in range(80, 140):
-        long = "    def long(self):\n" + "\n\n".join(f"        self.step({number})" for number in range(steps))
-        assert short in piece_with(f"class Machine:\n{long}\n\n{short}\n", Syntax.PYTHON, "def short").text
+        long = "    def long(self):\n" + "\n\n".join(
+            f"        self.step({number})" for number in range(steps)
+        )
+        assert (
+            short
+            in piece_with(f"class Machine:\n{long}\n\n{short}\n", Syntax.PYTHON, "def short").text
+        )
 
 
 def test_the_first_line_of_a_long_function_is_not_alone() -> None:
@@ -236,10 +276,8 @@ def test_braces_need_no_keyword() -> None:
     """In C a function is a name, parentheses and a brace on the next line; a prototype or a call is none."""
     body = "\n".join(f"    total += step({step});" for step in range(60))
     comment = "/* Add up.\n\n   struct in a comment\n */"
-    area, perimeter = (
-        f"static int\narea(void)\n{{\n{body}\n}}",
-        f"int\nperimeter(struct box *b) {{\n{body}\n}}",
-    )
+    area = f"static int\narea(void)\n{{\n{body}\n}}"
+    perimeter = f"int\nperimeter(struct box *b) {{\n{body}\n}}"
     text = f"int area(void);\n\n{comment}\n{area}\n\n{perimeter}\n"
     pieces = the_pieces(text, Syntax.BRACES)
     assert [piece.title for piece in pieces] == ["area", "perimeter"]
@@ -259,7 +297,9 @@ def test_one_enormous_line_is_cut_at_sentences() -> None:
     pieces = the_pieces("This is a sentence. " * 1_000, Syntax.TEXT)
     assert len(pieces) > 10
     assert {(piece.first, piece.last) for piece in pieces} == {(1, 1)}
-    assert all(piece.text.startswith("This is") and piece.text.endswith("sentence. ") for piece in pieces)
+    assert all(
+        piece.text.startswith("This is") and piece.text.endswith("sentence. ") for piece in pieces
+    )
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)

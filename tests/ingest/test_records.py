@@ -40,7 +40,11 @@ def test_a_record_brings_what_it_says_of_itself() -> None:
         "score": 0.3,
     }
     (passage,) = read(json.dumps(record)).passages
-    assert (passage.id, passage.text, passage.role) == ("chat.jsonl#L1", "It renews\nfor a year.", "Caroline")
+    assert (passage.id, passage.text, passage.role) == (
+        "chat.jsonl#L1",
+        "It renews\nfor a year.",
+        "Caroline",
+    )
     assert passage.metadata.pop("file")
     assert passage.metadata == {
         "source": "chat.jsonl",
@@ -62,13 +66,23 @@ def test_the_text_is_the_first_field_that_is_one() -> None:
         "[1, 2]",
     ]
     reading = read("\n\n".join(lines))
-    assert [passage.text for passage in reading.passages] == ["C", "B", '{"a":[1,"\u00e9"]}', "S", "[1,2]"]
-    assert [passage.metadata["lines"] for passage in reading.passages] == [[line, line] for line in (1, 3, 5, 7, 9)]
+    assert [passage.text for passage in reading.passages] == [
+        "C",
+        "B",
+        '{"a":[1,"\u00e9"]}',
+        "S",
+        "[1,2]",
+    ]
+    assert [passage.metadata["lines"] for passage in reading.passages] == [
+        [line, line] for line in (1, 3, 5, 7, 9)
+    ]
 
 
 def test_a_broken_line_costs_only_itself() -> None:
     """It is named with its number and the reason, and the good lines are kept."""
-    reading = read('{"text": "A"}\n{"text": "B"\n' + "[" * 100_000 + "\n" + "9" * 5_000 + '\n{"text": "E"}\r\n')
+    reading = read(
+        '{"text": "A"}\n{"text": "B"\n' + "[" * 100_000 + "\n" + "9" * 5_000 + '\n{"text": "E"}\r\n'
+    )
     assert [passage.text for passage in reading.passages] == ["A", "E"]
     assert [skipped.source for skipped in reading.skipped] == [
         "chat.jsonl#L2",
@@ -96,10 +110,14 @@ def test_half_a_surrogate_is_repaired() -> None:
 def test_only_a_very_long_record_is_cut() -> None:
     """A record has the size its writer gave it up to 8,000 characters; beyond, each part is a passage."""
     words = "Some words on it. " * 2_000
-    reading = read("\n".join(json.dumps({"id": size, "text": words[:size]}) for size in (5_000, 20_000)))
+    reading = read(
+        "\n".join(json.dumps({"id": size, "text": words[:size]}) for size in (5_000, 20_000))
+    )
     whole, *parts = reading.passages
     assert (whole.id, len(whole.text)) == ("chat.jsonl#L1", 4_999)
-    assert [part.id for part in parts] == [f"chat.jsonl#L2.{number}" for number in range(1, len(parts) + 1)]
+    assert [part.id for part in parts] == [
+        f"chat.jsonl#L2.{number}" for number in range(1, len(parts) + 1)
+    ]
     assert all(len(part.text) <= MAX_CHARS and part.metadata["record"] == 20_000 for part in parts)
     assert "".join(part.text for part in parts).rstrip() == words[:20_000].rstrip()
 
@@ -113,10 +131,14 @@ def test_a_role_that_could_pass_for_markup_is_dropped() -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
-fields = st.sampled_from(["text", "content", "id", "role", "timestamp", "title", "session", "source", "document"])
+fields = st.sampled_from(
+    ["text", "content", "id", "role", "timestamp", "title", "session", "source", "document"]
+)
 
 
 @given(st.lists(st.dictionaries(fields, json_values, max_size=6) | json_values, max_size=8))
@@ -136,11 +158,15 @@ def test_any_bytes_are_read_or_said_to_be_unreadable(content: bytes) -> None:
     """A file of any kind gives its text, or the reason why it has none; it never stops the others."""
     try:
         assume(not is_compressed(content) and kind_of("a.txt", content).name == "text")
-        text, reason = decoded_text(content), "" if content.strip() else "no text"
+        text = decoded_text(content)
+        reason = "" if content.strip() else "no text"
     except UnreadableError as error:
-        text, reason = "", error.reason
+        text = ""
+        reason = error.reason
     for name in ("a.txt", "a.md", "a.rst", "a.py", "a.c", "a.json"):
         reading = read(content or b" ", name)
         shown = "".join("".join(passage.text for passage in reading.passages).split())
         assert shown == "".join(text.split())
-        assert [skipped.reason for skipped in reading.skipped] == ([] if shown else [reason or "no text"])
+        assert [skipped.reason for skipped in reading.skipped] == (
+            [] if shown else [reason or "no text"]
+        )

@@ -25,7 +25,8 @@ def _token(chars: int, alphabet: str = string.ascii_letters + string.digits) -> 
     return "".join(_RANDOM.choices(alphabet, k=chars))
 
 
-# Each text with a credential, and the credential. They are made here, so that no scanner finds one in this file.
+# Each text with a credential, and the credential. They are made here, so that no scanner finds one
+# in this file.
 SECRETS = [
     (text.format(secret), secret)
     for text, secret in [
@@ -67,7 +68,10 @@ async def test_no_credential_comes_back_in_a_summary(text: str, secret: str) -> 
     """Neither as a fact, nor as a rule, nor in an outline, nor by a summary of summaries."""
     assert secret not in without_credentials(text)
     assert not any(secret in fact.shown for fact in facts_in(text))
-    said = [ChatMessage("user", f"Always do it so: {text}\n{text}"), ChatMessage("assistant", _NOISE)]
+    said = [
+        ChatMessage("user", f"Always do it so: {text}\n{text}"),
+        ChatMessage("assistant", _NOISE),
+    ]
     for llm in (ScriptedLLM(lambda _: "Then nothing happened."), None):
         earlier = None
         for _ in range(2):

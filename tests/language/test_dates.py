@@ -73,7 +73,16 @@ def test_days_are_counted_from_the_day_of_the_question(query: str, first: str, l
 
 
 @pytest.mark.parametrize(
-    "query", ["", "the agreement", "Mondays", "ago", "the last one", "sometime ago", "I rested yesterday. What next?"]
+    "query",
+    [
+        "",
+        "the agreement",
+        "Mondays",
+        "ago",
+        "the last one",
+        "sometime ago",
+        "I rested yesterday. What next?",
+    ],
 )
 def test_a_question_without_such_days_has_none(query: str) -> None:
     assert periods_of(query) == ()
@@ -85,7 +94,10 @@ def test_a_question_may_speak_of_several_days() -> None:
     assert periods_of("yesterday, last month and again yesterday") == days
 
 
-@given(st.text() | st.from_regex(r"(last|past) \d{1,4} (days|years)|\d{1,4} (days|years|months) ago"), st.datetimes())
+@given(
+    st.text() | st.from_regex(r"(last|past) \d{1,4} (days|years)|\d{1,4} (days|years|months) ago"),
+    st.datetimes(),
+)
 def test_any_question_on_any_day_is_a_text_with_periods(query: str, now: datetime) -> None:
     """A question stays the text that it is, and no period ends before it begins."""
     found = Query.read(query, lambda: now)
@@ -132,12 +144,24 @@ async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path: Pat
 
 
 WORDS = "crane gate rent notice deposit lessor harbour licence".split()
-FORMS = {"last week": 7, "yesterday": 1, "two weeks ago": 14, "in October 2026": 40, "on 8 May 2025": 566}
+FORMS = {
+    "last week": 7,
+    "yesterday": 1,
+    "two weeks ago": 14,
+    "in October 2026": 40,
+    "on 8 May 2025": 566,
+}
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(sorted(FORMS)), st.integers(0, 1 << 32), st.sampled_from([None, BM25Ranker(), LinearRanker()]))
-def test_among_many_items_of_a_period_the_match_comes_first(period: str, seed: int, ranker: Ranker | None) -> None:
+@given(
+    st.sampled_from(sorted(FORMS)),
+    st.integers(0, 1 << 32),
+    st.sampled_from([None, BM25Ranker(), LinearRanker()]),
+)
+def test_among_many_items_of_a_period_the_match_comes_first(
+    period: str, seed: int, ranker: Ranker | None
+) -> None:
     """Of 40 items of the period the one with the word comes first, whatever matches outside the period.
 
     Without the word, the newest of the period come first. A match outside the period follows.
@@ -148,7 +172,8 @@ def test_among_many_items_of_a_period_the_match_comes_first(period: str, seed: i
     memory = SessionMemory.test_mode(sections=(spec,), clock=lambda: NOW)
     days = [*[FORMS[period]] * 40, *rng.choices([0, 100, 300, 500], k=80)]
     texts = [" ".join(rng.choices(others, k=rng.randrange(3, 12))) for _ in days]
-    match, outside = rng.randrange(40), rng.randrange(40, 120)
+    match = rng.randrange(40)
+    outside = rng.randrange(40, 120)
     for place in (match, outside):
         texts[place] = f"{asked} {texts[place]}"
     order = rng.sample(range(120), 120)
@@ -164,7 +189,9 @@ def test_among_many_items_of_a_period_the_match_comes_first(period: str, seed: i
 
     newest = [items[n].id for n in reversed(order) if n < 40]
     best = [items[match].id, items[outside].id]
-    assert first(f"What of the {asked}, {period}?")[:41] == list(dict.fromkeys([*best, *newest]))[:41]
+    assert (
+        first(f"What of the {asked}, {period}?")[:41] == list(dict.fromkeys([*best, *newest]))[:41]
+    )
     assert first(f"What about zebras {period}?")[:40] == newest
 
 
@@ -203,7 +230,15 @@ def test_words_ask_about_the_past(query: str, which: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["", "Where does she live?", "the oldest everest", "Πότε έρχεται;", "Где он живёт?", "أين يسكن؟", "वह कहाँ रहता है?"],
+    [
+        "",
+        "Where does she live?",
+        "the oldest everest",
+        "Πότε έρχεται;",
+        "Где он живёт?",
+        "أين يسكن؟",
+        "वह कहाँ रहता है?",
+    ],
 )
 def test_a_question_about_now_has_no_such_words(query: str) -> None:
     assert PAST_CUES.read(query) is None
@@ -238,14 +273,18 @@ def test_each_language_with_stop_words_has_cues() -> None:
 
 def test_users_add_a_language_to_a_copy() -> None:
     """The cues that kaosmem has stay as they are; months of the new language make dates."""
-    months = tuple("januar februar märz april mai juni juli august september oktober november dezember".split())
+    months = tuple(
+        "januar februar märz april mai juni juli august september oktober november dezember".split()
+    )
     cues = PAST_CUES.including(german=PastWords(previous=["früher"], months=months))
     found = cues.read("Wo wohnte sie früher, im März 2023?")
     assert found is not None
     assert found.which == {"previous"}
     assert [each.isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
     assert PAST_CUES.read("Wo wohnte sie früher?") is None
-    assert PastCues().read("before 2023") == PastQuestion(periods=(Period(date(2023, 1, 1), date(2023, 12, 31)),))
+    assert PastCues().read("before 2023") == PastQuestion(
+        periods=(Period(date(2023, 1, 1), date(2023, 12, 31)),)
+    )
 
 
 def test_wrong_words_are_refused() -> None:
@@ -263,7 +302,9 @@ def day(number: int) -> datetime:
     return datetime(2024, 1, number, tzinfo=UTC)
 
 
-VERSIONS = in_order("abcd", stated=lambda name: day(" abcd".index(name) * 2), known_from=lambda _: day(1))
+VERSIONS = in_order(
+    "abcd", stated=lambda name: day(" abcd".index(name) * 2), known_from=lambda _: day(1)
+)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +331,10 @@ def test_a_question_chooses_versions(query: str, found: str, chosen: str) -> Non
     assert "".join(each.item for each in question.choose(VERSIONS, found)) == chosen
 
 
-@given(st.text() | st.from_regex(r"(before|ever) [0-9]{1,4}-[0-9]{2}(-[0-9]{2})? (may|june) [0-9]{1,4}"))
+@given(
+    st.text()
+    | st.from_regex(r"(before|ever) [0-9]{1,4}-[0-9]{2}(-[0-9]{2})? (may|june) [0-9]{1,4}")
+)
 def test_any_text_can_be_read(query: str) -> None:
     """No period ends before it begins, and choosing never chooses the current version."""
     question = PAST_CUES.read(query)
@@ -302,7 +346,15 @@ def test_any_text_can_be_read(query: str) -> None:
 @given(st.lists(st.integers(1, 9), max_size=9))
 def test_versions_follow_one_another(days: list[int]) -> None:
     """Each holds until the next one begins, the last one until now; equal times keep the order of learning."""
-    versions = in_order(enumerate(days), stated=lambda each: day(each[1]), known_from=lambda _: day(1))
-    assert [each.item for each in versions] == sorted(enumerate(days), key=lambda each: (each[1], each[0]))
-    assert [each.valid_until for each in versions[:-1]] == [each.valid_from for each in versions[1:]]
-    assert all(isinstance(each, Version) and each.is_current is (each is versions[-1]) for each in versions)
+    versions = in_order(
+        enumerate(days), stated=lambda each: day(each[1]), known_from=lambda _: day(1)
+    )
+    assert [each.item for each in versions] == sorted(
+        enumerate(days), key=lambda each: (each[1], each[0])
+    )
+    assert [each.valid_until for each in versions[:-1]] == [
+        each.valid_from for each in versions[1:]
+    ]
+    assert all(
+        isinstance(each, Version) and each.is_current is (each is versions[-1]) for each in versions
+    )

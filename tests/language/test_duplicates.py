@@ -35,7 +35,9 @@ def says_the_same(one: str, other: str) -> bool:
     return one.casefold().split() == other.casefold().split()
 
 
-words = st.sampled_from(["a", "of", "fee", "Fee", "not", "indemnity", "日本語", "ü", "1.5", "$1.5", "north", "south"])
+words = st.sampled_from(
+    ["a", "of", "fee", "Fee", "not", "indemnity", "日本語", "ü", "1.5", "$1.5", "north", "south"]
+)
 texts = st.lists(words, max_size=8).map(" ".join)
 
 
@@ -67,11 +69,17 @@ def test_duplicates_are_found_and_nothing_else(pair: tuple[str, str]) -> None:
 
 
 @given(st.lists(edited(), max_size=8))
-def test_the_first_item_shown_stands_for_those_of_other_sections(pairs: list[tuple[str, str]]) -> None:
+def test_the_first_item_shown_stands_for_those_of_other_sections(
+    pairs: list[tuple[str, str]],
+) -> None:
     """Items of several sections are admitted, or named after the admitted item that says the same."""
     texts = [text for pair in pairs for text in pair]
-    items = [Item(str(at), f"s{at}", "", text, 0, text_item("").created_at) for at, text in enumerate(texts)]
-    shown, admitted = Shown(items[:1]), items[:1]
+    items = [
+        Item(str(at), f"s{at}", "", text, 0, text_item("").created_at)
+        for at, text in enumerate(texts)
+    ]
+    shown = Shown(items[:1])
+    admitted = items[:1]
     for item in items[1:]:
         twins = [other.id for other in admitted if says_the_same(other.text, item.text)]
         assert shown.admit((item,)) == tuple(twins)
@@ -84,7 +92,9 @@ PARKING = "For the Harbour Street office the landlord confirmed that cars may be
 
 @pytest.mark.parametrize("asked", ["north", "south"])
 @pytest.mark.parametrize("threshold", [0, 1_000])
-@pytest.mark.parametrize("sides", [("north", "south"), ("south", "north"), ("north", "south", "north")])
+@pytest.mark.parametrize(
+    "sides", [("north", "south"), ("south", "north"), ("north", "south", "north")]
+)
 async def test_another_value_is_no_duplicate_and_the_newest_statement_stays(
     sides: tuple[str, ...], threshold: int, asked: str
 ) -> None:
@@ -93,7 +103,9 @@ async def test_another_value_is_no_duplicate_and_the_newest_statement_stays(
     memory = SessionMemory.test_mode(sections=(spec,))
     for side in sides:
         memory.add("findings", PARKING.format(side))
-    context = await memory.assemble_context(f"May cars be parked at the {asked} building?", budget=1_000)
+    context = await memory.assemble_context(
+        f"May cars be parked at the {asked} building?", budget=1_000
+    )
     assert [item.text for item in context.items] == [PARKING.format(side) for side in sides[-2:]]
 
 
@@ -118,7 +130,9 @@ def test_duplicates_change_places_with_one_another_alone(statements: list[int]) 
         for at, each in enumerate(statements)
     ]
     units = [
-        Candidate((item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
+        Candidate(
+            (item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1
+        )
         for at, item in enumerate(items)
     ]
     ordered = newest_first(units)
@@ -135,16 +149,21 @@ def test_only_text_is_compared() -> None:
     for content in ([ImageBlock("https://x/1.png")], [result]):
         one, other = (memory.add("documents", content) for _ in range(2))
         assert Shown([one]).admit((other,)) == ()
-    one, other = memory.add("documents", [TextBlock("the same")]), memory.add("documents", "the same")
+    one = memory.add("documents", [TextBlock("the same")])
+    other = memory.add("documents", "the same")
     assert Shown([other]).admit((one,)) == (other.id,)
 
 
 def test_units_with_images_keep_their_places() -> None:
     """Images are never duplicates of one another, so the newest does not come before a better one."""
     memory = SessionMemory.test_mode()
-    items = [memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)]
+    items = [
+        memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)
+    ]
     units = [
-        Candidate((item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1)
+        Candidate(
+            (item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1
+        )
         for at, item in enumerate(items)
     ]
     assert newest_first(units) == tuple(units)
@@ -180,7 +199,9 @@ async def test_copies_do_not_fill_a_window(threshold: int) -> None:
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("documents", eviction="none", retrieval_threshold=threshold),)
     )
-    others = [memory.add("documents", f"{text} {TEXT[:20]}") for text in seeded_texts(8, seed=5, words=30)]
+    others = [
+        memory.add("documents", f"{text} {TEXT[:20]}") for text in seeded_texts(8, seed=5, words=30)
+    ]
     memory.add_many("documents", variants(60))
     context = await memory.assemble_context(TEXT, budget=1_500)
     assert sum(TEXT in item.text for item in context.items) == 1
@@ -195,11 +216,16 @@ async def test_copies_do_not_fill_a_window(threshold: int) -> None:
 async def test_the_section_that_is_served_first_shows_it() -> None:
     """Duplicates are found across sections; the one of the higher priority is in."""
     memory = SessionMemory.test_mode(sections=SPECS)
-    document, finding = memory.add("documents", TEXT), memory.add("findings", TEXT.upper())
+    document = memory.add("documents", TEXT)
+    finding = memory.add("findings", TEXT.upper())
     context = await memory.assemble_context(TEXT, budget=1_000)
     assert context.items == (finding,)
     decision = context.decision(document.id)
-    assert (decision.reason, decision.same_as, decision.included) == (Reason.DUPLICATE, finding.id, False)
+    assert (decision.reason, decision.same_as, decision.included) == (
+        Reason.DUPLICATE,
+        finding.id,
+        False,
+    )
     assert decision.why == f"duplicate of {finding.id}"
     assert context.decision(finding.id).same_as is None
 
@@ -231,14 +257,19 @@ async def talk_till_recalled(memory: SessionMemory, item_id: str) -> Context:
 @pytest.mark.parametrize("eviction", ["none", "fifo"])
 async def test_what_the_tail_says_is_not_recalled(eviction: str) -> None:
     """An earlier message that is said again in the tail stays out, and its decision names the later one."""
-    spec = SectionSpec("messages", 300, placement="history", eviction=eviction, recall=0.5, retrieval_threshold=0)
+    spec = SectionSpec(
+        "messages", 300, placement="history", eviction=eviction, recall=0.5, retrieval_threshold=0
+    )
     memory = SessionMemory.test_mode(sections=(spec,))
     fact = "The vault code of the Zurich office is 4711."
     first = memory.add("messages", fact)
     await talk_till_recalled(memory, first.id)
     again = memory.add("messages", fact)
     context = await memory.assemble_context("Is the vault open or shut in Zurich?", budget=900)
-    assert (context.decision(first.id).reason, context.decision(first.id).same_as) == (Reason.DUPLICATE, again.id)
+    assert (context.decision(first.id).reason, context.decision(first.id).same_as) == (
+        Reason.DUPLICATE,
+        again.id,
+    )
 
 
 async def test_calls_in_a_history_are_recalled_with_new_results() -> None:
@@ -254,7 +285,9 @@ async def test_calls_in_a_history_are_recalled_with_new_results() -> None:
     )
     memory = SessionMemory.test_mode(sections=(spec,))
     for number, found in enumerate(["the vault is open", "the vault is shut", "the vault is open"]):
-        memory.add("messages", [ToolUseBlock(f"c{number}", "look", '{"at": "vault"}')], role="assistant")
+        memory.add(
+            "messages", [ToolUseBlock(f"c{number}", "look", '{"at": "vault"}')], role="assistant"
+        )
         memory.add("messages", [ToolResultBlock(f"c{number}", found)], role="tool", id=f"r{number}")
     context = await talk_till_recalled(memory, "r2")
     reasons = sorted(context.decision(f"r{number}").reason for number in range(3))
@@ -277,7 +310,9 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
     alone = {
         unit.items[0].id
         for name in context.by_section
-        for proposal in [world.memory[name].proposer.propose(Query(context.query), cap=context.budget)]
+        for proposal in [
+            world.memory[name].proposer.propose(Query(context.query), cap=context.budget)
+        ]
         for unit in (*proposal.candidates, *proposal.earlier)
         if len(unit.items) == 1 and world.memory[name].spec.placement != "static"
     }
@@ -285,9 +320,15 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
     for one, other in combinations(block, 2):
         assert not says_the_same(one.text, other.text)
     anyway = [item for item in context.items if item not in chosen(context)]
-    repeated = [(one, other) for one in block for other in anyway if says_the_same(one.text, other.text)]
-    # A newer item of the section says again what an older one says, such as a pinned one: the newest word is shown.
-    assert all(one.section == other.section and one.created_at > other.created_at for one, other in repeated)
+    repeated = [
+        (one, other) for one in block for other in anyway if says_the_same(one.text, other.text)
+    ]
+    # A newer item of the section says again what an older one says, such as a pinned one: the
+    # newest word is shown.
+    assert all(
+        one.section == other.section and one.created_at > other.created_at
+        for one, other in repeated
+    )
     for decision in context.decisions:
         assert (decision.same_as is not None) == (decision.reason is Reason.DUPLICATE)
         if decision.same_as is not None:
@@ -314,7 +355,11 @@ class NothingTold(Told):
 @given(worlds(), queries, budgets, formats)
 def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budget, format) -> None:
     """Where no two items say the same, looking for duplicates changes no byte and no decision."""
-    items = [version.item for spec in world.memory.sections for version in world.memory[spec.name].archive.in_memory()]
+    items = [
+        version.item
+        for spec in world.memory.sections
+        for version in world.memory[spec.name].archive.in_memory()
+    ]
     items += [item for spec in world.memory.sections for item in world.memory[spec.name]]
     if len({statement(item) for item in items}) < len(items):
         return

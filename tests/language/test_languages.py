@@ -11,7 +11,8 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.formats import count_messages
 
-# By language: ten texts on ten subjects, and questions with the number of the text that answers each.
+# By language: ten texts on ten subjects, and questions with the number of the text that answers
+# each.
 LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
     "Chinese": (
         [
@@ -26,7 +27,14 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
             "图书馆周末开放到晚上九点，学生凭证入馆。",
             "她在厨房里做了一锅红烧肉和一盘青菜。",
         ],
-        {"怎么解除合同？": 0, "租金什么时候交": 1, "年会在哪里举行": 2, "数据库备份由谁负责": 3, "水": 6, "肉": 9},
+        {
+            "怎么解除合同？": 0,
+            "租金什么时候交": 1,
+            "年会在哪里举行": 2,
+            "数据库备份由谁负责": 3,
+            "水": 6,
+            "肉": 9,
+        },
     ),
     "Japanese": (
         [
@@ -114,7 +122,15 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
             "فاز الفريق الوطني بالمباراة النهائية.",
             "رقم الفاتورة هو ١٢٣٤ وتاريخها أول مارس.",
         ],
-        {"والعقد": 0, "انهاء عقد": 0, "شركات": 2, "مُكْتَبَـة": 5, "تفاح": 6, "بيانات الخادم": 7, "فاتورة 1234": 9},
+        {
+            "والعقد": 0,
+            "انهاء عقد": 0,
+            "شركات": 2,
+            "مُكْتَبَـة": 5,
+            "تفاح": 6,
+            "بيانات الخادم": 7,
+            "فاتورة 1234": 9,
+        },
     ),
     "Hindi": (
         [
@@ -129,7 +145,15 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
             "नए फ़ोन की बैटरी दो दिन चलती है।",
             "लड़कों ने मैदान में क्रिकेट खेला।",
         ],
-        {"अनुबंधों की समाप्ति": 0, "कंपनियों के नाम": 2, "बाजार": 3, "किताब": 7, "फोन": 8, "लड़का": 9, "५ पांच": 1},
+        {
+            "अनुबंधों की समाप्ति": 0,
+            "कंपनियों के नाम": 2,
+            "बाजार": 3,
+            "किताब": 7,
+            "फोन": 8,
+            "लड़का": 9,
+            "५ पांच": 1,
+        },
     ),
     "Russian": (
         [
@@ -144,7 +168,14 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
             "Ёлку украсили тридцатого декабря.",
             "Студенты изучают музыку в университете.",
         ],
-        {"расторжение договоров": 0, "арендную плату": 1, "яблоки": 3, "базы данных": 4, "елка": 8, "музыка": 9},
+        {
+            "расторжение договоров": 0,
+            "арендную плату": 1,
+            "яблоки": 3,
+            "базы данных": 4,
+            "елка": 8,
+            "музыка": 9,
+        },
     ),
     "Greek": (
         [
@@ -174,7 +205,14 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
             "Les étudiants préparent leurs examens.",
             "La réunion d'équipe commence à midi.",
         ],
-        {"avocat": 0, "électricité": 3, "electricite": 3, "coeur": 7, "équipe": 9, "APPARTEMENT": 2},
+        {
+            "avocat": 0,
+            "électricité": 3,
+            "electricite": 3,
+            "coeur": 7,
+            "équipe": 9,
+            "APPARTEMENT": 2,
+        },
     ),
     "Turkish": (
         [
@@ -234,7 +272,19 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
             "No idea 🤷🏼‍♀️ what happened",
             "Coffee ☕ is ready",
         ],
-        {"👍": 0, "👍🏿": 0, "😭": 1, "🇩🇪": 2, "🇫🇷": 3, "👩‍💻": 4, "💻": 4, "❤": 6, "👨‍👩‍👧": 7, "🤷": 8, "☕️": 9},
+        {
+            "👍": 0,
+            "👍🏿": 0,
+            "😭": 1,
+            "🇩🇪": 2,
+            "🇫🇷": 3,
+            "👩‍💻": 4,
+            "💻": 4,
+            "❤": 6,
+            "👨‍👩‍👧": 7,
+            "🤷": 8,
+            "☕️": 9,
+        },
     ),
     "mixed": (
         [
@@ -276,7 +326,9 @@ def holding(texts: list[str], *, seed: int = 0) -> SessionMemory:
     return memory
 
 
-@pytest.mark.parametrize(("language", "query"), CASES, ids=[f"{language}-{i}" for i, (language, _) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("language", "query"), CASES, ids=[f"{language}-{i}" for i, (language, _) in enumerate(CASES)]
+)
 async def test_the_right_item_of_ten_is_found(language: str, query: str) -> None:
     """It ranks first, however the query is inflected or typed, and is what a window for one item holds."""
     texts, queries = LANGUAGES[language]

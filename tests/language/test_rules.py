@@ -28,16 +28,30 @@ RULES = {
         "- Never commit to main",
     ],
     "de": ["Antworte immer auf Deutsch.", "Ab jetzt bitte kurz.", "Bitte verwende keine Emojis."],
-    "fr": ["Réponds toujours en français.", "N'utilise jamais de tutoiement.", "Désormais, sois bref."],
-    "es": ["Siempre responde en español.", "A partir de ahora, usa tablas.", "Por favor, no uses emojis."],
+    "fr": [
+        "Réponds toujours en français.",
+        "N'utilise jamais de tutoiement.",
+        "Désormais, sois bref.",
+    ],
+    "es": [
+        "Siempre responde en español.",
+        "A partir de ahora, usa tablas.",
+        "Por favor, no uses emojis.",
+    ],
     "ru": ["Всегда отвечай по-русски.", "Впредь пиши короче.", "Никогда не удаляй файлы."],
-    "el": ["Πάντα να απαντάς στα ελληνικά.", "Από εδώ και πέρα γράφε σύντομα.", "Ποτέ μην διαγράφεις αρχεία."],
+    "el": [
+        "Πάντα να απαντάς στα ελληνικά.",
+        "Από εδώ και πέρα γράφε σύντομα.",
+        "Ποτέ μην διαγράφεις αρχεία.",
+    ],
     "ar": ["دائما أجب بالعربية.", "من الآن فصاعدا اكتب باختصار.", "الرجاء استخدام الجداول."],
     "hi": ["हमेशा हिंदी में उत्तर दें।", "अब से छोटा लिखो।", "कृपया तालिका का उपयोग करें।"],
 }
 TALK = (
-    "I'll always be there for you. She never said a word! Always happy to help. Never been to Rome. Always a joy.",
-    "Do you always answer in French? Don't worry about it. Never mind. It always works. They moved forward.",
+    "I'll always be there for you. She never said a word! Always happy to help. Never been to "
+    "Rome. Always a joy.",
+    "Do you always answer in French? Don't worry about it. Never mind. It always works. They moved "
+    "forward.",
     "Here's to moving forward! Going forward with it was fun.",
     "> Always quote your sources.\n```\n# Never edit this file.\n```",
 )
@@ -51,7 +65,12 @@ def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
         assert list(rules_in(rule, {language: RULE_CUES[language]})) == [rule]
 
 
-@given(st.lists(st.sampled_from([*chain.from_iterable(RULES.values()), *TALK, "Naïve – 5 €.", "Room 14?"]), max_size=6))
+@given(
+    st.lists(
+        st.sampled_from([*chain.from_iterable(RULES.values()), *TALK, "Naïve – 5 €.", "Room 14?"]),
+        max_size=6,
+    )
+)
 def test_a_search_for_hints_misses_no_rule(sentences: list[str]) -> None:
     """The patterns of ranking find the same rules as a copy of them, which is searched for in full."""
     text = "\n".join(sentences)
@@ -78,7 +97,8 @@ def test_only_trusted_users_set_rules() -> None:
 
 
 async def test_a_language_can_be_added() -> None:
-    llm, cues = ScriptedLLM(lambda _: "De talade."), {**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)}
+    llm = ScriptedLLM(lambda _: "De talade.")
+    cues = {**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)}
     said = ChatMessage("user", "Aldrig emojis. " + "Vi talade om vädret. " * 30)
     made = await Summarizer(llm, rule_cues=cues).summarize([said])
     assert made.text == "De talade.\n\nRules of users, verbatim:\n- Aldrig emojis."
@@ -96,10 +116,16 @@ answers = st.sampled_from(
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.lists(st.sampled_from([rule for rules in RULES.values() for rule in rules]), max_size=6, unique=True),
+    st.lists(
+        st.sampled_from([rule for rules in RULES.values() for rule in rules]),
+        max_size=6,
+        unique=True,
+    ),
     st.lists(answers, min_size=1, max_size=5),
 )
-def test_rules_survive_any_number_of_summaries(rules: list[str], given_answers: list[object]) -> None:
+def test_rules_survive_any_number_of_summaries(
+    rules: list[str], given_answers: list[object]
+) -> None:
     """In the order in which they were said, whatever the model answers; and the model adds none."""
 
     async def sum_up() -> list[str]:
@@ -114,7 +140,9 @@ def test_rules_survive_any_number_of_summaries(rules: list[str], given_answers: 
         assert earlier is not None
         return [line for line in earlier.text.split("\n") if line.startswith("- ")]
 
-    assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [f"- {rule}" for rule in rules]
+    assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [
+        f"- {rule}" for rule in rules
+    ]
 
 
 async def test_every_recognised_rule_survives_five_summaries() -> None:
@@ -128,7 +156,9 @@ async def test_every_recognised_rule_survives_five_summaries() -> None:
         earlier: ChatMessage | None = None
         for number in range(5):
             noise = [ChatMessage("assistant", f"Step {number} is done. " * 100)]
-            earlier = await summarizer.summarize([*(said if number == 0 else ()), *noise], earlier=earlier, most=2_000)
+            earlier = await summarizer.summarize(
+                [*(said if number == 0 else ()), *noise], earlier=earlier, most=2_000
+            )
         assert earlier is not None
         kept = earlier.text.split("\n")
         assert [rule for rule in rules[start : start + 12] if f"- {rule}" not in kept] == []
@@ -144,6 +174,9 @@ def test_items_of_a_list_of_rules_are_rules() -> None:
 
 def test_ranking_takes_no_clause_of_a_document_for_a_rule() -> None:
     """Documents say what must be done, too: only the plain patterns look at them."""
-    for clause in ("Each party must keep the terms confidential.", "No assignment without written consent."):
+    for clause in (
+        "Each party must keep the terms confidential.",
+        "No assignment without written consent.",
+    ):
         assert list(rules_in(clause, PLAIN_CUES)) == []
         assert list(rules_in(clause)) == [clause]

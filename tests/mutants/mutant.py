@@ -38,7 +38,9 @@ class Mutant:
 
 def mutants() -> list[Mutant]:
     """Return the faults of all tables beside this file."""
-    tables = [tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))]
+    tables = [
+        tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))
+    ]
     return [
         Mutant(each["name"], each["tests"], [Change(**change) for change in each["changes"]])
         for table in tables

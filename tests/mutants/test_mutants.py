@@ -1,4 +1,7 @@
-"""Named faults of the package: tests of the default run catch each. `pytest -m mutants` tries them, for an hour."""
+"""Named faults of the package: tests of the default run catch each.
+
+`pytest -m mutants` tries them, for an hour.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,13 @@ def test_the_mutants_are_many_and_named() -> None:
     for mutant in MUTANTS:
         files = [each.partition("::")[0] for each in mutant.tests if each.startswith("tests/")]
         assert files
-        assert all((PACKAGE.parent / file).is_file() for file in files), f"{mutant.name}: a test has moved"
+        assert all((PACKAGE.parent / file).is_file() for file in files), (
+            f"{mutant.name}: a test has moved"
+        )
         for file, old, new in mutant.changes:
-            assert (PACKAGE / file).read_text().count(old) == 1, f"{mutant.name}: {file} has changed"
+            assert (PACKAGE / file).read_text().count(old) == 1, (
+                f"{mutant.name}: {file} has changed"
+            )
             assert old != new
 
 
@@ -50,13 +57,24 @@ def test_each_fault_is_caught(mutant: Mutant, copied: Path) -> None:
     command += ["--hypothesis-profile", "mutants", *mutant.tests]
     try:
         mutant.put(copied / "kaosmem")
-        environment = os.environ | {"PYTHONPYCACHEPREFIX": str(copied / "bytecode"), "PYTHONPATH": str(copied)}
+        environment = os.environ | {
+            "PYTHONPYCACHEPREFIX": str(copied / "bytecode"),
+            "PYTHONPATH": str(copied),
+        }
         done = subprocess.run(
-            command, cwd=copied, env=environment, capture_output=True, text=True, check=False, timeout=_LIMIT_S
+            command,
+            cwd=copied,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LIMIT_S,
         )
     finally:
         for file, source in saved.items():
             (copied / "kaosmem" / file).write_text(source)
-    is_caught = done.returncode == 1 and "\nFAILED " in done.stdout  # and not an error while the tests are collected
+    is_caught = (
+        done.returncode == 1 and "\nFAILED " in done.stdout
+    )  # and not an error while the tests are collected
     assert is_caught, f"survives: {done.stdout[-2_000:]}{done.stderr[-500:]}"
     print(done.stdout[-300:])

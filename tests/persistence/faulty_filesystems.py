@@ -82,21 +82,27 @@ class AppendsToFiles(Bucket):
 class ReadsOneBlock(Bucket):
     """Answers with as much of a file as fits a block."""
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         return super().cat_file(path, start, end)[: 64 * 1024]
 
 
 class ReadsAsText(Bucket):
     """Gives lines the ends that it likes."""
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         return super().cat_file(path, start, end).replace(b"\r", b"\n")
 
 
 class ReadsWhatIsMissing(Bucket):
     """Reads a missing file as empty."""
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         return super().cat_file(path, start, end) if self.inner.isfile(path) else b""
 
 
@@ -113,7 +119,9 @@ class ReadsTheOneBefore(Bucket):
         if before is not None:
             self.before[path] = before
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         current = super().cat_file(path, start, end)
         return self.before.pop(path, current)
 
@@ -166,7 +174,9 @@ class IgnoresCase(Bucket):
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
         super().pipe_file(path.lower(), value, mode)
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         return super().cat_file(path.lower(), start, end)
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:

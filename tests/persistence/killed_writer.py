@@ -31,7 +31,9 @@ SECTIONS = (
         300,
         placement="history",
         recall=0.0,
-        compaction=SummarizationCompaction(ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90),
+        compaction=SummarizationCompaction(
+            ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90
+        ),
     ),
 )
 _SNAPSHOT_BYTES = 4 * 1024
@@ -42,7 +44,8 @@ _LONG = 72 * 1024
 class Plan:
     """What one save is to make durable.
 
-    texts: by id, of the items that are added or given another content. forgotten: ids of items that are erased.
+    texts: by id, of the items that are added or given another content. forgotten: ids of items that
+        are erased.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -96,7 +99,9 @@ async def work(folder: Path, seed: int, turns: int) -> None:
     async with SessionMemory.open(folder, SESSION, sections=SECTIONS, counter="estimate") as memory:
         say(opened=len(memory["messages"]))
         for turn in range(turns):
-            live = sorted(item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources)
+            live = sorted(
+                item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources
+            )
             if live and rng.random() < 0.2:
                 item_id = rng.choice(live)
                 say(plan=asdict(Plan(forgotten=[item_id])))

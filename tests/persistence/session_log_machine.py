@@ -94,7 +94,9 @@ _values = st.recursive(
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 _ids = st.sampled_from(_IDS)
@@ -111,7 +113,8 @@ Wish = tuple[str, str, str, Any]
 class Writer:
     """One handle of the session, and its caller's knowledge.
 
-    ends: the last record of each commit since the snapshot that the handle knows of, that one's included.
+    ends: the last record of each commit since the snapshot that the handle knows of, that one's
+        included.
     archived: up to which record it knows that what left the session is in the archive.
     """
 
@@ -166,7 +169,9 @@ class SessionLogMachine(PlaceMachine):
         try:
             stored = each.log.snapshot({"seq": seq}, self.account.live(seq), archived=left, seq=seq)
         except ConflictError:
-            assert seq <= self.account.archived, "a snapshot of the newest state was refused"  # its log is gone
+            assert seq <= self.account.archived, (
+                "a snapshot of the newest state was refused"
+            )  # its log is gone
             return
         assert stored == (seq > self.account.archived)
         if stored:
@@ -176,11 +181,16 @@ class SessionLogMachine(PlaceMachine):
     @rule(writer=_indices, item_id=_ids)
     def forget(self, writer: int, item_id: str) -> None:
         """Forget an item: no file has it afterwards, of any writer."""
-        each, session = self._writer(writer), self.account
+        each = self._writer(writer)
+        session = self.account
         versions = [change.data for change in session.changes if change.data.get("id") == item_id]
         self._forgotten += [data["mark"] for data in versions if "mark" in data]
         self._commit(each, [Change("", "forget", {"id": item_id})])
-        kept = {data["n"]: (section, data) for section, data in each.log.archive() if data["id"] != item_id}
+        kept = {
+            data["n"]: (section, data)
+            for section, data in each.log.archive()
+            if data["id"] != item_id
+        }
         kept |= {data["n"]: (section, data) for section, data in session.left(after=each.archived)}
         archived = [kept[number] for number in sorted(kept)]
         each.log.purge({"seq": session.seq}, session.live(), archived=archived)
@@ -212,10 +222,13 @@ class SessionLogMachine(PlaceMachine):
         """Read exactly the acknowledged records in a session opened anew."""
         if not hasattr(self, "where"):
             return
-        where, session = self.reopened(self.where), self.account
+        where = self.reopened(self.where)
+        session = self.account
         log, recovered = SessionLog.open(where, self.session_id, read_only=True)
         self._check(recovered)
-        assert log.seq == session.seq, f"the log ends at record {log.seq}, and {session.seq} were acknowledged"
+        assert log.seq == session.seq, (
+            f"the log ends at record {log.seq}, and {session.seq} were acknowledged"
+        )
         assert len({*log.txns}) == len(log.txns), "a commit is counted twice"
         archived = session.left(until=session.archived)
         found = {data["n"]: (section, data) for section, data in log.archive()}
@@ -225,7 +238,9 @@ class SessionLogMachine(PlaceMachine):
         )
         newest = {version[1]["id"]: version for version in archived}
         for item_id in _IDS:
-            assert log.archived(item_id) == newest.get(item_id), f"an older version of {item_id!r} is archived"
+            assert log.archived(item_id) == newest.get(item_id), (
+                f"an older version of {item_id!r} is archived"
+            )
         assert list_sessions(where) == [self.session_id]
         log.close()
 
@@ -243,7 +258,13 @@ class SessionLogMachine(PlaceMachine):
             number = next(self._versions)
             mark = f"version-{number:08d}"
             # In the text too: or two versions would share the file of a long one.
-            version = {"id": item_id, "n": number, "mark": mark, "text": text and f"{mark} {text}", "value": value}
+            version = {
+                "id": item_id,
+                "n": number,
+                "mark": mark,
+                "text": text and f"{mark} {text}",
+                "value": value,
+            }
             session.changes.append(session.change(op, item_id, version))
         return session.changes[self.account.seq :]
 
@@ -265,11 +286,14 @@ class SessionLogMachine(PlaceMachine):
                 self._catch_up(writer)
             except ConflictError:
                 behind = self.account.seq - writer.log.seq
-                assert behind >= TXNS_KEPT, f"nobody can tell of a commit {behind} records ago whether it took effect"
+                assert behind >= TXNS_KEPT, (
+                    f"nobody can tell of a commit {behind} records ago whether it took effect"
+                )
                 vars(writer).update(vars(self._opened()))
         else:
             raise AssertionError(
-                f"a commit after record {writer.log.seq} was acknowledged to who had not seen all before"
+                f"a commit after record {writer.log.seq} was acknowledged to who had not seen all "
+                "before"
             )
 
     def _catch_up(self, writer: Writer) -> None:
@@ -289,17 +313,24 @@ class SessionLogMachine(PlaceMachine):
     def _check(self, recovered: Recovered) -> int:
         """Compare the session read with the account, and return the number of the used snapshot's record."""
         base = int((recovered.header or {}).get("seq", 0))
-        assert bool(recovered.damage) == self.torn, f"reported as damage: {[*map(str, recovered.damage)]}"
-        assert base >= self.account.purged, f"the snapshot of record {base} is from before something was forgotten"
+        assert bool(recovered.damage) == self.torn, (
+            f"reported as damage: {[*map(str, recovered.damage)]}"
+        )
+        assert base >= self.account.purged, (
+            f"the snapshot of record {base} is from before something was forgotten"
+        )
         is_same = recovered.items == (self.account.live(base) if base else [])
         assert is_same, f"the snapshot of record {base} has other items than were stored"
         self._check_records(recovered, after=base)
         return base
 
     def _check_records(self, recovered: Recovered, *, after: int) -> None:
-        read, acknowledged = [record.seq for record in recovered.records], [*range(after + 1, self.account.seq + 1)]
+        read = [record.seq for record in recovered.records]
+        acknowledged = [*range(after + 1, self.account.seq + 1)]
         assert read == acknowledged, f"records {read} were read, {acknowledged} were acknowledged"
-        assert all(map(self.account.is_record, recovered.records)), "a record differs from the acknowledged one"
+        assert all(map(self.account.is_record, recovered.records)), (
+            "a record differs from the acknowledged one"
+        )
 
     def _check_forgotten(self) -> None:
         found = paths_holding(self.reopened(self.where), *self._forgotten)

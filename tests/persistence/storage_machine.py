@@ -33,7 +33,13 @@ _NAMESPACE = "Team:a"
 # Some begin as another does or differ in case alone; on disk they have `%`, `=` and `~`.
 _SESSIONS = ("a", "ab", "a.b", "A", "con", "x:1+2@z_-.", "n" * 128)
 _SEGMENTS = tuple(log_file(seq) for seq in (1, 2, 10))
-_OTHERS = (archive_file(1, 0), f"{SNAP}/{1:020d}.jsonl", f"{SNAP}/{10:020d}.jsonl", f"{BLOB}/00ff-0", f"{BLOB}/00ff-01")
+_OTHERS = (
+    archive_file(1, 0),
+    f"{SNAP}/{1:020d}.jsonl",
+    f"{SNAP}/{10:020d}.jsonl",
+    f"{BLOB}/00ff-0",
+    f"{BLOB}/00ff-01",
+)
 _CUT = f"{QUARANTINE}/{1:020d}-0-0badc0de"
 
 _sessions = st.sampled_from(_SESSIONS)
@@ -77,7 +83,9 @@ class StorageMachine(PlaceMachine):
         if self._storage(session).appends and path in _SEGMENTS:
             return
         size = len(data) // parts + 1
-        self._perform(session, Write(path, [data[at : at + size] for at in range(0, len(data), size)]))
+        self._perform(
+            session, Write(path, [data[at : at + size] for at in range(0, len(data), size)])
+        )
         self._files[session][path] = data
 
     @rule(session=_sessions, path=_segments, data=_contents, again=st.booleans())
@@ -95,8 +103,12 @@ class StorageMachine(PlaceMachine):
     @rule(session=_sessions, path=_segments, contents=st.lists(_contents, min_size=2, max_size=4))
     def compete(self, session: str, path: str, contents: list[bytes]) -> None:
         """Commit under one name in several threads at once: the first has it, and the others are told so."""
-        before, together = self._files[session].get(path), threading.Barrier(len(contents))
-        contents, storages = [*map(self._distinct, contents)], [self._opened(session) for _ in contents]
+        before = self._files[session].get(path)
+        together = threading.Barrier(len(contents))
+        contents, storages = (
+            [*map(self._distinct, contents)],
+            [self._opened(session) for _ in contents],
+        )
 
         def commit(storage: Storage, data: bytes) -> bool:
             together.wait()
@@ -115,18 +127,25 @@ class StorageMachine(PlaceMachine):
             assert found.startswith(before or b"")
             assert all(data in found for data in winners)
         elif before is None:
-            assert len(winners) == 1, f"{len(winners)} of {len(contents)} threads stored {path!r} as the first"
+            assert len(winners) == 1, (
+                f"{len(winners)} of {len(contents)} threads stored {path!r} as the first"
+            )
             assert winners == [found], f"{path!r} has other bytes than who stored it first gave it"
         else:
             assert found == before, f"{path!r} was there, and was overwritten"
-            assert not winners, f"{path!r} was there, and {len(winners)} threads were told that theirs is stored"
+            assert not winners, (
+                f"{path!r} was there, and {len(winners)} threads were told that theirs is stored"
+            )
         self._files[session][path], self._touched = found, session
 
-    @rule(session=_sessions, path=_paths, part=st.floats(-2, 1), size=st.none() | st.integers(0, 50))
+    @rule(
+        session=_sessions, path=_paths, part=st.floats(-2, 1), size=st.none() | st.integers(0, 50)
+    )
     def read(self, session: str, path: str, part: float, size: int | None) -> None:
         """Read a file from a byte on or from before its end; one that is not there raises FileNotFoundError."""
         data = self._files[session].get(path)
-        start, size = int(part * len(data or b"")), size if part >= 0 else None
+        start = int(part * len(data or b""))
+        size = size if part >= 0 else None
         try:
             found = self._perform(session, Read(path, start, size))
         except FileNotFoundError:
@@ -143,7 +162,9 @@ class StorageMachine(PlaceMachine):
         session, path = stored[which % len(stored)]
         data = self._files[session][path]
         found = self._perform(session, ReadParts(tuple((path, *part) for part in parts)))
-        assert found == [data[start:][:size] for start, size in parts], f"parts of {path!r} are others"
+        assert found == [data[start:][:size] for start, size in parts], (
+            f"parts of {path!r} are others"
+        )
 
     @rule(session=_sessions, path=_paths, parts=_parts)
     def miss_parts(self, session: str, path: str, parts: list[tuple[int, int]]) -> None:
@@ -198,7 +219,11 @@ class StorageMachine(PlaceMachine):
         """Look at every session's files, and at which sessions the namespace lists."""
         for session in _SESSIONS:
             self._check(session)
-        kept = {session for session in _SESSIONS if any(path.startswith((LOG, SNAP)) for path in self._files[session])}
+        kept = {
+            session
+            for session in _SESSIONS
+            if any(path.startswith((LOG, SNAP)) for path in self._files[session])
+        }
         listed = list_sessions(self.reopened(self._where), _NAMESPACE)
         assert kept <= {*listed} <= {*_SESSIONS}
         assert list_sessions(self.reopened(self._where)) == []
@@ -214,19 +239,30 @@ class StorageMachine(PlaceMachine):
         return b"%08d:" % next(self._commits) + data
 
     def _check(self, session: str) -> None:
-        storage, files = self._opened(session), self._files[session]
+        storage = self._opened(session)
+        files = self._files[session]
         for folder in FOLDERS:
-            here = {path.partition("/")[2]: data for path, data in files.items() if path.startswith(f"{folder}/")}
+            here = {
+                path.partition("/")[2]: data
+                for path, data in files.items()
+                if path.startswith(f"{folder}/")
+            }
             listed = storage.perform(List(folder))
-            assert listed == here.keys(), f"{folder!r} of session {session!r} lists {listed}, and has {[*here]}"
+            assert listed == here.keys(), (
+                f"{folder!r} of session {session!r} lists {listed}, and has {[*here]}"
+            )
             sizes = storage.sizes(folder)
-            assert sizes == {name: len(data) for name, data in here.items()}, f"{folder!r} lists wrong sizes: {sizes}"
+            assert sizes == {name: len(data) for name, data in here.items()}, (
+                f"{folder!r} lists wrong sizes: {sizes}"
+            )
         for path, data in files.items():
             assert storage.perform(Read(path)) == data, f"{path!r} has other bytes than were stored"
         assert storage.foreign() is None
         storage.close()
 
-    def _perform(self, session: str, step: List | Read | ReadParts | Write | Truncate | Delete) -> Any:
+    def _perform(
+        self, session: str, step: List | Read | ReadParts | Write | Truncate | Delete
+    ) -> Any:
         self._touched = session
         return self._storage(session).perform(step)
 

@@ -78,5 +78,8 @@ def test_an_archive_file_is_known_by_its_size_and_its_last_line(data: bytes, is_
 def test_each_missing_spare_file_is_named() -> None:
     """The snapshot before the newest, and the segments between them; a first snapshot has none before it."""
     assert check_spare([3, 1, 4], {3, 6}, {1, 4}) == []
-    assert [error.file for error in check_spare([3, 1, 4], {6}, {1})] == [snapshot_file(3), log_file(4)]
+    assert [error.file for error in check_spare([3, 1, 4], {6}, {1})] == [
+        snapshot_file(3),
+        log_file(4),
+    ]
     assert check_spare([0, 1], {6}, {1}) == []

@@ -58,7 +58,13 @@ async def test_credentials_in_a_filesystem_are_not_shown() -> None:
             ]
             shown += [told(await refusal(act)) for act in acts]
             log = SessionLog.open(filesystem, "s")
-            held = [memory, vars(memory), log, vars(log[0]), open_storage(filesystem, "default", "s")]
+            held = [
+                memory,
+                vars(memory),
+                log,
+                vars(log[0]),
+                open_storage(filesystem, "default", "s"),
+            ]
             shown += [*map(repr, held), *memory.notices]
     for each in (*shown, told(caught.value)):
         assert SECRET not in each

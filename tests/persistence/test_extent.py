@@ -30,7 +30,11 @@ def test_a_snapshot_cuts_off_what_came_before_it_alone() -> None:
     end = extent.end(3)
     assert end is not None and (end.txn, end.log_bytes, extent.log_bytes) == ("t3", 1 + 2 + 3, 15)
     extent.cut(3, end, snapshot_bytes=100, indexed={1})
-    assert (extent.snapshot_bytes, extent.log_bytes, extent.segments) == (100, 4 + 5, [(4, 1), (5, 1)])
+    assert (extent.snapshot_bytes, extent.log_bytes, extent.segments) == (
+        100,
+        4 + 5,
+        [(4, 1), (5, 1)],
+    )
     assert extent.commits == {1: "t1", 3: "t3", 4: "t4", 5: "t5"}
     later = extent.end(4)
     assert later is not None and later.log_bytes == 4
@@ -53,7 +57,12 @@ def test_after_all_else_is_deleted_a_log_begins_anew() -> None:
     """Nothing is left of what came before the state that is stored."""
     extent = extent_of(3)
     extent.begin_anew(Head(3, txns=("t3",)), snapshot_bytes=7)
-    assert (extent.snapshot_bytes, extent.log_bytes, extent.sound, extent.segments) == (7, 0, {3}, [])
+    assert (extent.snapshot_bytes, extent.log_bytes, extent.sound, extent.segments) == (
+        7,
+        0,
+        {3},
+        [],
+    )
     assert extent.commits == {3: "t3"}
     commit(extent, 4)
     end = extent.end(4)

@@ -29,8 +29,12 @@ def opened(place: Any, session_id: str = "s", **options: Any) -> SessionLog:
     return SessionLog.open(place, session_id, **options)[0]
 
 
-def keep(log: SessionLog, data: bytes = WORDS, section: str = "messages", *, seq: int | None = None) -> bool:
-    return log.store_index(section, HEADER, [data[:5], data[5:]], seq=log.seq if seq is None else seq)
+def keep(
+    log: SessionLog, data: bytes = WORDS, section: str = "messages", *, seq: int | None = None
+) -> bool:
+    return log.store_index(
+        section, HEADER, [data[:5], data[5:]], seq=log.seq if seq is None else seq
+    )
 
 
 def kept(log: SessionLog, section: str = "messages") -> bytes | None:
@@ -42,7 +46,11 @@ def kept(log: SessionLog, section: str = "messages") -> bytes | None:
 def files(place: Any) -> dict[str, bytes]:
     if isinstance(place, str):
         root = Path(place)
-        return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
     return {path: place.cat_file(path) for path in place.find("/")}
 
 
@@ -70,23 +78,29 @@ def test_an_index_is_read_back_however_much_has_come_since(place: Any) -> None:
 
 
 def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: Any) -> None:
-    log, other = started(place, "a"), opened(place)
+    log = started(place, "a")
+    other = opened(place)
     keep(other)
     log.commit([add("b")])
     snapshot(log, ["a", "b"])
     assert kept(opened(place)) == WORDS
 
 
-def test_an_index_that_is_stored_while_another_forgets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_is_stored_while_another_forgets_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where nothing locks, the log may still be there when the indexes of what was forgotten are gone already."""
     place = IsolatedMemoryFileSystem()
     log = started(place, "a")
-    other, told = opened(place), []
+    other = opened(place)
+    told = []
     other.commit([add("b")])
     perform = ObjectStorage.perform
 
     def acting(self: ObjectStorage, step: Step) -> Any:
-        if not told and isinstance(step, Write) and step.path == log_file(1):  # emptied, as the last of all files
+        if (
+            not told and isinstance(step, Write) and step.path == log_file(1)
+        ):  # emptied, as the last of all files
             told.append(False)
             told.append(keep(log))
         return perform(self, step)
@@ -110,7 +124,8 @@ def test_one_index_of_a_section_stays(place: Any) -> None:
 
 
 def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
-    log, other = started(place, "a"), opened(place)
+    log = started(place, "a")
+    other = opened(place)
     other.adopt(other.catch_up())
     log.commit([add("b")])
     keep(log, b"newer")
@@ -119,7 +134,9 @@ def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
     assert kept(opened(place)) == b"newer"
 
 
-@pytest.mark.parametrize("name", ["Messages", "con", "a" * 128, "A" * 128, "a.b:c+d", "x-00000000000000000001.bin"])
+@pytest.mark.parametrize(
+    "name", ["Messages", "con", "a" * 128, "A" * 128, "a.b:c+d", "x-00000000000000000001.bin"]
+)
 def test_a_section_of_any_name_has_an_index(name: str, place: Any) -> None:
     log = started(place, "a")
     assert keep(log, section=name)
@@ -154,8 +171,17 @@ def test_no_damage_is_taken_for_an_index() -> None:
     data = b"".join(encode_index("messages", HEADER, [WORDS, b""], seq=7, txn="t"))
     header, index = decode_index(data, "messages", seq=7, txn="t")
     assert (header, bytes(index)) == (HEADER, WORDS)
-    damaged = [data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :] for at in range(len(data)) for bit in (1, 32, 128)]
-    damaged += [data[:at] for at in range(len(data))] + [data + b"\0", data + data, b"\0" * len(data), b"\n" * 9]
+    damaged = [
+        data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+        for at in range(len(data))
+        for bit in (1, 32, 128)
+    ]
+    damaged += [data[:at] for at in range(len(data))] + [
+        data + b"\0",
+        data + data,
+        b"\0" * len(data),
+        b"\n" * 9,
+    ]
     for each in damaged:
         with pytest.raises(ValueError):
             decode_index(each, "messages", seq=7, txn="t")
@@ -174,7 +200,9 @@ def test_a_newer_version_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: 
     assert kept(opened(place)) == WORDS
 
 
-@pytest.mark.parametrize("bad", [b"", b"\n", b"{}\n1234", b'{"crc":"00000000","index":1}\nabcd', b"\xff" * 99])
+@pytest.mark.parametrize(
+    "bad", [b"", b"\n", b"{}\n1234", b'{"crc":"00000000","index":1}\nabcd', b"\xff" * 99]
+)
 def test_a_file_of_anything_is_passed_over(bad: bytes, tmp_path: Path) -> None:
     """The session opens, and one that can be used is read although a newer one cannot."""
     log = started(tmp_path, "a")
@@ -265,7 +293,8 @@ def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) 
 
 
 def test_one_that_is_ahead_of_what_was_read_is_not_used(place: Any) -> None:
-    log, other = started(place, "a"), opened(place)
+    log = started(place, "a")
+    other = opened(place)
     log.commit([add("b")])
     keep(log)
     assert kept(other) is None
@@ -325,7 +354,8 @@ def test_a_slow_writer_brings_nothing_back(place: Any) -> None:
 
 
 def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
-    log, other = started(place, "a", "b"), opened(place)
+    log = started(place, "a", "b")
+    other = opened(place)
     purge(log)
     with pytest.raises(ConflictError):
         keep(other)
@@ -364,8 +394,11 @@ class Interrupted:
     """A storage to which something happens before the first step of a kind, unless others are locked out then."""
 
     def __init__(self, storage: Storage, step: str, happening: Callable[[], None]) -> None:
-        self.storage, self.step, self.happening = storage, step, happening
-        self.is_waiting, self.is_locked = True, False
+        self.storage = storage
+        self.step = step
+        self.happening = happening
+        self.is_waiting = True
+        self.is_locked = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
@@ -379,7 +412,9 @@ class Interrupted:
             self.is_waiting = False
             self.happening()
         if type(step).__name__ == "Lock":
-            if self.is_waiting and self.storage.appends:  # what comes later is kept out until it ends
+            if (
+                self.is_waiting and self.storage.appends
+            ):  # what comes later is kept out until it ends
                 self.is_waiting = False
                 self.happening()
             self.is_locked = self.storage.appends

@@ -38,7 +38,11 @@ class Account:
         self.marks: dict[str, set[str]] = {}
 
     def texts_after(self, plan: Plan) -> dict[str, str]:
-        return {key: text for key, text in {**self.texts, **plan.texts}.items() if key not in plan.forgotten}
+        return {
+            key: text
+            for key, text in {**self.texts, **plan.texts}.items()
+            if key not in plan.forgotten
+        }
 
     def take(self, plan: Plan) -> None:
         self.texts = self.texts_after(plan)
@@ -50,9 +54,19 @@ class Account:
 def run_and_kill(folder: Path, account: Account, seed: int) -> Plan:
     """Let a process work and kill it at some moment; return what it was about to save."""
     rng = random.Random(seed)
-    turns, patience_s = rng.randint(0, MOST_TURNS), rng.uniform(0, 0.005)
-    command = [sys.executable, "-m", "tests.persistence.killed_writer", str(folder), str(seed), str(MOST_TURNS + 1)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    turns = rng.randint(0, MOST_TURNS)
+    patience_s = rng.uniform(0, 0.005)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.persistence.killed_writer",
+        str(folder),
+        str(seed),
+        str(MOST_TURNS + 1),
+    ]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         pending = Plan()
         saved = -1
@@ -64,7 +78,8 @@ def run_and_kill(folder: Path, account: Account, seed: int) -> Plan:
                     break
             elif "saved" in said:
                 account.take(pending)
-                pending, saved = Plan(), said["saved"]
+                pending = Plan()
+                saved = said["saved"]
         # While it saves: at once, after a while, or as soon as it says that it has.
         select.select([process.stdout], [], [], patience_s)
         os.kill(process.pid, signal.SIGKILL)
@@ -97,9 +112,16 @@ async def check(folder: Path, account: Account, pending: Plan) -> str:
         folder, SESSION, sections=SECTIONS, counter="estimate", read_only=True, missing_ok=True
     ) as memory:
         found = await texts_in(memory, asked)
-        live = Counter(item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources)
+        live = Counter(
+            item.id for spec in SECTIONS for item in memory[spec.name] if not item.sources
+        )
         archives = (memory[spec.name].archive for spec in SECTIONS)
-        left = {each.item.id for archive in archives for each in archive.in_memory() if not each.item.sources}
+        left = {
+            each.item.id
+            for archive in archives
+            for each in archive.in_memory()
+            if not each.item.sources
+        }
         for summary in compacted_in(memory["talk"]):
             assert {item.id for item in await memory.expand(summary.id)} <= {*found}
     stored = SessionLog.open(folder, SESSION, read_only=True)[0].archive()
@@ -108,7 +130,9 @@ async def check(folder: Path, account: Account, pending: Plan) -> str:
     has_landed = found != account.texts
     if has_landed:
         account.take(pending)
-    assert {*live, *(left - account.forgotten)} == {*found}  # a file may hold what a killed process had yet to erase
+    assert {*live, *(left - account.forgotten)} == {
+        *found
+    }  # a file may hold what a killed process had yet to erase
     assert {*live.values()} <= {1}
     never_replaced = {item_id for item_id, marks in account.marks.items() if len(marks) == 1}
     assert not {*live} & left & never_replaced
@@ -124,12 +148,15 @@ async def go_on(folder: Path, account: Account, name: str) -> None:
     gone = {mark.encode() for item_id in account.forgotten for mark in account.marks[item_id]}
     for path in folder.rglob("*"):
         data = path.read_bytes() if path.is_file() else b""
-        assert not [mark for mark in gone if mark in data], f"{path.relative_to(folder)} holds what was forgotten"
+        assert not [mark for mark in gone if mark in data], (
+            f"{path.relative_to(folder)} holds what was forgotten"
+        )
 
 
 async def kill_often(folder: Path, seeds: range) -> Counter[str]:
     """Kill one process after the other, each going on with the session of those before; count what their last left."""
-    account, left = Account(), Counter[str]()
+    account = Account()
+    left = Counter[str]()
     for seed in seeds:
         pending = await asyncio.to_thread(run_and_kill, folder, account, seed)
         kind = "forgetting" if pending.forgotten else "saving" if pending.texts else "between"
@@ -141,7 +168,9 @@ async def kill_often(folder: Path, seeds: range) -> Counter[str]:
 
 async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """Two sessions side by side, each worked on by two processes killed one after the other."""
-    sessions = (kill_often(tmp_path / str(first), range(first, first + 2)) for first in range(0, 4, 2))
+    sessions = (
+        kill_often(tmp_path / str(first), range(first, first + 2)) for first in range(0, 4, 2)
+    )
     left = sum(await asyncio.gather(*sessions), Counter())
     assert left.total() == 4
 
@@ -149,5 +178,8 @@ async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> Non
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(1_000, 1_500, 50))
 async def test_five_hundred_kills_lose_nothing(first: int, tmp_path: Path) -> None:
-    sessions = (kill_often(tmp_path / str(each), range(each, each + 10)) for each in range(first, first + 50, 10))
+    sessions = (
+        kill_often(tmp_path / str(each), range(each, each + 10))
+        for each in range(first, first + 50, 10)
+    )
     print(dict(sum(await asyncio.gather(*sessions), Counter())))

@@ -30,7 +30,9 @@ def segment(root: Path, seq: int = 1) -> Path:
 
 
 def tree(root: Path) -> list[str]:
-    return sorted(str(path.relative_to(root / "default" / "s")) for path in root.rglob("*") if path.is_file())
+    return sorted(
+        str(path.relative_to(root / "default" / "s")) for path in root.rglob("*") if path.is_file()
+    )
 
 
 @pytest.mark.parametrize("tail", [b'{"crc":"00', b"\0" * 512, b'\0\0"m"}\n{"', b"x"])
@@ -68,7 +70,9 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
         whole = file.read_bytes()
         for size in {*range(start, len(whole), 7), *range(len(whole) - 2, len(whole) + 1)}:
             file.write_bytes(whole[:size])
-            identity.write_bytes(before)  # it is written after the commit, as is the note of its last record
+            identity.write_bytes(
+                before
+            )  # it is written after the commit, as is the note of its last record
             (path.parent / "lock").write_bytes(b"1")
             log, found = SessionLog.open(tmp_path, session)
             survived = ["a", "b", "c"] if size >= len(whole) - 1 else ["a"]
@@ -79,7 +83,9 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
             assert (ids(found), found.damage) == ([*survived, "d", "e"], [])
 
 
-@pytest.mark.parametrize("kind", ["older copy", "cut at a line's end", "cut within a line", "another's commit"])
+@pytest.mark.parametrize(
+    "kind", ["older copy", "cut at a line's end", "cut within a line", "another's commit"]
+)
 def test_a_log_that_lacks_the_last_commit_is_named(kind: str, tmp_path: Path) -> None:
     """An older copy of the newest segment, or a part of it, is told apart from a log that never went on."""
     log = started(tmp_path, "a")
@@ -94,14 +100,22 @@ def test_a_log_that_lacks_the_last_commit_is_named(kind: str, tmp_path: Path) ->
         path.write_bytes(older)
         (tmp_path / "default" / "s" / "lock").write_bytes(b"")
         other.commit([add("c")])
-        older, newest = newest, path.read_bytes()
-    cut = {"older copy": older, "cut at a line's end": newest[: len(older)], "cut within a line": newest[:-9]}
+        older = newest
+        newest = path.read_bytes()
+    cut = {
+        "older copy": older,
+        "cut at a line's end": newest[: len(older)],
+        "cut within a line": newest[:-9],
+    }
     path.write_bytes(cut.get(kind, older))
     with pytest.raises(CorruptionError, match=f"lacks record {log.seq}, which was saved"):
         SessionLog.open(tmp_path, "s")
     damage = SessionLog.open(tmp_path, "s", read_only=True)[0].damage
     assert any(error.seq == log.seq for error in damage)
-    assert any("lacks record" in str(error) or "record 4 is in no valid file" in str(error) for error in damage)
+    assert any(
+        "lacks record" in str(error) or "record 4 is in no valid file" in str(error)
+        for error in damage
+    )
     path.write_bytes(newest)
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
 
@@ -121,7 +135,10 @@ def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("note", [b"", b"0", b"1", b"\0" * 100, b"0 0000 zz", None])
 def test_a_log_without_a_readable_note_opens(note: bytes | None, tmp_path: Path) -> None:
-    """The note is never synced: a power loss may take it, or a part of it. An emptied lock file accepts the loss."""
+    """The note is never synced: a power loss may take it, or a part of it.
+
+    An emptied lock file accepts the loss.
+    """
     log = started(tmp_path, "a")
     older = segment(tmp_path).read_bytes()
     log.commit([add("b")])
@@ -167,7 +184,10 @@ def test_a_last_newline_may_be_missing_or_come_late(tmp_path: Path) -> None:
 
 
 class LosingDisk(SimulatedDisk):
-    """A disk that can fail to sync and to cut. It then takes the unsynced pages for written, as Linux does."""
+    """A disk that can fail to sync and to cut.
+
+    It then takes the unsynced pages for written, as Linux does.
+    """
 
     is_losing = False
 
@@ -230,7 +250,10 @@ def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told()
 
 
 def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
-    """A writer is killed when it has just begun a segment. Another goes on there: no power loss makes it seem lost."""
+    """A writer is killed when it has just begun a segment.
+
+    Another goes on there: no power loss makes it seem lost.
+    """
     disk = SimulatedDisk()
 
     def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
@@ -240,7 +263,9 @@ def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
     log, _ = opened(disk)
     log.commit([OPENING, add("a")])
     snapshot(log, ["a"])
-    disk.close(disk.open("/root/default/s/log/00000000000000000003.jsonl", os.O_WRONLY | os.O_CREAT))
+    disk.close(
+        disk.open("/root/default/s/log/00000000000000000003.jsonl", os.O_WRONLY | os.O_CREAT)
+    )
 
     def check(_: str) -> None:
         for image in power_loss.states(disk):
@@ -435,7 +460,8 @@ def test_other_processes_see_the_commits(tmp_path: Path) -> None:
 
 def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
     """All that wait get their turns, one for each that leaves; one that gives up its place is passed over."""
-    disk, folder = Disk(), str(tmp_path)
+    disk = Disk()
+    folder = str(tmp_path)
     leave = disk.line_up(folder).result(0)
     waiting = [disk.line_up(folder) for _ in range(5)]
     assert waiting.pop(1).cancel()
@@ -450,7 +476,9 @@ def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
     disk.line_up(folder).result(60)()
 
 
-def test_a_lock_that_another_never_lets_go_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_another_never_lets_go_ends_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A commit gives up after a while, and the next one works once the lock is free."""
     monkeypatch.setattr("kaosmem.persistence.storage.disk._LOCK_S", 0.05)
     log = started(str(tmp_path), "a")
@@ -492,7 +520,9 @@ def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path: Path) -> None:
         if storage is first:
             second.delete()
     first.perform(Lock(create=True))
-    assert os.path.samestat(os.fstat(*first._open.values()), (tmp_path / "default" / "s" / "lock").stat())
+    assert os.path.samestat(
+        os.fstat(*first._open.values()), (tmp_path / "default" / "s" / "lock").stat()
+    )
     first.unlock()
     first.close()
     second.close()

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 from fsspec import AbstractFileSystem
 
-from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, InvalidArgumentError, ReadOnlyError
+from kaosmem.errors import (
+    ConflictError,
+    CorruptionError,
+    DurabilityError,
+    InvalidArgumentError,
+    ReadOnlyError,
+)
 from kaosmem.persistence import Change, SessionLog, checkpoint, filesystem_of
 from kaosmem.persistence.files.records import TXNS_KEPT
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
@@ -49,7 +55,13 @@ def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -
     """Until the first commit there is nothing, read-only or not."""
     for read_only in (False, True):
         log, found = SessionLog.open(place, "s", read_only=read_only)
-        assert (log.seq, found.header, found.items, found.records, found.damage) == (0, None, [], [], [])
+        assert (log.seq, found.header, found.items, found.records, found.damage) == (
+            0,
+            None,
+            [],
+            [],
+            [],
+        )
     assert list(tmp_path.iterdir()) == []
     assert not isinstance(place, IsolatedMemoryFileSystem) or place.store == {}
 
@@ -121,8 +133,12 @@ def test_a_snapshot_by_another_writer_keeps_the_head(place: Any) -> None:
 class Interrupted:
     """A storage to which something happens once, before a certain step."""
 
-    def __init__(self, storage: Storage, before: Callable[[Step], bool], happening: Callable[[], None]) -> None:
-        self._storage, self._before, self._happening = storage, before, [happening]
+    def __init__(
+        self, storage: Storage, before: Callable[[Step], bool], happening: Callable[[], None]
+    ) -> None:
+        self._storage = storage
+        self._before = before
+        self._happening = [happening]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
@@ -143,7 +159,9 @@ def test_files_stored_while_a_reader_lists_are_not_missed(place: Any) -> None:
             log.commit([add(item_id)])
         snapshot(log, ["a", "b", "c", "d"])
 
-    storage = Interrupted(open_storage(place, "default", "s"), lambda step: step == List(SNAP), go_on)
+    storage = Interrupted(
+        open_storage(place, "default", "s"), lambda step: step == List(SNAP), go_on
+    )
     _, recovered = SessionLog.over(storage, "s")  # type: ignore[arg-type]
     assert recovered.damage == []
     assert ids(recovered) == ["a", "b", "c", "d"]
@@ -156,14 +174,20 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
     forgetter.commit([Change("messages", "forget", {"ids": ["a"]})])
     forgetter.purge({}, [("messages", {"id": "c"})], archived=[("messages", {"id": "b"})])
     storage = open_storage(place, "default", "s")
-    storage.perform(Write(PURGE, [b"unfinished"]))  # the forgetter was killed before it deleted this
+    storage.perform(
+        Write(PURGE, [b"unfinished"])
+    )  # the forgetter was killed before it deleted this
     slow.adopt(slow.catch_up())
     slow.commit([add("d")])
 
     def finish() -> None:
         other, _ = SessionLog.open(place, "s")
         if other.has_leftovers:
-            other.purge({}, [("messages", {"id": "d"})], archived=[("messages", {"id": each}) for each in "bc"])
+            other.purge(
+                {},
+                [("messages", {"id": "d"})],
+                archived=[("messages", {"id": each}) for each in "bc"],
+            )
 
     before = Publish if isinstance(place, AbstractFileSystem) else Lock
     slow._storage = Interrupted(slow._storage, lambda step: isinstance(step, before), finish)  # type: ignore[assignment]
@@ -206,10 +230,16 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: A
 
     def forget(kept: str) -> None:
         forgetter.commit([add(kept)])
-        forgetter.purge({}, [("messages", {"id": kept})], archived=[("messages", {"id": "b", "role": kept})])
+        forgetter.purge(
+            {}, [("messages", {"id": kept})], archived=[("messages", {"id": "b", "role": kept})]
+        )
 
     def is_read_of(folder: str, step: Step) -> bool:
-        paths = [step.path] if isinstance(step, Read) else [each[0] for each in getattr(step, "parts", ())]
+        paths = (
+            [step.path]
+            if isinstance(step, Read)
+            else [each[0] for each in getattr(step, "parts", ())]
+        )
         return any(path.startswith(f"{folder}/") for path in paths)
 
     def interrupt(kept: str, folder: str, *later: str) -> None:
@@ -249,7 +279,9 @@ def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Pa
         SessionLog.open(tmp_path, "s")
 
 
-def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_commits(tmp_path: Path) -> None:
+def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_commits(
+    tmp_path: Path,
+) -> None:
     """The newest commits stood in it alone: nobody may write on without them, and a repair names it."""
     log = started(tmp_path, "a", "b")
     seq = log.seq
@@ -363,9 +395,13 @@ def test_the_archive_gives_the_newest_version(place: Any) -> None:
     """An archived item is found by id, its newest version first, by any later reader; others are None."""
     log = started(place, "a")
     assert log.archived("a") is None
-    log.snapshot({}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], seq=log.seq)
+    log.snapshot(
+        {}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], seq=log.seq
+    )
     log.commit([add("b")])
-    log.snapshot({}, [], archived=[("m", {"id": "b", "n": 3}), ("m", {"id": "c", "n": 4})], seq=log.seq)
+    log.snapshot(
+        {}, [], archived=[("m", {"id": "b", "n": 3}), ("m", {"id": "c", "n": 4})], seq=log.seq
+    )
     log.commit([add("c")])
     log.snapshot({}, [], archived=[("m", {"id": "c", "n": 5})], seq=log.seq)
     reader, _ = SessionLog.open(place, "s", read_only=True)
@@ -424,16 +460,23 @@ def test_one_message_costs_one_append_of_its_size(held: int, tmp_path: Path) -> 
         log.commit([message])
         if place is memory:
             assert 500 < memory.stored - before[0] < 700
-            assert (memory.reads - before[2], memory.fetched - before[3] < 300) == (1, True)  # the record before
+            assert (memory.reads - before[2], memory.fetched - before[3] < 300) == (
+                1,
+                True,
+            )  # the record before
         elif before[1]:
             assert 500 < written() - before[1] < 700
 
 
 def meanwhile(
-    monkeypatch: pytest.MonkeyPatch, storage: type[Storage], is_at: Callable[[Step], bool], act: Callable[[], object]
+    monkeypatch: pytest.MonkeyPatch,
+    storage: type[Storage],
+    is_at: Callable[[Step], bool],
+    act: Callable[[], object],
 ) -> None:
     """Let another act once, right before a step."""
-    perform, left = storage.perform, [act]
+    perform = storage.perform
+    left = [act]
 
     def acting(self: Any, step: Step) -> Any:
         if left and is_at(step):
@@ -443,19 +486,25 @@ def meanwhile(
     monkeypatch.setattr(storage, "perform", acting)
 
 
-def test_a_snapshot_that_is_overtaken_is_not_stored(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_is_overtaken_is_not_stored(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A newer one that another stores while it is being written stays the newest."""
     log = started(place, "a")
     other, _ = SessionLog.open(place, "s")
     other.commit([add("b")])
     kind: Any = ObjectStorage if isinstance(place, IsolatedMemoryFileSystem) else LocalStorage
-    meanwhile(monkeypatch, kind, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"]))
+    meanwhile(
+        monkeypatch, kind, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"])
+    )
     assert not log.snapshot({}, [("messages", {"id": "a"})], seq=log.seq)
     assert [path[-10:] for path in contents(place) if "/snap/" in path] == ["0003.jsonl"]
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 
 
-def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where nothing locks, it would bring back the texts that were deleted."""
     place = IsolatedMemoryFileSystem()
     log = started(place, "a")
@@ -482,14 +531,21 @@ def test_a_snapshot_names_no_archive_file_that_another_deletes() -> None:
     assert (ids(found), found.damage) == (["a", "b"], [])
 
 
-def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """They were read before, and are written after, the texts were deleted."""
     place = IsolatedMemoryFileSystem()
     log = started(place)
     log.commit([add("a", "secret")])
     monkeypatch.setattr(checkpoint, "ROLL_UP", 2)
     joins = lambda step: isinstance(step, Write) and step.path == log_file(2)  # noqa: E731
-    meanwhile(monkeypatch, ObjectStorage, joins, lambda: SessionLog.open(place, "s")[0].purge({}, [], archived=[]))
+    meanwhile(
+        monkeypatch,
+        ObjectStorage,
+        joins,
+        lambda: SessionLog.open(place, "s")[0].purge({}, [], archived=[]),
+    )
     log.commit([add("b")])
     assert not [path for path, data in contents(place).items() if b"secret" in data]
 

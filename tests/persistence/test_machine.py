@@ -47,9 +47,9 @@ class OnDisk:
         self.folder.cleanup()
 
 
-SqliteFileSystem = run_path(str(Path(__file__).parents[2] / "examples" / "test_your_own_filesystem.py"))[
-    "SqliteFileSystem"
-]
+SqliteFileSystem = run_path(
+    str(Path(__file__).parents[2] / "examples" / "test_your_own_filesystem.py")
+)["SqliteFileSystem"]
 
 
 class InADatabase:
@@ -104,10 +104,17 @@ class LocalSessionLog(OnDisk, SessionLogMachine):
     def tear(self, text: str, part: float) -> None:
         """A writer is killed while it writes a commit, of which the first bytes are there."""
         head = SessionLog.open(self.where, self.session_id)[0]._head
-        whole = encode_commit([Change("messages", "add", {"text": text})] * 2, "torn", seq=head.seq, crc=head.crc).data
+        whole = encode_commit(
+            [Change("messages", "add", {"text": text})] * 2, "torn", seq=head.seq, crc=head.crc
+        ).data
         torn = whole[: int(part * (len(whole) - 2))]
         is_closed = self.account.archived == head.seq
-        path = self.where / "default" / path_of(self.session_id) / log_file(head.seq + 1 if is_closed else head.segment)
+        path = (
+            self.where
+            / "default"
+            / path_of(self.session_id)
+            / log_file(head.seq + 1 if is_closed else head.segment)
+        )
         with path.open("ab") as file:
             file.write(torn)
         self.torn = bool(torn)
@@ -130,13 +137,17 @@ MACHINES = (
 def test_every_place_keeps_sessions(machine: type[RuleBasedStateMachine]) -> None:
     """What is done in any order, by several writers, loses nothing."""
     examples = 8 if machine is LocalSessionLog else 15  # each commit waits for the disk
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None)
+    )
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_place_keeps_sessions_for_long(machine: type[RuleBasedStateMachine]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None)
+    )
 
 
 @pytest.mark.parametrize("filesystem", FAULTY)

@@ -97,7 +97,9 @@ def test_of_two_threads_that_look_at_once_one_wins() -> None:
     started(memory)
     logs = [SessionLog.open(memory, "s")[0] for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        commits = [pool.submit(log.commit, [add(name)]) for log, name in zip(logs, "ab", strict=True)]
+        commits = [
+            pool.submit(log.commit, [add(name)]) for log, name in zip(logs, "ab", strict=True)
+        ]
     assert {type(commit.exception()) for commit in commits} == {type(None), ConflictError}
     assert len(ids(SessionLog.open(memory, "s")[1])) == 1
 
@@ -160,7 +162,9 @@ def test_a_torn_object_is_cut_at_the_next_commit() -> None:
         log.commit([add("b")])
         _, found = SessionLog.open(bucket, "s")
         assert (ids(found), found.damage) == (["a", "b"], [])
-        assert [file.getvalue() for name, file in bucket.inner.store.items() if "quarantine" in name] == [torn]
+        assert [
+            file.getvalue() for name, file in bucket.inner.store.items() if "quarantine" in name
+        ] == [torn]
 
 
 def test_the_long_texts_of_a_refused_commit_are_deleted() -> None:
@@ -180,7 +184,8 @@ def test_the_long_texts_of_a_refused_commit_are_deleted() -> None:
 
 def test_nothing_young_is_deleted() -> None:
     """What a snapshot makes unneeded stays for a day, for readers and writers that are slow."""
-    bucket, now = Bucket(), 0.0
+    bucket = Bucket()
+    now = 0.0
     bucket.pipe_file("p/log/x", b"1")
     created = bucket.modified("p/log/x").timestamp()
     storage = ObjectStorage(bucket, "p", clock=lambda: now)
@@ -195,7 +200,8 @@ def test_nothing_young_is_deleted() -> None:
 
 def test_a_writer_that_slept_looks_before_it_writes() -> None:
     """After so long that the next name may have been taken and freed again, a moved head is still a conflict."""
-    bucket, now = Bucket(), 0.0
+    bucket = Bucket()
+    now = 0.0
     started(bucket, "a")
     sleeper, _ = SessionLog.open(bucket, "s", clock=lambda: now)
     log, _ = SessionLog.open(bucket, "s")

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
-from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, encode_items, find_item
+from kaosmem.persistence.files.items import (
+    ItemFile,
+    decode_items,
+    decoded_entries,
+    encode_items,
+    find_item,
+)
 from kaosmem.persistence.files.lines import parse_object
 from kaosmem.persistence.files.records import Change, decode_record, encode_commit
 from kaosmem.types import StoredItem
@@ -31,7 +37,11 @@ plain_data = st.fixed_dictionaries(plain_fields)
 
 def line_of(**fields: Any) -> bytes:
     """A line with a good checksum, whatever it holds."""
-    return seal(json.dumps({"seq": 1, "k": 0, "txn": "t", "sec": "s", "op": "add", "d": {}} | fields).encode()[1:])
+    return seal(
+        json.dumps(
+            {"seq": 1, "k": 0, "txn": "t", "sec": "s", "op": "add", "d": {}} | fields
+        ).encode()[1:]
+    )
 
 
 def seal(body: bytes, crc: int = 0) -> bytes:
@@ -56,7 +66,9 @@ def test_what_is_encoded_is_decoded(given: list[Change], seq: int, crc: int) -> 
     assert crc == commit.crc
 
 
-@pytest.mark.parametrize("text", ["\u2028\u0085\x0b\x0c\x1c\x1e", "\x00", "\r\n", "\\u0041 \\", "🙂\ufeff"], ids=ascii)
+@pytest.mark.parametrize(
+    "text", ["\u2028\u0085\x0b\x0c\x1c\x1e", "\x00", "\r\n", "\\u0041 \\", "🙂\ufeff"], ids=ascii
+)
 def test_odd_characters_come_back(text: str) -> None:
     """Characters that other line splitters stumble over stay in their line and come back."""
     (line,) = encode_commit([Change("m", "add", {"t": text})], "t", seq=0, crc=0).lines
@@ -66,7 +78,18 @@ def test_odd_characters_come_back(text: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [2**63, -(2**63) - 1, 2**70, math.nan, math.inf, -math.inf, "\ud800", b"x", {1, 2}, {1: 0, "1": 0}],
+    [
+        2**63,
+        -(2**63) - 1,
+        2**70,
+        math.nan,
+        math.inf,
+        -math.inf,
+        "\ud800",
+        b"x",
+        {1, 2},
+        {1: 0, "1": 0},
+    ],
     ids=["64 bits", "below", "70 bits", "nan", "inf", "-inf", "surrogate", "bytes", "set", "key"],
 )
 def test_what_could_not_be_read_back_is_not_written(value: Any) -> None:
@@ -162,8 +185,12 @@ def test_any_bytes_are_a_record_or_corruption(noise: bytes) -> None:
             decode_record(line, seq=1, crc=0)
 
 
-@given(data, st.lists(st.tuples(st.sampled_from(["a", "b"]), data), max_size=5), st.integers(1, 2**62))
-def test_a_file_of_items_comes_back(header: dict[str, Any], items: list[tuple[str, dict[str, Any]]], seq: int) -> None:
+@given(
+    data, st.lists(st.tuples(st.sampled_from(["a", "b"]), data), max_size=5), st.integers(1, 2**62)
+)
+def test_a_file_of_items_comes_back(
+    header: dict[str, Any], items: list[tuple[str, dict[str, Any]]], seq: int
+) -> None:
     """Header, items and their order come back from a snapshot."""
     stored = b"".join(encode_items(ItemFile(seq, crc=5, txns=("t",), header=header), items))
     found = decode_items(stored, "snap")
@@ -173,7 +200,9 @@ def test_a_file_of_items_comes_back(header: dict[str, Any], items: list[tuple[st
 
 def test_a_file_of_items_is_whole_or_damaged() -> None:
     """Any cut and any flipped bit makes a snapshot invalid as a whole."""
-    stored = b"".join(encode_items(ItemFile(3, header={"n": 2}), [("a", {"id": "x"}), ("a", {"id": "y"})]))
+    stored = b"".join(
+        encode_items(ItemFile(3, header={"n": 2}), [("a", {"id": "x"}), ("a", {"id": "y"})])
+    )
     damaged = [stored[:size] for size in range(len(stored))]
     damaged += [flipped(stored, bit) for bit in range(8 * len(stored))]
     for bad in damaged:
@@ -194,20 +223,36 @@ def test_a_counter_without_a_name_is_damage(counter: object) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
-def test_plain_items_are_decoded_when_they_are_asked_for(items: list[tuple[str, dict[str, Any]]]) -> None:
+def test_plain_items_are_decoded_when_they_are_asked_for(
+    items: list[tuple[str, dict[str, Any]]],
+) -> None:
     """What a file says of them at its end is what they say, and they come back in order among the others."""
     stored = b"".join(encode_items(ItemFile(1), items))
     found = decode_items(stored, "snap", unread=True).items
     assert [*decoded_entries(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
-        assert isinstance(item, StoredItem) == (stated.keys() == {"id", "content", "tokens", "position", "role"})
+        assert isinstance(item, StoredItem) == (
+            stated.keys() == {"id", "content", "tokens", "position", "role"}
+        )
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3), max_size=6), st.data())
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=3), max_size=6
+    ),
+    st.data(),
+)
 def test_the_last_version_of_an_item_is_found(item_ids: list[str], draw: st.DataObject) -> None:
     """The archive finds the last item with an id, and none by text that only looks like it."""
-    items = [("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n}) for n, i in enumerate(item_ids)]
+    items = [
+        ("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n})
+        for n, i in enumerate(item_ids)
+    ]
     stored = b"".join(encode_items(ItemFile(1, header={"id": "zz"}), items))
-    for item_id in {*item_ids, "zz", draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))}:
+    for item_id in {
+        *item_ids,
+        "zz",
+        draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)),
+    }:
         expected = [item for item in items if item[1]["id"] == item_id]
         assert find_item(stored, item_id, "archive") == ((*expected[-1], ()) if expected else None)

@@ -27,7 +27,8 @@ def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[byt
     parts = []
     for number, changes in enumerate(commits):
         commit = encode_commit(changes, f"{txn}{number}", seq=seq, crc=crc)
-        seq, crc = seq + len(changes), commit.crc
+        seq = seq + len(changes)
+        crc = commit.crc
         parts.append(commit.data)
     return parts
 
@@ -50,7 +51,9 @@ class Files:
     def perform(self, step: Step) -> Any:
         match step:
             case List(folder):
-                return {path.rpartition("/")[2] for path in self.files if path.startswith(f"{folder}/")}
+                return {
+                    path.rpartition("/")[2] for path in self.files if path.startswith(f"{folder}/")
+                }
             case Read(path, start, size) if path in self.files:
                 return self.files[path][start:][:size]
         raise FileNotFoundError(step)
@@ -81,7 +84,11 @@ def test_every_truncation_leaves_the_commits_before_it() -> None:
         found = opened((1, whole[:size]))
         expected = max(n for n, end in enumerate(ends) if end - 1 <= size) if size else 0
         assert committed(found.recovered.records) == expected
-        assert bool(found.torn) == bool(found.recovered.damage) == (size not in ends and size + 1 not in ends)
+        assert (
+            bool(found.torn)
+            == bool(found.recovered.damage)
+            == (size not in ends and size + 1 not in ends)
+        )
 
 
 def test_every_flipped_bit_is_noticed() -> None:
@@ -103,7 +110,11 @@ def test_every_flipped_bit_is_noticed() -> None:
 def test_lines_out_of_place_are_corruption(case: str) -> None:
     """Lines that were swapped, deleted, repeated, brought from elsewhere or re-encoded don't fit the chain."""
     lines = b"".join(stored()).splitlines(keepends=True)
-    foreign = b"".join(stored([[OPENING, add("a")], [add("x")], [add("c"), add("d"), add("e")], [add("f")]], txn="u"))
+    foreign = b"".join(
+        stored(
+            [[OPENING, add("a")], [add("x")], [add("c"), add("d"), add("e")], [add("f")]], txn="u"
+        )
+    )
     for at in range(len(lines) - 1):
         changed = list(lines)
         if case == "swapped":
@@ -123,7 +134,9 @@ def test_lines_out_of_place_are_corruption(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "tail", [b'{"crc":"00', b"\0" * 512, b"x", b'{"a":1}', b"\0\0\0"], ids=["half", "sector", "1", "json", "nuls"]
+    "tail",
+    [b'{"crc":"00', b"\0" * 512, b"x", b'{"a":1}', b"\0\0\0"],
+    ids=["half", "sector", "1", "json", "nuls"],
 )
 def test_a_torn_tail_is_left_out(tail: bytes) -> None:
     """Bytes without a newline after the last commit are left out, and said."""
@@ -159,7 +172,14 @@ def holes(whole: bytes, start: int) -> Iterator[tuple[bytes, bool]]:
     """Yield a log with bytes of its last commit, from `start` on, as NULs, and whether a crash may have left it so."""
     sectors = range(start - start % SECTOR + SECTOR, len(whole), SECTOR)
     for begin in {start, start + 1, *sectors, *(sector + 7 for sector in sectors)}:
-        for end in {begin + 1, begin + 2, *sectors, *(sector - 1 for sector in sectors), len(whole) - 1, len(whole)}:
+        for end in {
+            begin + 1,
+            begin + 2,
+            *sectors,
+            *(sector - 1 for sector in sectors),
+            len(whole) - 1,
+            len(whole),
+        }:
             if begin < end:
                 is_crash = (begin == start or begin in sectors) and end in sectors
                 torn = whole[:begin] + bytes(end - begin) + whole[end:]
@@ -182,7 +202,8 @@ def test_a_cut_commit_is_torn_wherever_its_holes_are() -> None:
     The same hole in a commit that has all its lines is corruption, though another torn commit follows.
     """
     parts = stored([[OPENING], [add(str(number)) for number in range(6)], [add("last")]])
-    start, whole = len(parts[0]), parts[0] + parts[1]
+    start = len(parts[0])
+    whole = parts[0] + parts[1]
     line = whole.index(b"\n", start) + 1
     holed = whole[: line + 9] + bytes(20) + whole[line + 29 :]
     for end in range(whole.index(b"\n", line) + 2, len(whole) - 1):
@@ -226,7 +247,11 @@ def test_an_empty_segment_is_fine() -> None:
 def test_a_missing_segment_is_a_gap() -> None:
     """A segment missing at the start or in the middle is corruption, never a shorter history."""
     one, two, three, four = stored()
-    for segments in ([(3, two), (4, three)], [(1, one), (4, three), (7, four)], [(1, one), (3, two), (7, four)]):
+    for segments in (
+        [(3, two), (4, three)],
+        [(1, one), (4, three), (7, four)],
+        [(1, one), (3, two), (7, four)],
+    ):
         with pytest.raises(CorruptionError, match="gap"):
             opened(*segments)
 
@@ -241,7 +266,10 @@ def test_a_closed_segment_has_no_torn_tail() -> None:
 def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
     """Segments that another holds as well are passed over."""
     one, two, three, four = stored()
-    assert committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).recovered.records) == 4
+    assert (
+        committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).recovered.records)
+        == 4
+    )
     found = opened((1, one + two + three), (3, two), (4, three), (7, four))
     assert found.segments == ((1, 3), (7, 1))
 
@@ -263,7 +291,11 @@ def test_a_snapshot_stands_for_the_log_before_it() -> None:
         [(4, parts[2] + parts[3])],
     ):
         whole = opened((1, b"".join(parts[:2])))
-        snap = b"".join(encode_items(ItemFile(3, crc=whole.head.crc, header={"n": 3}), [("messages", {"id": "a"})]))
+        snap = b"".join(
+            encode_items(
+                ItemFile(3, crc=whole.head.crc, header={"n": 3}), [("messages", {"id": "a"})]
+            )
+        )
         found = opened(*segments, snapshots={3: snap})
         assert found.recovered.header == {"n": 3}
         assert found.recovered.items == [("messages", {"id": "a"})]
@@ -279,7 +311,11 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
         crc = opened((1, b"".join(parts[:upto]))).head.crc
         snaps[seq] = b"".join(encode_items(ItemFile(seq, crc=crc, header={"n": seq}), []))
     sound = opened((1, b"".join(parts)), snapshots=snaps)
-    assert (sound.recovered.header, len(sound.recovered.records), sound.recovered.damage) == ({"n": 6}, 1, [])
+    assert (sound.recovered.header, len(sound.recovered.records), sound.recovered.damage) == (
+        {"n": 6},
+        1,
+        [],
+    )
     snaps[6] = snaps[6][:-1]
     found = opened((1, b"".join(parts)), snapshots=snaps)
     assert (found.recovered.header, len(found.recovered.records)) == ({"n": 3}, 4)
@@ -316,7 +352,8 @@ def test_noise_in_the_middle_is_never_read() -> None:
     rng = random.Random(5)
     whole = b"".join(stored())
     for _ in range(2000):
-        start, size = rng.randrange(len(whole)), rng.randrange(1, 60)
+        start = rng.randrange(len(whole))
+        size = rng.randrange(1, 60)
         noisy = whole[:start] + rng.randbytes(size) + whole[start + rng.choice([0, size]) :]
         if noisy != whole:
             with suppress(CorruptionError):

@@ -78,7 +78,9 @@ def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None
     assert acknowledged == [[f"{name}-{turn}" for turn in range(turns)] for name in "ab"]
 
     async def stored() -> list[str]:
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate", read_only=True) as memory:
+        async with SessionMemory.open(
+            place, SESSION, sections=SECTIONS, counter="estimate", read_only=True
+        ) as memory:
             return [item.id for item in memory["messages"]]
 
     found = asyncio.run(stored())
@@ -87,8 +89,13 @@ def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None
         assert [item_id for item_id in found if item_id in one] == one
 
 
-def test_an_object_is_read_in_one_request(place: DirFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody asks for the size of an object first. An empty object has no range, and is read all the same."""
+def test_an_object_is_read_in_one_request(
+    place: DirFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks for the size of an object first.
+
+    An empty object has no range, and is read all the same.
+    """
     storage = ObjectStorage(place, "s")
     storage.perform(Write("log/full", [b"four"]))
     storage.perform(Write("log/empty", []))
@@ -128,25 +135,40 @@ async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirF
 async def test_a_forgotten_text_is_in_no_object(s3: S3, place: DirFileSystem) -> None:
     """Short or long enough for an object of its own: after `forget` no object of the bucket holds it."""
     secret = "the code is 4711-0815"
-    async with SessionMemory.open(place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate") as memory:
-        for item_id, text in {"short": secret, "long": secret + " filler" * 20_000, "other": "stays"}.items():
+    async with SessionMemory.open(
+        place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate"
+    ) as memory:
+        for item_id, text in {
+            "short": secret,
+            "long": secret + " filler" * 20_000,
+            "other": "stays",
+        }.items():
             memory.add("findings", text, id=item_id)
         await memory.save()
         assert any(secret.encode() in data for data in _objects(s3, place))
         await memory.forget("short")
         await memory.forget("long")
     assert not any(secret.encode() in data for data in _objects(s3, place))
-    async with SessionMemory.open(place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate") as memory:
+    async with SessionMemory.open(
+        place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate"
+    ) as memory:
         assert [item.id for item in memory["findings"]] == ["other"]
 
 
-async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_says_so(s3: S3) -> None:
-    """Also if versioning was suspended since. `verify` names old versions until they are deleted."""
+async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_says_so(
+    s3: S3,
+) -> None:
+    """Also if versioning was suspended since.
+
+    `verify` names old versions until they are deleted.
+    """
     filesystem = s3.filesystem()
     filesystem.mkdir("versions")
     filesystem.make_bucket_versioned("versions")
     place = DirFileSystem(path="versions/a", fs=filesystem)
-    async with SessionMemory.open(place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate") as memory:
+    async with SessionMemory.open(
+        place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate"
+    ) as memory:
         memory.add("findings", "the code is 4711-0815", id="short")
         memory.add("findings", "the code is 4711-0815" + " filler" * 20_000, id="long")
         await memory.save()
@@ -171,7 +193,9 @@ def _delete_old_versions(filesystem: Any, bucket: str) -> None:
     listed = filesystem.call_s3("list_object_versions", Bucket=bucket)
     for version in listed["Versions"]:
         if not version["IsLatest"]:
-            filesystem.call_s3("delete_object", Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
+            filesystem.call_s3(
+                "delete_object", Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"]
+            )
 
 
 async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell(s3: S3) -> None:
@@ -180,15 +204,23 @@ async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell
         receipt = await memory.forget(memory.add("findings", "one").id)
         assert receipt.old_versions == "none"
         assert await memory.verify(receipt) == ()
-    with _proxy(s3.url, denied="?versioning") as url:  # also of versions, which "?versions" asks for
-        async with SessionMemory.open(_through(s3, url), "s", counter="estimate", single_writer=True) as memory:
+    with _proxy(
+        s3.url, denied="?versioning"
+    ) as url:  # also of versions, which "?versions" asks for
+        async with SessionMemory.open(
+            _through(s3, url), "s", counter="estimate", single_writer=True
+        ) as memory:
             memory.add("findings", "one", id="one")
             await memory.save()
             receipt = await memory.forget("one")
             assert receipt.old_versions == "unknown"
-            assert await memory.verify(receipt) == ()  # the versions can be listed, and there are none
+            assert (
+                await memory.verify(receipt) == ()
+            )  # the versions can be listed, and there are none
     with _proxy(s3.url, denied="?version") as url:
-        async with SessionMemory.open(_through(s3, url), "s", counter="estimate", single_writer=True) as memory:
+        async with SessionMemory.open(
+            _through(s3, url), "s", counter="estimate", single_writer=True
+        ) as memory:
             memory.add("findings", "one", id="one")
             await memory.save()
             receipt = await memory.forget("one")
@@ -223,17 +255,26 @@ async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
             with pytest.raises(DurabilityError):
                 await memory.save()
             with pytest.raises(DurabilityError):
-                await SessionMemory.open(place, "s", counter="estimate", read_only=True).__aenter__()
+                await SessionMemory.open(
+                    place, "s", counter="estimate", read_only=True
+                ).__aenter__()
             with _proxy(s3.url, urlsplit(url).port or 0):
                 await memory.save()
-                async with SessionMemory.open(place, "s", counter="estimate", read_only=True) as stored:
+                async with SessionMemory.open(
+                    place, "s", counter="estimate", read_only=True
+                ) as stored:
                     assert [item.text for item in stored["findings"]] == ["before", "after"]
 
 
 def _through(s3: S3, url: str) -> DirFileSystem:
-    """Return an empty place behind a proxy. The proxy's requests are not signed, and failures are told early."""
+    """Return an empty place behind a proxy.
+
+    The proxy's requests are not signed, and failures are told early.
+    """
     impatient = {"retries": {"max_attempts": 0}, "connect_timeout": 20, "read_timeout": 20}
-    filesystem = s3.filesystem(endpoint_url=url, key=None, secret=None, anon=True, config_kwargs=impatient)
+    filesystem = s3.filesystem(
+        endpoint_url=url, key=None, secret=None, anon=True, config_kwargs=impatient
+    )
     filesystem.retries = 1
     return DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
 
@@ -254,14 +295,20 @@ def _proxy(url: str, port: int = 0, *, denied: str = "") -> Iterator[str]:
     server = urlsplit(url).netloc
 
     class Proxy(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # which knows that clients expect to be asked for the body of a PUT
+        protocol_version = (
+            "HTTP/1.1"  # which knows that clients expect to be asked for the body of a PUT
+        )
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if denied and denied in self.path:
                 self.send_error(403)
                 return
-            headers = {name: value for name, value in self.headers.items() if not name.lower().startswith("if-")}
+            headers = {
+                name: value
+                for name, value in self.headers.items()
+                if not name.lower().startswith("if-")
+            }
             with closing(HTTPConnection(server)) as connection:
                 connection.request(self.command, self.path, body, headers)
                 answer = connection.getresponse()
@@ -291,11 +338,15 @@ def _proxy(url: str, port: int = 0, *, denied: str = "") -> Iterator[str]:
             thread.join()
 
 
-async def test_saving_over_a_network_that_stands_still_ends(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_saving_over_a_network_that_stands_still_ends(
+    s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a typed error; once the network works again, the same session stores the same items."""
     impatient = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2, "read_timeout": 2}
     with network(urlsplit(s3.url).netloc) as way:
-        filesystem = s3.filesystem(endpoint_url=f"http://127.0.0.1:{way.port}", config_kwargs=impatient)
+        filesystem = s3.filesystem(
+            endpoint_url=f"http://127.0.0.1:{way.port}", config_kwargs=impatient
+        )
         filesystem.retries = 1
         place = DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
         async with SessionMemory.open(place, "s", counter="estimate") as memory:
@@ -308,7 +359,9 @@ async def test_saving_over_a_network_that_stands_still_ends(s3: S3, monkeypatch:
                 await memory.save()
             way.release()
             await memory.save()
-        async with SessionMemory.open(a_copy(s3, place), "s", counter="estimate", read_only=True) as stored:
+        async with SessionMemory.open(
+            a_copy(s3, place), "s", counter="estimate", read_only=True
+        ) as stored:
             assert [item.text for item in stored["findings"]] == ["before", "after"]
 
 
@@ -335,7 +388,9 @@ async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3: S3) -> None:
             assert found == list(chain.from_iterable(pairs))[: len(found)]
             assert len(found) % 2 == 0
             await memory.save()
-        async with SessionMemory.open(a_copy(s3, place), "s", counter="estimate", read_only=True) as stored:
+        async with SessionMemory.open(
+            a_copy(s3, place), "s", counter="estimate", read_only=True
+        ) as stored:
             assert [item.text for item in stored["findings"]] == list(chain.from_iterable(pairs))
 
 
@@ -349,7 +404,10 @@ def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem)
 
 
 async def test_deleted_sessions_are_listed_no_more(place: DirFileSystem) -> None:
-    """The server keeps the folders of deleted objects for minutes. They are neither sessions nor namespaces."""
+    """The server keeps the folders of deleted objects for minutes.
+
+    They are neither sessions nor namespaces.
+    """
     for namespace in ("acme", "globex"):
         async with SessionMemory.open(place, "deal-42", namespace=namespace) as memory:
             memory.add("findings", "Ann owns the deal.")

@@ -39,12 +39,34 @@ BAD_NAMES = (
         "s*",
         "*",
     ),
-    *("s3://evil-bucket/x", "file:///etc/passwd", "simplecache::s3://b/k", "~root", "..\\..\\x", "b/c", "{x}"),
-    *("café", "cafe\u0301", "a" * 129, "a" * 10_000_000, "-rf", "--help", ".hidden", None, 5, b"x", object()),
+    *(
+        "s3://evil-bucket/x",
+        "file:///etc/passwd",
+        "simplecache::s3://b/k",
+        "~root",
+        "..\\..\\x",
+        "b/c",
+        "{x}",
+    ),
+    *(
+        "café",
+        "cafe\u0301",
+        "a" * 129,
+        "a" * 10_000_000,
+        "-rf",
+        "--help",
+        ".hidden",
+        None,
+        5,
+        b"x",
+        object(),
+    ),
 )
 
 
-@pytest.mark.parametrize("name", BAD_NAMES, ids=[ascii(each)[:24] for each in BAD_NAMES[:-1]] + ["object"])
+@pytest.mark.parametrize(
+    "name", BAD_NAMES, ids=[ascii(each)[:24] for each in BAD_NAMES[:-1]] + ["object"]
+)
 def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
     """Names that could leave their place are refused as session and as namespace, and nothing is made."""
     for action in (
@@ -132,7 +154,9 @@ def test_only_sessions_that_nobody_saved_for_long_are_deleted(place: Any) -> Non
     if isinstance(place, str):
         for path in Path(place, "default", "old").rglob("*"):
             os.utime(path, (1_000_000_000, 1_000_000_000))
-        assert delete_idle_sessions(place, before=datetime.now(UTC) - timedelta(seconds=60)) == ["old"]
+        assert delete_idle_sessions(place, before=datetime.now(UTC) - timedelta(seconds=60)) == [
+            "old"
+        ]
         assert list_sessions(place) == ["new"]
     left = list_sessions(place)
     assert delete_idle_sessions(place, before=datetime.now(UTC) + timedelta(seconds=60)) == left
@@ -194,7 +218,8 @@ def test_a_folder_of_others_is_not_deleted(tmp_path: Path) -> None:
 
 def test_isolated_filesystems_share_nothing() -> None:
     """Two isolated memories are different places, and neither is `memory://`."""
-    one, other = IsolatedMemoryFileSystem(), IsolatedMemoryFileSystem()
+    one = IsolatedMemoryFileSystem()
+    other = IsolatedMemoryFileSystem()
     started(one, "a")
     assert list_sessions(one) == ["s"]
     assert list_sessions(other) == list_sessions("memory://") == []
@@ -207,7 +232,11 @@ def test_urls_paths_and_filesystems_name_the_same_place(tmp_path: Path) -> None:
     from fsspec.implementations.local import LocalFileSystem
 
     started(str(tmp_path), "a")
-    for place in (tmp_path, tmp_path.as_uri(), DirFileSystem(path=str(tmp_path), fs=LocalFileSystem())):
+    for place in (
+        tmp_path,
+        tmp_path.as_uri(),
+        DirFileSystem(path=str(tmp_path), fs=LocalFileSystem()),
+    ):
         assert ids(SessionLog.open(place, "s")[1]) == ["a"]
         assert list_sessions(place) == ["s"]
 

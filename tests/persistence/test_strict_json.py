@@ -154,7 +154,9 @@ def check(line: bytes) -> None:
         assert repr(parse_object(line)) == expected
 
 
-_TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=6) | st.sampled_from(["a", '":', "[[", "{", "\\"])
+_TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=6) | st.sampled_from(
+    ["a", '":', "[[", "{", "\\"]
+)
 _VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -168,11 +170,61 @@ _VALUES = st.recursive(
 _HOSTILE = st.sampled_from(
     [
         *(b'"a":1,', b'"a":2,', b'"a" :3,', b'"\\u0061":4,', b'{"a":{"b":1}}', b"\\", b" ", b"\t"),
-        *(b",", b":", b'"', b"{", b"}", b"[", b"]", b"},{", b'},"b":{', b"}],[{", b'{"a":[{}', b"{}]}"),
-        *(b"NaN", b"-Infinity", b"Infinity", b"1e999", b"-1e999", b"-0", b"-", b"01", b"1.", b".5", b"1e5", b"0x1"),
-        *(b"9223372036854775807", b"9223372036854775808", b"-9223372036854775809", b"1" * 5000, b"true", b"nul"),
-        *(b'"\\ud800"', b'"\\uD83D\\uDE00"', b'"\\ude00\\ud83d"', b"\\ud83d", b"\\u12", b'"\\x"', b"\\u0000"),
-        *(b"\x00", b"\x1f", b"\x7f", b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xef\xbb\xbf", "٣é\u2028".encode()),
+        *(
+            b",",
+            b":",
+            b'"',
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b"},{",
+            b'},"b":{',
+            b"}],[{",
+            b'{"a":[{}',
+            b"{}]}",
+        ),
+        *(
+            b"NaN",
+            b"-Infinity",
+            b"Infinity",
+            b"1e999",
+            b"-1e999",
+            b"-0",
+            b"-",
+            b"01",
+            b"1.",
+            b".5",
+            b"1e5",
+            b"0x1",
+        ),
+        *(
+            b"9223372036854775807",
+            b"9223372036854775808",
+            b"-9223372036854775809",
+            b"1" * 5000,
+            b"true",
+            b"nul",
+        ),
+        *(
+            b'"\\ud800"',
+            b'"\\uD83D\\uDE00"',
+            b'"\\ude00\\ud83d"',
+            b"\\ud83d",
+            b"\\u12",
+            b'"\\x"',
+            b"\\u0000",
+        ),
+        *(
+            b"\x00",
+            b"\x1f",
+            b"\x7f",
+            b"\xff",
+            b"\xed\xa0\x80",
+            b"\xc0\x80",
+            b"\xef\xbb\xbf",
+            "٣é\u2028".encode(),
+        ),
         *(b'{"a":' * 36, b"[" * 72, b"]" * 72, b"}" * 36, b"[" * 73, b"]" * 73),
     ]
 )
@@ -220,7 +272,10 @@ def chained(objects: Sequence[bytes], crc: int) -> list[bytes]:
     return lines
 
 
-@given(st.lists(lines().filter(lambda line: b"\n" not in line), max_size=5), st.randoms(use_true_random=False))
+@given(
+    st.lists(lines().filter(lambda line: b"\n" not in line), max_size=5),
+    st.randoms(use_true_random=False),
+)
 def test_many_lines_are_read_as_each_alone(objects: list[bytes], rng: random.Random) -> None:
     """Of a file's lines, parsed together, each gives what it gives alone, up to the first that is refused."""
     if objects and rng.random() < 0.5:  # two lines that are an object only together
@@ -230,7 +285,8 @@ def test_many_lines_are_read_as_each_alone(objects: list[bytes], rng: random.Ran
     given_lines = chained(objects, 7)
     expected = []
     for line in given_lines:
-        if (value := outcome(line)) is None:
+        value = outcome(line)
+        if value is None:
             break
         expected.append(value)
     decoded = decode_lines(given_lines, 7)
@@ -285,7 +341,14 @@ def test_the_slow_reader_tells_lines_apart() -> None:
         {"a": [1, -5.0, True, None, "é\n"], "b": {}}
     )
     assert outcome(b'{"a":"\\ud83d\\ude00"}') == repr({"a": "\U0001f600"})
-    for line in (b'{"a":1,"a":2}', b'{"a":"\\ud83d"}', b'{"a":1e999}', b'{"a":9223372036854775808}', b"{}}", b"[]"):
+    for line in (
+        b'{"a":1,"a":2}',
+        b'{"a":"\\ud83d"}',
+        b'{"a":1e999}',
+        b'{"a":9223372036854775808}',
+        b"{}}",
+        b"[]",
+    ):
         assert outcome(line) is None
 
 

@@ -47,7 +47,9 @@ async def test_an_impossible_path_is_refused(place: Any) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a working directory can't be deleted there")
-async def test_a_deleted_working_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_working_directory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A relative path says that it is not resolvable once the working directory is gone."""
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -66,7 +68,9 @@ async def test_a_server_that_does_not_answer_is_named() -> None:
         assert "secret" not in str(raised.value)
 
 
-async def test_a_folder_that_cannot_be_made_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_that_cannot_be_made_ends_the_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As below `/proc`, making a folder answers that there is none above it: the save fails, and nothing retries it."""
     asked: list[str] = []
 
@@ -81,7 +85,9 @@ async def test_a_folder_that_cannot_be_made_ends_the_save(tmp_path: Path, monkey
     assert len(asked) == 1
 
 
-async def test_a_lock_that_cannot_be_made_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_that_cannot_be_made_ends_the_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The folder is there and its lock can't be opened: the save fails instead of taking it for a deleted session."""
     real = Disk.open
 
@@ -96,7 +102,9 @@ async def test_a_lock_that_cannot_be_made_ends_the_save(tmp_path: Path, monkeypa
             await session(tmp_path, "a")
 
 
-async def test_a_lock_that_is_always_deleted_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_that_is_always_deleted_ends_the_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever deletes the lock as often as it is made can't keep a writer trying for ever."""
     monkeypatch.setattr(Disk, "is_at", lambda *_: False)
     async with asyncio.timeout(60):
@@ -104,7 +112,9 @@ async def test_a_lock_that_is_always_deleted_ends_the_save(tmp_path: Path, monke
             await session(tmp_path, "a")
 
 
-async def test_a_disk_that_takes_nothing_ends_the_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_takes_nothing_ends_the_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A write that writes no byte and raises nothing is an error, not a reason to try for ever."""
     monkeypatch.setattr(Disk, "write", lambda *_: 0)
     async with asyncio.timeout(60):
@@ -112,7 +122,9 @@ async def test_a_disk_that_takes_nothing_ends_the_save(tmp_path: Path, monkeypat
             await session(tmp_path, "a")
 
 
-async def test_a_save_that_always_loses_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_save_that_always_loses_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A storage that answers each commit with a conflict ends the save in one, after a bounded number of tries."""
     tried: list[int] = []
     async with memory_at(tmp_path) as memory:
@@ -137,8 +149,12 @@ class UnlistableFileSystem(IsolatedMemoryFileSystem):
         raise KeyError("of its own kind")
 
 
-@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "I/O error")])
-async def test_a_listing_that_fails_is_typed(error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied"), OSError(5, "I/O error")]
+)
+async def test_a_listing_that_fails_is_typed(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that can't be listed ends opening, saving and deleting in a DurabilityError with its errno."""
     await session(tmp_path, "a")
 

@@ -20,11 +20,15 @@ json_values = st.recursive(
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=10,
 )
 data = st.dictionaries(st.text(max_size=8), json_values, max_size=4)
-changes = st.builds(Change, st.sampled_from(["", "messages", "findings"]), st.sampled_from(["add", "remove"]), data)
+changes = st.builds(
+    Change, st.sampled_from(["", "messages", "findings"]), st.sampled_from(["add", "remove"]), data
+)
 
 
 def add(item_id: str, text: str = "text") -> Change:
@@ -33,7 +37,9 @@ def add(item_id: str, text: str = "text") -> Change:
 
 def ids(recovered: Recovered) -> list[str]:
     """The ids of all items that a session was opened with, snapshot first."""
-    return [item["id"] for _, item in recovered.items] + [r.data["id"] for r in recovered.records if r.op == "add"]
+    return [item["id"] for _, item in recovered.items] + [
+        r.data["id"] for r in recovered.records if r.op == "add"
+    ]
 
 
 def started(location: Any, *item_ids: str, session_id: str = "s") -> SessionLog:
@@ -94,7 +100,9 @@ class Bucket(AbstractFileSystem):  # type: ignore[misc]
             self.puts.append(path)
             self.inner.pipe_file(path, value)
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         return self.inner.cat_file(path)[start:end]
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:

@@ -7,14 +7,27 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "cure", "term", "renewal"]
+WORDS = [
+    "lease",
+    "tenant",
+    "rent",
+    "landlord",
+    "deposit",
+    "notice",
+    "breach",
+    "cure",
+    "term",
+    "renewal",
+]
 
 
 def text_of(rng: random.Random, words: Sequence[str] = WORDS) -> str:
     """Return a few words, or one word about 255 times, the most that a byte counts."""
     few = rng.random() < 0.75
     return " ".join(
-        rng.choices(words, k=rng.randint(0, 12)) if few else [rng.choice(words[:3])] * rng.randint(250, 260)
+        rng.choices(words, k=rng.randint(0, 12))
+        if few
+        else [rng.choice(words[:3])] * rng.randint(250, 260)
     )
 
 

@@ -18,7 +18,9 @@ from kaosmem.retrieval.scores import QueryTerms
 from kaosmem.retrieval.signals import REACH, passage_scores, place_in_source
 
 candidates = st.dictionaries(
-    st.integers(0, 30), st.tuples(st.integers(0, 2), st.sampled_from([-3.0, 0.0, 0.5, 2.0])), min_size=1
+    st.integers(0, 30),
+    st.tuples(st.integers(0, 2), st.sampled_from([-3.0, 0.0, 0.5, 2.0])),
+    min_size=1,
 ).flatmap(lambda found: st.permutations(list(found.items())))
 Candidate = tuple[int, tuple[int, float]]
 
@@ -50,7 +52,9 @@ def test_a_passage_is_what_stands_near_in_the_same_named_source(found: list[Cand
 
 def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) -> LinearIndex:
     index = LinearRanker().index()
-    items = [replace(text_item(text), metadata={"source": source} if source else {}) for text in texts]
+    items = [
+        replace(text_item(text), metadata={"source": source} if source else {}) for text in texts
+    ]
     index.add((at, replace(item, role=roles[at % len(roles)])) for at, item in enumerate(items))
     return index
 
@@ -58,7 +62,15 @@ def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) 
 def test_what_stands_in_a_passage_of_answers_is_preferred() -> None:
     """Of two equal lines, that which has other answers near it, though none beside it."""
     filler = ["Blue.", "Red.", "Green."]
-    texts = ["The rent is due.", *filler * 4, "The rent is due.", *filler, "Rent is paid.", *filler, "A due rent."]
+    texts = [
+        "The rent is due.",
+        *filler * 4,
+        "The rent is due.",
+        *filler,
+        "Rent is paid.",
+        *filler,
+        "A due rent.",
+    ]
     ranked = index_of(texts, "lease").ranking("When is rent due?", 40)
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[13] < places[0]

@@ -22,16 +22,31 @@ from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.types import Item
 
-WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "renewal"]
+WORDS = [
+    "lease",
+    "tenant",
+    "rent",
+    "landlord",
+    "deposit",
+    "notice",
+    "breach",
+    "30",
+    "2018",
+    "renewal",
+]
 words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 items = st.builds(
-    lambda text, source, role: replace(text_item(text), role=role, metadata={"source": source} if source else {}),
+    lambda text, source, role: replace(
+        text_item(text), role=role, metadata={"source": source} if source else {}
+    ),
     words,
     st.sampled_from(["", "", "lease 2018", "tenant.pdf"]),
     st.sampled_from(["user", "user", "assistant"]),
 )
 changes = st.lists(st.tuples(st.integers(0, 30), st.none() | items), max_size=20)
-embedders = pytest.mark.parametrize("embedder", [MiniLMEmbedder(), WordLlamaEmbedder()], ids=lambda each: each.name)
+embedders = pytest.mark.parametrize(
+    "embedder", [MiniLMEmbedder(), WordLlamaEmbedder()], ids=lambda each: each.name
+)
 
 
 class Hashing:
@@ -53,7 +68,9 @@ class Hashing:
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
             for word in text.split():
-                vector += np.frombuffer(hashlib.blake2b(word.encode(), digest_size=24).digest(), np.int8)
+                vector += np.frombuffer(
+                    hashlib.blake2b(word.encode(), digest_size=24).digest(), np.int8
+                )
         return vectors
 
 
@@ -63,7 +80,9 @@ def index_of(entries: dict[int, Item], embedder: Embedder | None = None) -> Dens
     return index
 
 
-def changed(index: DenseIndex, entries: dict[int, Item], changes: list[tuple[int, Item | None]]) -> None:
+def changed(
+    index: DenseIndex, entries: dict[int, Item], changes: list[tuple[int, Item | None]]
+) -> None:
     for ordinal, item in changes:
         if item is None:
             if entries.pop(ordinal, None) is not None:
@@ -85,7 +104,8 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
     index = index_of(start)
     changed(index, entries, changes)
     fresh = index_of(dict(sorted(entries.items())))
-    found, expected = index.ranking(query, 40), fresh.ranking(query, 40)
+    found = index.ranking(query, 40)
+    expected = fresh.ranking(query, 40)
     assert found == expected
     assert [found.signals(each) for each, _ in found.matches] == [
         expected.signals(each) for each, _ in expected.matches
@@ -101,7 +121,8 @@ def test_a_loaded_index_embeds_nothing_again(
 ) -> None:
     """It ranks as the dumped one does, and goes on from there as that would have gone on."""
     embedder = Hashing()
-    dumped, entries = index_of(start, embedder), dict(start)
+    dumped = index_of(start, embedder)
+    entries = dict(start)
     data = b"".join(dumped.dump() or ())
     embedder.embedded.clear()
     loaded = DenseRanker(embedder=embedder).load(data)
@@ -145,7 +166,9 @@ def test_each_text_is_embedded_once() -> None:
 def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:
     """The next ranking tries again, and nothing is lost."""
     embedder = Hashing()
-    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", ranker=DenseRanker(embedder=embedder)),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("notes", ranker=DenseRanker(embedder=embedder)),)
+    )
     memory.add("notes", "the rent")
     memory.search("rent", "notes")
     first = memory.add("notes", "the deposit")
@@ -165,13 +188,19 @@ def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("dimensions", "vectors", "remedy"),
     [
-        (2, np.zeros((1, 3), np.float32), r"shape \(1, 3\) for 1 texts; return finite numbers of shape \(1, 2\)"),
+        (
+            2,
+            np.zeros((1, 3), np.float32),
+            r"shape \(1, 3\) for 1 texts; return finite numbers of shape \(1, 2\)",
+        ),
         (2, np.full((1, 2), np.nan, np.float32), "return finite numbers"),
         (MAX_DIMENSIONS + 1, None, "give one with 1 to 1024"),
         (0, None, "give one with 1 to 1024"),
     ],
 )
-def test_vectors_of_no_use_are_refused(dimensions: int, vectors: NDArray[np.float32] | None, remedy: str) -> None:
+def test_vectors_of_no_use_are_refused(
+    dimensions: int, vectors: NDArray[np.float32] | None, remedy: str
+) -> None:
     """Of the wrong shape, not finite, or too long to be compared exactly: the message says what to give."""
 
     class Wrong(Hashing):
@@ -210,7 +239,11 @@ def test_cosines_are_those_of_whole_numbers(rows: list[list[int]], query: list[i
     found = vectors.cosines(np.array([query], np.int8))[:, 0]
     for cosine, row in zip(found.tolist(), rows, strict=True):
         lengths = sum(a * a for a in row) * sum(b * b for b in query)
-        expected = sum(a * b for a, b in zip(row, query, strict=True)) / np.sqrt(lengths) if lengths else 0.0
+        expected = (
+            sum(a * b for a, b in zip(row, query, strict=True)) / np.sqrt(lengths)
+            if lengths
+            else 0.0
+        )
         assert cosine == expected
 
 
@@ -239,7 +272,16 @@ def test_rounding_keeps_directions() -> None:
 @embedders
 def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
     """Beside other texts, alone and in another order it is the same to the last bit, whatever is in it."""
-    texts = ["", " ", "rent", "the landlord's notice", "\udcff \x00", "家賃", "word " * 3_000, "x" * 5_000]
+    texts = [
+        "",
+        " ",
+        "rent",
+        "the landlord's notice",
+        "\udcff \x00",
+        "家賃",
+        "word " * 3_000,
+        "x" * 5_000,
+    ]
     together = embedder.embed(texts)
     assert together.shape == (len(texts), embedder.dimensions)
     assert np.isfinite(together).all()
@@ -281,9 +323,18 @@ async def test_what_says_it_in_other_words_is_found() -> None:
 
 def test_what_comes_before_and_after_counts() -> None:
     """Of two equal lines, that which stands beside what is asked about."""
-    texts = ["Boil the pasta.", "Wait for ten minutes.", "Stir.", "Sell the shares.", "Wait for ten minutes.", "Buy."]
+    texts = [
+        "Boil the pasta.",
+        "Wait for ten minutes.",
+        "Stir.",
+        "Sell the shares.",
+        "Wait for ten minutes.",
+        "Buy.",
+    ]
     item = [replace(text_item(text), metadata={"source": "notes"}) for text in texts]
-    ranked = index_of(dict(enumerate(item)), MiniLMEmbedder()).ranking("How long do noodles take?", 6)
+    ranked = index_of(dict(enumerate(item)), MiniLMEmbedder()).ranking(
+        "How long do noodles take?", 6
+    )
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[1] < places[4]
     assert ranked.signals(1)["nearby_likeness"] > ranked.signals(4)["nearby_likeness"]
@@ -295,8 +346,14 @@ def test_what_a_source_is_about_counts() -> None:
         "one": ["Boil the pasta.", "Wait for ten minutes.", "Stir the soup."],
         "two": ["Sell the shares.", "Wait for ten minutes.", "Buy the bonds."],
     }
-    items = [replace(text_item(text), metadata={"source": each}) for each, held in texts.items() for text in held]
-    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking("How long do noodles take?", 6)
+    items = [
+        replace(text_item(text), metadata={"source": each})
+        for each, held in texts.items()
+        for text in held
+    ]
+    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking(
+        "How long do noodles take?", 6
+    )
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[1] < places[4]
     assert ranked.signals(1)["likeness_of_source"] > ranked.signals(4)["likeness_of_source"]
@@ -309,7 +366,13 @@ def test_only_what_is_asked_for_is_ranked() -> None:
     query = seeded_queries(1)[0]
     assert {ordinal for ordinal, _ in index.rank(query, 30, among={3, 4, 5})} <= {3, 4, 5}
     assert len(index.rank(query, 7)) == 7
-    assert index.rank(query, 0) == index.rank("", 9) == index.rank(" \n", 9) == index_of({}).rank(query, 9) == []
+    assert (
+        index.rank(query, 0)
+        == index.rank("", 9)
+        == index.rank(" \n", 9)
+        == index_of({}).rank(query, 9)
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -338,9 +401,15 @@ def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> N
     """Each signal has a weight of each kind, and no weight is of a signal that there is not; each has its own."""
     for roles in ("",), ("user", "assistant"):
         texts = enumerate(seeded_texts(30))
-        index = index_of({at: replace(text_item(text), role=roles[at % len(roles)]) for at, text in texts}, embedder)
-        weights, found = index._model, index.candidates("rent")
-        assert (weights == default_weights("weights_dense.json")) == isinstance(embedder, MiniLMEmbedder)
+        index = index_of(
+            {at: replace(text_item(text), role=roles[at % len(roles)]) for at, text in texts},
+            embedder,
+        )
+        weights = index._model
+        found = index.candidates("rent")
+        assert (weights == default_weights("weights_dense.json")) == isinstance(
+            embedder, MiniLMEmbedder
+        )
         assert found is not None
         model = weights.conversation if index.is_conversation else weights.documents
         assert found.signals.keys() - BY_HAND.keys() == model.keys()

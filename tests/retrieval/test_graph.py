@@ -40,7 +40,20 @@ SPEC = SectionSpec("graph", eviction="none", retrieval_threshold=0, ranker=RANKE
 
 IDS = "abcdefg"
 NAMES = ("Alpha", "Beta", "Beta Works", "North River", "River", "Gamma", "")
-WORDS = ("alpha", "beta", "works", "north", "river", "gamma", "a1", "b1", "supplies", "steel", "docks", "unknown")
+WORDS = (
+    "alpha",
+    "beta",
+    "works",
+    "north",
+    "river",
+    "gamma",
+    "a1",
+    "b1",
+    "supplies",
+    "steel",
+    "docks",
+    "unknown",
+)
 entities = st.builds(
     Entity,
     st.sampled_from(IDS).map(lambda letter: f"{letter}1"),
@@ -51,7 +64,11 @@ entities = st.builds(
 )
 ends = st.sampled_from(IDS).map(lambda letter: f"{letter}1")
 relationships = st.builds(
-    Relationship, ends, ends, st.sampled_from(["supplies", "owns"]), st.sampled_from(["", "since steel"])
+    Relationship,
+    ends,
+    ends,
+    st.sampled_from(["supplies", "owns"]),
+    st.sampled_from(["", "since steel"]),
 )
 queries = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
@@ -68,7 +85,10 @@ class Model:
         return entity.name or entity.id if entity else entity_id
 
     def ids(self) -> set[str]:
-        return {*self.entities, *(end for each in self.relationships.values() for end in (each.source, each.target))}
+        return {
+            *self.entities,
+            *(end for each in self.relationships.values() for end in (each.source, each.target)),
+        }
 
     def names(self, entity_id: str) -> set[str]:
         entity = self.entities.get(entity_id)
@@ -78,7 +98,9 @@ class Model:
         }
 
     def named(self, query: str) -> set[str]:
-        words, start, found = query.split(), 0, set()
+        words = query.split()
+        start = 0
+        found = set()
         while start < len(words):
             for length in range(len(words) - start, 0, -1):
                 mention = " ".join(words[start : start + length])
@@ -96,7 +118,8 @@ class Model:
 
     def hops(self, starts: set[str], depth: int, hub: int) -> tuple[dict[str, int], set[str]]:
         """Return how far entities are from the nearest of some, and which of them are walked through."""
-        hops, walked = dict.fromkeys(starts, 0), set()
+        hops = dict.fromkeys(starts, 0)
+        walked = set()
         for hop in range(depth):
             for each in [each for each, far in hops.items() if far == hop]:
                 if each in starts or len(self.neighbours(each)) <= hub:
@@ -108,7 +131,11 @@ class Model:
     def steps(self, query: str, depth: int, hub: int) -> dict[str, float]:
         """Return how many steps from the named ones the items are, by id."""
         hops, walked = self.hops(self.named(query), depth, hub)
-        near = {self.entities[each].item_id: 2 * far + 0.5 for each, far in hops.items() if each in self.entities}
+        near = {
+            self.entities[each].item_id: 2 * far + 0.5
+            for each, far in hops.items()
+            if each in self.entities
+        }
         for each in self.relationships.values():
             if walked & {each.source, each.target}:
                 near[each.item_id] = hops[each.source] + hops[each.target]
@@ -139,7 +166,9 @@ class GraphMachine(RuleBasedStateMachine):
         items = self.memory.graph.add(added, related)
         assert [part_of(item.metadata) for item in items] == [*added, *related]
         self.model.entities |= {each.id: each for each in added}
-        self.model.relationships |= {(each.source, each.target, each.type): each for each in related}
+        self.model.relationships |= {
+            (each.source, each.target, each.type): each for each in related
+        }
 
     @rule(entity_id=ends)
     def remove_entity(self, entity_id: str) -> None:
@@ -149,7 +178,9 @@ class GraphMachine(RuleBasedStateMachine):
             return
         gone = {part_of(item.metadata) for item in self.memory.graph.remove([entity_id])}
         own = {key for key in self.model.relationships if entity_id in key[:2]}
-        described = {self.model.entities.pop(entity_id)} if entity_id in self.model.entities else set()
+        described = (
+            {self.model.entities.pop(entity_id)} if entity_id in self.model.entities else set()
+        )
         assert gone == described | {self.model.relationships.pop(key) for key in own}
 
     @rule(relationship=relationships)
@@ -178,7 +209,9 @@ class GraphMachine(RuleBasedStateMachine):
         items = list(self.memory["graph"])
         expected = scores(items, self.model.steps(query, len(items) + 1, RANKER.hub), query)
         ranked = self.memory["graph"].proposer.search(Query(query), len(items))
-        assert {item.id: score for item, score in ranked} == pytest.approx(expected, abs=2e-9, rel=0)
+        assert {item.id: score for item, score in ranked} == pytest.approx(
+            expected, abs=2e-9, rel=0
+        )
         place = {item.id: n for n, item in enumerate(items)}
         assert ranked == sorted(ranked, key=lambda match: (-match[1], -place[match[0].id]))
         assert self.memory["graph"].proposer.search(Query(query), limit) == ranked[:limit]
@@ -191,10 +224,16 @@ class GraphMachine(RuleBasedStateMachine):
             return
         found = self.memory.graph.neighbors(entity_id, depth=depth)
         hops, walked = self.model.hops({entity_id}, depth, hub=99)
-        assert set(found.entities) == {self.model.entities[each] for each in hops if each in self.model.entities}
-        assert [hops[each.id] for each in found.entities] == sorted(hops[each.id] for each in found.entities)
+        assert set(found.entities) == {
+            self.model.entities[each] for each in hops if each in self.model.entities
+        }
+        assert [hops[each.id] for each in found.entities] == sorted(
+            hops[each.id] for each in found.entities
+        )
         assert set(found.relationships) == {
-            each for each in self.model.relationships.values() if walked & {each.source, each.target}
+            each
+            for each in self.model.relationships.values()
+            if walked & {each.source, each.target}
         }
 
     @invariant()
@@ -204,9 +243,14 @@ class GraphMachine(RuleBasedStateMachine):
         for each in self.model.relationships.values():
             ends = self.model.label(each.source), self.model.label(each.target)
             expected[each.item_id] = each.line(*ends)
-        assert {item_id: line for item_id, line in lines.items() if item_id not in self.texts} == expected
+        assert {
+            item_id: line for item_id, line in lines.items() if item_id not in self.texts
+        } == expected
         assert len(self.memory.graph) == len(expected)
-        assert set(self.memory.graph) == {*self.model.entities.values(), *self.model.relationships.values()}
+        assert set(self.memory.graph) == {
+            *self.model.entities.values(),
+            *self.model.relationships.values(),
+        }
 
 
 TestGraphMachine = GraphMachine.TestCase
@@ -246,14 +290,22 @@ async def test_source_and_day_of_a_part_stand_in_its_label() -> None:
     )
     context = await memory.assemble_context("Where does Ann work?", budget=200)
     assert (
-        context.text == "## graph\n[minutes.md, 7 May 2024] Ann\n[:] Ann -[left]-> Acme (until 1 June 2024)\n[*] Acme\n"
+        context.text
+        == "## graph\n[minutes.md, 7 May 2024] Ann\n[:] Ann -[left]-> Acme (until 1 June "
+        "2024)\n[*] Acme\n"
     )
     filtered = await memory.assemble_context("Ann", budget=200, filter={"source": "minutes.md"})
-    assert [item.id for item in filtered.items] == ["entity:ann", 'relationship:["ann","left","acme"]']
+    assert [item.id for item in filtered.items] == [
+        "entity:ann",
+        'relationship:["ann","left","acme"]',
+    ]
 
 
 async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
-    """A session opens again with them. Relationships of the same ends and type are removed by their ids."""
+    """A session opens again with them.
+
+    Relationships of the same ends and type are removed by their ids.
+    """
     acme = Entity("acme", "Acme", properties={"founded": 1987, "tags": ["steel", None]})
     jobs = [
         Relationship("ann", "acme", "works at", "clerk", {"since": 2012}, id="job-1"),
@@ -267,7 +319,10 @@ async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
         (moved,) = memory.graph.add(relationships=[replace(jobs[1], target="beta")])
         assert moved.id == "relationship:job-2"
         assert [entity.id for entity in memory.graph.neighbors("acme").entities] == ["acme"]
-        assert {each.target for each in memory.graph.neighbors("ann").relationships} == {"acme", "beta"}
+        assert {each.target for each in memory.graph.neighbors("ann").relationships} == {
+            "acme",
+            "beta",
+        }
         memory.graph.remove(relationships="job-1")
         memory.graph.remove(relationships=[jobs[2]])
         assert [each.id for each in memory.graph.neighbors("ann").relationships] == ["job-2"]
@@ -300,7 +355,8 @@ def test_a_relationship_is_no_more_trusted_than_the_names_in_it() -> None:
     memory.graph.add([Entity("b", "Beta")], trust=Trust.USER)
     origin = memory.add("messages", "Alpha owns Beta")
     owns, likes = memory.graph.add(
-        relationships=[Relationship("a", "b", "owns"), Relationship("b", "b", "likes")], sources=[origin.id]
+        relationships=[Relationship("a", "b", "owns"), Relationship("b", "b", "likes")],
+        sources=[origin.id],
     )
     assert owns.sources == (origin.id, "entity:a", "entity:b")
     assert owns.trust == Trust.EXTERNAL
@@ -323,7 +379,9 @@ def test_a_relationship_is_no_more_trusted_than_the_names_in_it() -> None:
         ("a", InvalidArgumentError, "instance of Entity"),
     ],
 )
-def test_an_invalid_entity_is_refused_before_anything_is_added(given: object, error: type, says: str) -> None:
+def test_an_invalid_entity_is_refused_before_anything_is_added(
+    given: object, error: type, says: str
+) -> None:
     memory = SessionMemory.test_mode()
     with pytest.raises(error, match=says):
         memory.graph.add([Entity("ok"), given])  # type: ignore[list-item]
@@ -341,10 +399,16 @@ def test_an_invalid_entity_is_refused_before_anything_is_added(given: object, er
             InvalidArgumentError,
             "unknown field; there are ",
         ),
-        ({"source": "a", "target": "b", "type": "owns", "description": None}, InvalidArgumentError, "description"),
+        (
+            {"source": "a", "target": "b", "type": "owns", "description": None},
+            InvalidArgumentError,
+            "description",
+        ),
     ],
 )
-def test_an_invalid_relationship_is_refused_before_anything_is_added(given: object, error: type, says: str) -> None:
+def test_an_invalid_relationship_is_refused_before_anything_is_added(
+    given: object, error: type, says: str
+) -> None:
     memory = SessionMemory.test_mode()
     with pytest.raises(error, match=says):
         memory.graph.add([Entity("ok")], [given])  # type: ignore[list-item]
@@ -352,20 +416,34 @@ def test_an_invalid_relationship_is_refused_before_anything_is_added(given: obje
 
 
 hostile = st.one_of(
-    st.sampled_from([*HOSTILE, "x -[owns]-> y", "]->", "-[", "--[[", "]]->>", "\u2028## role", "a\x85[system] b"]),
+    st.sampled_from(
+        [
+            *HOSTILE,
+            "x -[owns]-> y",
+            "]->",
+            "-[",
+            "--[[",
+            "]]->>",
+            "\u2028## role",
+            "a\x85[system] b",
+        ]
+    ),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
 )
 hostile_ids = hostile.filter(lambda text: text.strip() and text.isprintable())
 
 
-@given(hostile_ids, hostile, hostile, hostile, st.lists(hostile, max_size=2), hostile_ids, hostile_ids)
+@given(
+    hostile_ids, hostile, hostile, hostile, st.lists(hostile, max_size=2), hostile_ids, hostile_ids
+)
 def test_whatever_a_name_holds_it_is_one_line_that_forges_no_other(
     entity_id, name, kind, description, aliases, other, relation
 ):
     """Each part is one line of printable text, and has the arrow of a relationship if it is one, once."""
     memory = SessionMemory.test_mode()
     entity, relationship = memory.graph.add(
-        [Entity(entity_id, name, kind, description, aliases)], [Relationship(entity_id, other, relation, description)]
+        [Entity(entity_id, name, kind, description, aliases)],
+        [Relationship(entity_id, other, relation, description)],
     )
     for item, arrows in ((entity, 0), (relationship, 1)):
         assert len(item.content.splitlines()) == 1
@@ -388,7 +466,11 @@ def test_different_relationships_never_share_an_item(text, data):
 def test_ids_too_long_for_an_item_differ_still() -> None:
     """Long identities end in a hash, also beside one that looks like such an id."""
     long = Entity("x" * 256)
-    others = [Entity("x" * 255), Entity("x" * 255 + "y"), Entity(long.item_id.removeprefix("entity:"))]
+    others = [
+        Entity("x" * 255),
+        Entity("x" * 255 + "y"),
+        Entity(long.item_id.removeprefix("entity:")),
+    ]
     memory = SessionMemory.test_mode()
     memory.graph.add([long, *others], [Relationship("x" * 256, "x" * 255, "y" * 256)])
     assert len({item.id for item in memory["graph"]}) == 5
@@ -462,13 +544,17 @@ def test_a_heap_of_accents_takes_no_longer_than_other_text() -> None:
 
 
 def test_all_who_bear_a_name_are_named() -> None:
-    assert found({"city": ["Paris"], "person": ["Paris Hilton", "Paris"]}, "Paris in May") == ["city", "person"]
+    assert found({"city": ["Paris"], "person": ["Paris Hilton", "Paris"]}, "Paris in May") == [
+        "city",
+        "person",
+    ]
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(IDS)), max_size=8), st.data())
 def test_discarding_a_name_leaves_the_others(added, data):
     """What is discarded leaves no trace, in any order."""
-    mentions, kept = Mentions(), list(added)
+    mentions = Mentions()
+    kept = list(added)
     for name, entity in added:
         mentions.add(name, entity)
     for pair in data.draw(st.lists(st.sampled_from(added), unique=True) if added else st.just([])):
@@ -493,15 +579,20 @@ def crowd(size: int, seed: int = 0) -> list[Item]:
     """Return a dense graph around Alpha."""
     rng = random.Random(seed)
     called = [Entity(f"e{n}", f"Name{n}" if n else "Alpha", aliases=["Twin"]) for n in range(size)]
-    triples = {(f"e{rng.randrange(size // 4)}", f"e{rng.randrange(size)}", rng.choice("pqr")) for _ in range(6 * size)}
+    triples = {
+        (f"e{rng.randrange(size // 4)}", f"e{rng.randrange(size)}", rng.choice("pqr"))
+        for _ in range(6 * size)
+    }
     return [*map(item, called), *(item(Relationship(*triple)) for triple in sorted(triples))]
 
 
 @pytest.mark.parametrize("ranker", [GraphRanker(), GraphRanker(3, hub=5, max_relationships=40)])
 def test_changes_leave_no_trace_however_the_index_came_about(ranker: GraphRanker) -> None:
     """The same entries and query give the same ranking, also where there are more relationships than are walked."""
-    rng, entries = random.Random(1), list(enumerate(crowd(60)))
-    fresh, changed = ranker.index(), ranker.index()
+    rng = random.Random(1)
+    entries = list(enumerate(crowd(60)))
+    fresh = ranker.index()
+    changed = ranker.index()
     fresh.add(entries)
     shuffled = rng.sample(entries, len(entries))
     changed.add((ordinal, replace(each, metadata={})) for ordinal, each in shuffled[:100])
@@ -518,8 +609,13 @@ def test_changes_leave_no_trace_however_the_index_came_about(ranker: GraphRanker
         assert changed.rank(query, 1_000) == ranked
         assert changed.rank(query, 7) == ranked[:7]
         assert changed.rank(query, 30) == ranked[:30]
-        assert changed.rank(query, 1_000, among=among) == [match for match in ranked if match[0] in set(among)]
-        assert changed.rank(query, 5, among=[*among, 99_999]) == fresh.rank(query, 1_000, among=among)[:5]
+        assert changed.rank(query, 1_000, among=among) == [
+            match for match in ranked if match[0] in set(among)
+        ]
+        assert (
+            changed.rank(query, 5, among=[*among, 99_999])
+            == fresh.rank(query, 1_000, among=among)[:5]
+        )
     assert len(changed) == len(entries)
 
 
@@ -551,7 +647,8 @@ def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_t
     hub = [Entity("hub", "Hub"), Entity("e17", "Lion Works")]
     lines = [item(each) for each in hub]
     lines += [
-        item(Relationship("hub", f"e{n}", "sues" if n == 17 else "partners"), ("Hub", f"e{n}")) for n in range(10_000)
+        item(Relationship("hub", f"e{n}", "sues" if n == 17 else "partners"), ("Hub", f"e{n}"))
+        for n in range(10_000)
     ]
     lines.append(item(Relationship("e17", "far", "based in"), ("Lion Works", "far")))
     index = GraphRanker(max_relationships=100).index()
@@ -563,20 +660,32 @@ def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_t
     assert sum(1 for ordinal in near if 2 <= ordinal < len(lines) - 1) == 50
 
 
-def test_without_room_for_all_those_between_named_entities_come_first_then_the_newest_of_each() -> None:
+def test_without_room_for_all_those_between_named_entities_come_first_then_the_newest_of_each() -> (
+    None
+):
     named = [Entity("a", "Alpha", aliases=["Ay"]), Entity("b", "Beta", aliases=["Bee"])]
     lines = [*map(item, named), item(Relationship("a", "b", "knows"))]
     for n in range(50):
-        lines += [item(Relationship("a", f"x{n}", "knows")), item(Relationship("b", f"y{n}", "knows"))]
+        lines += [
+            item(Relationship("a", f"x{n}", "knows")),
+            item(Relationship("b", f"y{n}", "knows")),
+        ]
     index = GraphRanker(1, max_relationships=6).index()
     index.add(enumerate(lines))
     last = len(lines)
-    assert {ordinal for ordinal, _ in index.rank("ay and bee", 100)} == {0, 1, 2, *range(last - 5, last)}
+    assert {ordinal for ordinal, _ in index.rank("ay and bee", 100)} == {
+        0,
+        1,
+        2,
+        *range(last - 5, last),
+    }
 
 
 def test_what_is_named_by_words_that_no_line_is_found_by_is_found() -> None:
     index = GraphRanker().index()
-    index.add(enumerate([item(Entity("it", "IT")), item(Relationship("it", "x", "runs"), ("IT", "x"))]))
+    index.add(
+        enumerate([item(Entity("it", "IT")), item(Relationship("it", "x", "runs"), ("IT", "x"))])
+    )
     assert index.rank("who is in IT?", 5) == [(0, 2.0), (1, 1.5)]
 
 
@@ -594,8 +703,13 @@ def test_relationships_between_two_named_come_first_then_these_then_their_own() 
     memory = SessionMemory.test_mode(sections=(SPEC,))
     names = {"a": "Alpha", "b": "Beta", "c": "Gamma", "d": "Delta"}
     triples = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("x", "y")]
-    memory.graph.add([Entity(*pair) for pair in names.items()], [Relationship(*pair, "knows") for pair in triples])
-    ranked = [item.content for item, _ in memory["graph"].proposer.search(Query("Alpha and Beta"), 20)]
+    memory.graph.add(
+        [Entity(*pair) for pair in names.items()],
+        [Relationship(*pair, "knows") for pair in triples],
+    )
+    ranked = [
+        item.content for item, _ in memory["graph"].proposer.search(Query("Alpha and Beta"), 20)
+    ]
     assert ranked[0] == "Alpha -[knows]-> Beta"
     assert set(ranked[1:3]) == {"Alpha", "Beta"}
     assert set(ranked[3:5]) == {"Alpha -[knows]-> Gamma", "Beta -[knows]-> Delta"}
@@ -603,13 +717,18 @@ def test_relationships_between_two_named_come_first_then_these_then_their_own() 
 
 
 def test_nearer_hops_fill_a_window_before_newer_lines_without_a_connection() -> None:
-    """Hops beyond the depth come in their order. Lines without a connection are shown only with the whole section."""
+    """Hops beyond the depth come in their order.
+
+    Lines without a connection are shown only with the whole section.
+    """
     names = ["Acme", "Bolt", "Crane", "Dyer", "Elm", "Fox", "Gull", "Hart"]
     memory = SessionMemory.test_mode()
     chain = [Relationship(one, other, "supplies") for one, other in pairwise(names)]
     memory.graph.add([Entity(name, name, "company") for name in names], chain)
     memory.graph.add([Entity(f"stranger{n}", f"Stranger {n}", "firm") for n in range(300)])
-    ranked = [item.content for item, _ in memory["graph"].proposer.search(Query("What of Acme?"), 50)]
+    ranked = [
+        item.content for item, _ in memory["graph"].proposer.search(Query("What of Acme?"), 50)
+    ]
     assert [line.split()[0] for line in ranked if "->" not in line] == names
     for budget in range(80, 400, 40):
         context = asyncio.run(memory.assemble_context("What of Acme?", budget=budget))
@@ -626,11 +745,16 @@ def test_text_without_structure_is_ranked_by_its_words() -> None:
     memory = SessionMemory.test_mode(sections=(SPEC,))
     memory.graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
     note = memory.add(
-        "graph", "Deliveries come late in winter", metadata={"entity": "a", "relationship": {"source": 1}}
+        "graph",
+        "Deliveries come late in winter",
+        metadata={"entity": "a", "relationship": {"source": 1}},
     )
     memory.add("graph", "other", id="entity:b", metadata={"entity": {"id": "c"}})
     assert memory["graph"].proposer.search(Query("late delivery"), 5)[0][0] == note
-    assert [item.content for item, _ in memory["graph"].proposer.search(Query("late delivery at Alpha"), 5)] == [
+    assert [
+        item.content
+        for item, _ in memory["graph"].proposer.search(Query("late delivery at Alpha"), 5)
+    ] == [
         "Alpha",
         "Alpha -[owns]-> b",
         "Deliveries come late in winter",
@@ -642,14 +766,18 @@ def test_text_without_structure_is_ranked_by_its_words() -> None:
 def test_another_ranker_may_rank_the_words() -> None:
     ranker = GraphRanker(words=RankBM25Ranker())
     assert ranker.name == "graph-2-rank-bm25"
-    index, reference = ranker.index(), GraphRanker(words=BM25Ranker("okapi")).index()
+    index = ranker.index()
+    reference = GraphRanker(words=BM25Ranker("okapi")).index()
     for each in (index, reference):
         each.add(enumerate(crowd(20)))
-    ours, expected = index.rank("Alpha p", 50), reference.rank("Alpha p", 50)
+    ours = index.rank("Alpha p", 50)
+    expected = reference.rank("Alpha p", 50)
     assert [ordinal for ordinal, _ in ours] == [ordinal for ordinal, _ in expected]
 
 
-@pytest.mark.parametrize("given", [{"depth": 0}, {"hub": 0}, {"max_relationships": 0}, {"depth": 1.5}, {"hub": True}])
+@pytest.mark.parametrize(
+    "given", [{"depth": 0}, {"hub": 0}, {"max_relationships": 0}, {"depth": 1.5}, {"hub": True}]
+)
 def test_a_parameter_out_of_range_is_refused(given: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(given))} is .* whole number"):
         GraphRanker(**given)
@@ -660,7 +788,10 @@ def filled(sections: tuple[SectionSpec, ...] | None = None, size: int = 40) -> S
     rng = random.Random(5)
     memory.graph.add(
         [Entity(f"e{n}", f"Firm {n}", "company", "makes bolts " * (n % 3)) for n in range(size)],
-        [Relationship(f"e{n}", f"e{rng.randrange(size)}", "supplies", f"since {n}") for n in range(size)],
+        [
+            Relationship(f"e{n}", f"e{rng.randrange(size)}", "supplies", f"since {n}")
+            for n in range(size)
+        ],
     )
     return memory
 
@@ -687,7 +818,10 @@ async def test_every_line_is_explained() -> None:
     decision = context.decision(own.id)
     assert decision.included
     assert decision.reason is Reason.RELEVANT
-    ranked = {item.id: score for item, score in memory["graph"].proposer.search(Query("Whom does Firm 7 supply?"), 9)}
+    ranked = {
+        item.id: score
+        for item, score in memory["graph"].proposer.search(Query("Whom does Firm 7 supply?"), 9)
+    }
     assert (decision.rank, decision.score) == (1, ranked[own.id])
     far = context.decision("entity:e20")
     assert not far.included
@@ -699,12 +833,15 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
     memory = filled()
     memory.graph.add([Entity("e3", "Firm Three", aliases=["Trio"])])
     memory.graph.remove(["e5"])
-    query, memory_before = "What do Trio and Firm 9 supply?", list(memory.graph)
+    query = "What do Trio and Firm 9 supply?"
+    memory_before = list(memory.graph)
     await memory.save()
     async with SessionMemory.open(memory.fs, memory.session_id) as again:
         assert list(again.graph) == memory_before
         assert list(again["graph"]) == list(memory["graph"])
-        assert again["graph"].proposer.search(Query(query), 99) == memory["graph"].proposer.search(Query(query), 99)
+        assert again["graph"].proposer.search(Query(query), 99) == memory["graph"].proposer.search(
+            Query(query), 99
+        )
         ours, theirs = [await each.assemble_context(query, budget=300) for each in (memory, again)]
         assert ours.text == theirs.text
         assert again.graph.neighbors("e3", depth=2) == memory.graph.neighbors("e3", depth=2)
@@ -712,7 +849,10 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
     async with SessionMemory.open(memory.fs, memory.session_id, read_only=True) as third:
         assert third.graph.entity("e3") == Entity("e3", "Firm Drei")
         assert all("Firm Three" not in each.content for each in third["graph"])
-        for change in (lambda: third.graph.add([Entity("new")]), lambda: third.graph.remove(["e3"])):
+        for change in (
+            lambda: third.graph.add([Entity("new")]),
+            lambda: third.graph.remove(["e3"]),
+        ):
             with pytest.raises(ReadOnlyError):
                 change()
 
@@ -723,7 +863,9 @@ def test_what_is_evicted_is_no_longer_near_anything(eviction: str) -> None:
     spec = replace(SPEC, budget=120, eviction=eviction, recall=0.0)
     memory = SessionMemory.test_mode(sections=(spec,))
     for n in range(61):
-        memory.graph.add([Entity(f"e{n}", f"Firm {n}")], [Relationship(f"e{n}", f"e{max(0, n - 1)}", "supplies")])
+        memory.graph.add(
+            [Entity(f"e{n}", f"Firm {n}")], [Relationship(f"e{n}", f"e{max(0, n - 1)}", "supplies")]
+        )
         memory["graph"].proposer.search(Query(f"Firm {n}"), 3)
     memory.graph.add([Entity("e58", "Firm Renamed With A Longer Name")])
     section = memory["graph"]
@@ -787,7 +929,9 @@ def test_looking_at_a_graph() -> None:
     assert "a" in graph
     assert "b" not in graph
     assert graph.entity("b") is None
-    assert graph.neighbors("b") == SubGraph((Entity("a", "Alpha"),), (Relationship("a", "b", "owns"),))
+    assert graph.neighbors("b") == SubGraph(
+        (Entity("a", "Alpha"),), (Relationship("a", "b", "owns"),)
+    )
     with pytest.raises(ValueError, match="depth is 0"):
         graph.neighbors("a", depth=0)
     with pytest.raises(NotFoundError, match="no entity 'z'"):
@@ -800,8 +944,10 @@ def test_looking_at_a_graph() -> None:
 def test_networkx_is_imported_with_the_first_part_of_a_graph_alone() -> None:
     """Neither importing kaosmem, nor searching a session without a graph, waits for it."""
     script = (
-        "import sys; from kaosmem import SessionMemory; memory = SessionMemory.test_mode(counter='estimate'); "
-        "memory.add('graph', 'a note'); memory.search('note'); assert 'networkx' not in sys.modules; "
+        "import sys; from kaosmem import SessionMemory; memory = "
+        "SessionMemory.test_mode(counter='estimate'); "
+        "memory.add('graph', 'a note'); memory.search('note'); assert 'networkx' not in "
+        "sys.modules; "
         "memory.graph.add([{'id': 'a'}]); memory.search('note'); assert 'networkx' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -812,9 +958,14 @@ async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> N
     async with SessionMemory.open(str(tmp_path), "s", counter="estimate") as memory:
         jobs = [
             Relationship(
-                "ann", "acme", "works at", properties={"valid_from": "2019-05-01", "valid_until": "2023-02-01"}
+                "ann",
+                "acme",
+                "works at",
+                properties={"valid_from": "2019-05-01", "valid_until": "2023-02-01"},
             ),
-            Relationship("ann", "beta", "works at", properties={"valid_from": "2023-02-01T00:00:00+02:00"}),
+            Relationship(
+                "ann", "beta", "works at", properties={"valid_from": "2023-02-01T00:00:00+02:00"}
+            ),
             Relationship("acme", "oslo", "based in", properties={"valid_until": "2021-01-01"}),
         ]
         memory.graph.add([{"id": "ann", "name": "Ann Smith"}, {"id": "acme"}, {"id": "beta"}], jobs)
@@ -826,8 +977,16 @@ async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> N
             ("2023-01-31", {"Ann Smith", "acme", "Acme job"}),
             ("2023-02-01", {"Ann Smith", "beta", "Beta job"}),
         ):
-            context = await memory.assemble_context("Where does Ann Smith work?", budget=2_000, as_of=as_of)
-            names = dict(zip((each.item_id for each in jobs), ("Acme job", "Beta job", "Acme's seat"), strict=True))
+            context = await memory.assemble_context(
+                "Where does Ann Smith work?", budget=2_000, as_of=as_of
+            )
+            names = dict(
+                zip(
+                    (each.item_id for each in jobs),
+                    ("Acme job", "Beta job", "Acme's seat"),
+                    strict=True,
+                )
+            )
             shown = {names.get(item.id, item.text) for item in context.items}
             assert shown == expected, as_of
         memory.graph.remove(relationships=[jobs[0]])
@@ -838,19 +997,32 @@ async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> N
 _years = st.none() | st.integers(2000, 2005)
 
 
-@given(st.lists(st.tuples(ends, ends, _years, _years), max_size=10), st.integers(2000, 2005), ends, ends)
+@given(
+    st.lists(st.tuples(ends, ends, _years, _years), max_size=10),
+    st.integers(2000, 2005),
+    ends,
+    ends,
+)
 def test_a_path_holds_while_all_its_relationships_do(
     links: list[tuple[str, str, int | None, int | None]], year: int, source: str, target: str
 ) -> None:
     """Those that hold at a time are the paths along the relationships of that time alone."""
     related = []
     for number, (one, other, begin, end) in enumerate(links):
-        valid = {name: f"{at}-01-01" for name, at in (("valid_from", begin), ("valid_until", end)) if at is not None}
+        valid = {
+            name: f"{at}-01-01"
+            for name, at in (("valid_from", begin), ("valid_until", end))
+            if at is not None
+        }
         related.append(Relationship(one, other, "knows", properties=valid, id=str(number)))
     now = datetime(year, 1, 1, tzinfo=UTC)
     paths = SubGraph((), tuple(related)).paths(source, target)
-    then = SubGraph((), tuple(each for each in related if each.validity.covers(now))).paths(source, target)
-    assert [each.relationships for each in paths if each.validity.covers(now)] == [each.relationships for each in then]
+    then = SubGraph((), tuple(each for each in related if each.validity.covers(now))).paths(
+        source, target
+    )
+    assert [each.relationships for each in paths if each.validity.covers(now)] == [
+        each.relationships for each in then
+    ]
     for path in paths:
         place = source
         for each in path.relationships:
@@ -858,4 +1030,6 @@ def test_a_path_holds_while_all_its_relationships_do(
             place = each.target if place == each.source else each.source
         assert place == target
         assert 1 <= len(path.relationships) <= 3
-    assert [len(each.relationships) for each in paths] == sorted(len(each.relationships) for each in paths)
+    assert [len(each.relationships) for each in paths] == sorted(
+        len(each.relationships) for each in paths
+    )

@@ -8,7 +8,14 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.language.keys import key_words
-from kaosmem.retrieval import BM25Ranker, DenseRanker, GraphRanker, LinearRanker, RankBM25Ranker, Ranker
+from kaosmem.retrieval import (
+    BM25Ranker,
+    DenseRanker,
+    GraphRanker,
+    LinearRanker,
+    RankBM25Ranker,
+    Ranker,
+)
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 
 RANKERS = [
@@ -29,7 +36,9 @@ async def test_a_question_finds_what_its_key_says(ranker: Ranker, key: str) -> N
     memory = SessionMemory.test_mode(sections=(spec,))
     memory.add("facts", "The user moved to 77 Quay Road", key=key)
     for number in range(40):
-        memory.add("facts", f"The firm {number} moved to {number} Mill Street", key=f"firm-{number}")
+        memory.add(
+            "facts", f"The firm {number} moved to {number} Mill Street", key=f"firm-{number}"
+        )
     assert memory.search("What is my address?")[0][0].key == key
     context = await memory.assemble_context("What is my address?", budget=60)
     assert "77 Quay Road" in (context.text or "")
@@ -41,7 +50,11 @@ def test_a_key_that_a_machine_made_matches_nothing(ranker: Ranker) -> None:
     spec = SectionSpec("facts", eviction="none", ranker=ranker, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
     for number in range(1, 30):
-        memory.add("facts", f"Something else, said in passing: {number * 1001}.", key=f"docs/server.py#{number}")
+        memory.add(
+            "facts",
+            f"Something else, said in passing: {number * 1001}.",
+            key=f"docs/server.py#{number}",
+        )
     memory.add("facts", "The table stands there.", key="note-7")
     memory.add("facts", "The chair stands there.", key=str(UUID(int=7 << 64)))
     memory.add("facts", "Room 7 has a server.", key="b")

@@ -30,11 +30,24 @@ from kaosmem.retrieval.signals import HASHES, Sequences, phrase_scores, term_has
 from kaosmem.retrieval.source_matcher import SourceMatcher
 from kaosmem.types import Item
 
-WORDS = ["lease", "tenant", "rent", "landlord", "deposit", "notice", "breach", "30", "2018", "always"]
+WORDS = [
+    "lease",
+    "tenant",
+    "rent",
+    "landlord",
+    "deposit",
+    "notice",
+    "breach",
+    "30",
+    "2018",
+    "always",
+]
 RARE = [f"w{number}" for number in range(60)]  # of which few entries have any
 words = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 items = st.builds(
-    lambda text, source, role: replace(text_item(text), role=role, metadata={"source": source} if source else {}),
+    lambda text, source, role: replace(
+        text_item(text), role=role, metadata={"source": source} if source else {}
+    ),
     words,
     st.sampled_from(["", "", "lease 2018", "tenant.pdf", "notes"]),
     st.sampled_from(["user", "user", "assistant", "Tenant"]),
@@ -60,7 +73,8 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
     start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
 ) -> None:
     """Scores and signals are functions of the entries, to the last digit, however they came."""
-    index, entries = index_of(start), dict(start)
+    index = index_of(start)
+    entries = dict(start)
     index.rank(query, 3)
     for ordinal, item in changes:
         if item is None:
@@ -72,7 +86,8 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
         else:
             index.add([(ordinal, item)])
             entries[ordinal] = item
-    found, expected = index.ranking(query, 60), index_of(dict(sorted(entries.items()))).ranking(query, 60)
+    found = index.ranking(query, 60)
+    expected = index_of(dict(sorted(entries.items()))).ranking(query, 60)
     assert found == expected
     assert [found.signals(each) for each, _ in found.matches] == [
         expected.signals(each) for each, _ in expected.matches
@@ -115,23 +130,31 @@ def test_only_what_is_asked_for_is_ranked(entries: list[Item], query: str, limit
     sources=st.sampled_from([(), (None, None, None, "lease 2018"), (None, "w7", "notes")]),
     limit=st.integers(1, 15),
 )
-def test_the_best_are_found_without_scoring_all(seed: int, sources: tuple[str | None, ...], limit: int) -> None:
+def test_the_best_are_found_without_scoring_all(
+    seed: int, sources: tuple[str | None, ...], limit: int
+) -> None:
     """Most entries have no word of a question, and most of the others can't be among the best: no answer differs."""
     rng = random.Random(seed)
     asked = rng.choices(RARE, k=8)
-    query = " ".join([*asked, *rng.choice([(), (".", "lease 2018?"), (".", *rng.choices(RARE, k=3), "?")])])
-    # Beside one that has all words, others have so few that one without any is as good if its source is named.
+    query = " ".join(
+        [*asked, *rng.choice([(), (".", "lease 2018?"), (".", *rng.choices(RARE, k=3), "?")])]
+    )
+    # Beside one that has all words, others have so few that one without any is as good if its
+    # source is named.
     entries = {500: text_item(" ".join(asked))}
     for ordinal in rng.sample(range(500), 300):
         source = rng.choice(sources or (None,))
-        text = "lessor" if source == "lease 2018" else " ".join(rng.choices(RARE, k=rng.randrange(7)))
+        text = (
+            "lessor" if source == "lease 2018" else " ".join(rng.choices(RARE, k=rng.randrange(7)))
+        )
         metadata = {} if source is None else {"source": source}
         entries[ordinal] = replace(text_item(text), role=rng.choice(WORDS[:2]), metadata=metadata)
     index = index_of(entries)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_index, "CANDIDATES", 3)
         patch.setattr(linear_index, "_NEIGHBOURED", 1)
-        found, expected = index.ranking(query, limit), index.ranking(query, limit, among=entries)
+        found = index.ranking(query, limit)
+        expected = index.ranking(query, limit, among=entries)
     assert found == expected
     assert [found.signals(each) for each, _ in found.matches] == [
         expected.signals(each) for each, _ in expected.matches
@@ -146,7 +169,11 @@ def test_the_document_that_is_asked_about_comes_first() -> None:
         for number, (source, text) in enumerate(
             (source, text)
             for source in ("Acme Lease", "Zenith Supply", "Nordic Licence")
-            for text in (f"This agreement is between {source.split()[0]} and us.", clause, "Signed in Zurich.")
+            for text in (
+                f"This agreement is between {source.split()[0]} and us.",
+                clause,
+                "Signed in Zurich.",
+            )
         )
     }
     ranked = index_of(entries).rank("Consider the Zenith supply agreement; who may terminate?", 9)
@@ -167,8 +194,13 @@ def test_what_says_it_in_other_words_is_preferred() -> None:
     rng = random.Random(5)
     money = "salary wage payment invoice bonus bank payroll account transfer tax".split()
     garden = "rose soil seed water flower spade hedge lawn compost bloom".split()
-    texts = [f"note {' '.join(rng.sample(money if number % 2 else garden, 6))}" for number in range(300)]
-    texts += ["note rose soil seed water spade hedge lawn", "note salary wage bonus bank payroll tax account"]
+    texts = [
+        f"note {' '.join(rng.sample(money if number % 2 else garden, 6))}" for number in range(300)
+    ]
+    texts += [
+        "note rose soil seed water spade hedge lawn",
+        "note salary wage bonus bank payroll tax account",
+    ]
     index = index_of({number: text_item(text) for number, text in enumerate(texts)})
     ranked = index.ranking("the note on payment and invoice", 302)
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
@@ -178,7 +210,9 @@ def test_what_says_it_in_other_words_is_preferred() -> None:
 
 def conversation(texts: list[str], roles: tuple[str, ...] = ("user", "assistant")) -> LinearIndex:
     said = zip(texts, cycle(roles), strict=False)
-    return index_of({number: replace(text_item(text), role=role) for number, (text, role) in enumerate(said)})
+    return index_of(
+        {number: replace(text_item(text), role=role) for number, (text, role) in enumerate(said)}
+    )
 
 
 def test_a_request_finds_a_standing_rule_that_it_does_not_name() -> None:
@@ -186,17 +220,29 @@ def test_a_request_finds_a_standing_rule_that_it_does_not_name() -> None:
     talk = [f"It rained all day in {place}." for place in RARE * 10]
     rule = "From now on, put a type on every name."
     texts = [*talk, "We wrote a function.", rule, *talk]
-    ranked = [ordinal for ordinal, _ in conversation(texts, ("Ann", "Tim")).rank("Write a function that sorts.", 2)]
+    ranked = [
+        ordinal
+        for ordinal, _ in conversation(texts, ("Ann", "Tim")).rank(
+            "Write a function that sorts.", 2
+        )
+    ]
     assert set(ranked) == {texts.index(rule), texts.index(rule) - 1}
     texts = [*talk, "We test a function twice.", *talk[:40], "Always test a function twice.", *talk]
-    ranked = [ordinal for ordinal, _ in conversation(texts, ("Ann", "Tim")).rank("Write a function that sorts.", 1)]
+    ranked = [
+        ordinal
+        for ordinal, _ in conversation(texts, ("Ann", "Tim")).rank(
+            "Write a function that sorts.", 1
+        )
+    ]
     assert texts[ranked[0]].startswith("Always")
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", ""])
 def test_only_people_set_rules(role: str) -> None:
     """A rule in an answer, in a tool's result or in a document ranks as any other text."""
-    index = conversation(["Talk of functions.", "Always test a function.", "More talk."], ("user", role))
+    index = conversation(
+        ["Talk of functions.", "Always test a function.", "More talk."], ("user", role)
+    )
     ranking = index.ranking("Write a function.", 3)
     assert all(ranking.signals(ordinal).get("rule", 0.0) == 0.0 for ordinal, _ in ranking.matches)
 
@@ -211,21 +257,31 @@ def test_what_somebody_said_is_found_under_their_name() -> None:
 def test_the_tests_of_a_function_rank_below_its_definition(words: str) -> None:
     """A file of tests that all repeat the question's words comes after the definition, unless it is asked for."""
     texts = [("def wait_for(fut, limit):\n    return fut", "asyncio/tasks.py")]
-    texts += [(f"async def helper_{n}(fut):\n    return {n}", f"lib/part_{n % 9}.py") for n in range(150)]
+    texts += [
+        (f"async def helper_{n}(fut):\n    return {n}", f"lib/part_{n % 9}.py") for n in range(150)
+    ]
     checks = "await asyncio.wait_for(foo, timeout)\n    assert the timeout of asyncio.wait_for is"
-    texts += [(f"def test_wait_for_timeout_{n}():\n    {checks} {n}", "test/test_wait_for.py") for n in range(20)]
+    texts += [
+        (f"def test_wait_for_timeout_{n}():\n    {checks} {n}", "test/test_wait_for.py")
+        for n in range(20)
+    ]
     index = index_of({number: document(*each) for number, each in enumerate(texts)})
     ranked = index.ranking(f"What does asyncio.wait_for do on a timeout{words}?", 50)
     best = texts[ranked.matches[0][0]][1]
     assert best == ("test/test_wait_for.py" if words else "asyncio/tasks.py")
-    assert sum(ranked.signals(0).values()) - sum(ranked.signals(ranked.matches[1][0]).values()) == pytest.approx(
-        math.log(dict(ranked.matches)[0] / ranked.matches[1][1]), abs=1e-6
-    )
+    assert sum(ranked.signals(0).values()) - sum(
+        ranked.signals(ranked.matches[1][0]).values()
+    ) == pytest.approx(math.log(dict(ranked.matches)[0] / ranked.matches[1][1]), abs=1e-6)
 
 
 def test_a_word_counts_more_than_the_source_in_a_small_collection() -> None:
     """Of thirty lines, the line with the asked word, though another source matches better."""
-    texts = ["React hooks in depth.", *(f"A line about {letter * 3}." for letter in ascii_lowercase), "x", "y"]
+    texts = [
+        "React hooks in depth.",
+        *(f"A line about {letter * 3}." for letter in ascii_lowercase),
+        "x",
+        "y",
+    ]
     entries = {number: document(text, "preference") for number, text in enumerate(texts)}
     entries[29] = document("The pages are written in react.", "entity")
     ranked = [ordinal for ordinal, _ in index_of(entries).rank("hooks of react", 30)]
@@ -233,11 +289,17 @@ def test_a_word_counts_more_than_the_source_in_a_small_collection() -> None:
     assert ranked.index(29) < 8  # behind the neighbours of the best line alone
 
 
-@pytest.mark.parametrize(("query", "found"), [("typsecript", True), ("mongod", True), ("2019", False), ("Mogno", True)])
+@pytest.mark.parametrize(
+    ("query", "found"), [("typsecript", True), ("mongod", True), ("2019", False), ("Mogno", True)]
+)
 def test_a_misspelt_word_finds_the_word_that_is_meant(query: str, found: bool) -> None:
     """If no word of the query is known. A number is never taken for another."""
     index = index_of(
-        {0: text_item("Typescript in strict mode."), 1: text_item("Mongo and mongodb."), 2: text_item("2018")}
+        {
+            0: text_item("Typescript in strict mode."),
+            1: text_item("Mongo and mongodb."),
+            2: text_item("2018"),
+        }
     )
     ranked = index.rank(query, 3)
     assert bool(ranked) is found
@@ -267,10 +329,12 @@ def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
     ours = space._basis / 2**_BASIS_BITS
     assert np.allclose(ours @ ours.T, np.eye(DIMENSIONS), atol=1e-3)
     assert np.allclose(np.linalg.svd(ours @ left)[1], 1, atol=2e-3)
-    # A text's place by its shares of the directions, and that of a question whose matches are these texts.
+    # A text's place by its shares of the directions, and that of a question whose matches are these
+    # texts.
     matches = rng.random(200)
     factor = np.linalg.cholesky((ours @ texts) @ (ours @ texts).T)
-    places, asked = factor.T @ ours, np.linalg.solve(factor, ours @ matches)
+    places = factor.T @ ours
+    asked = np.linalg.solve(factor, ours @ matches)
     cosines = asked @ places / np.linalg.norm(places, axis=0) / np.linalg.norm(asked)
     assert np.allclose(space.similarities(matches), np.maximum(0, cosines), atol=2e-3)
 
@@ -286,10 +350,15 @@ def test_a_latent_space_may_have_fewer_texts_than_dimensions() -> None:
         assert near.max() <= 1 + 1e-6
 
 
-@given(changes=st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40))
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40
+    )
+)
 def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]) -> None:
     """Neither its name nor a word of it stays."""
-    index, held = LinearRanker().index(), dict[int, str]()
+    index = LinearRanker().index()
+    held = dict[int, str]()
     for ordinal, source in changes:
         if ordinal in held:
             index.remove(ordinal)
@@ -299,7 +368,9 @@ def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]
             held[ordinal] = source
     names = {name for name in held.values() if name}
     matcher: SourceMatcher = index._sources
-    assert set(matcher._labels.number_of) == names == {name for name in matcher._labels._names if name}
+    assert (
+        set(matcher._labels.number_of) == names == {name for name in matcher._labels._names if name}
+    )
     assert set(matcher._titles.terms) == {term for name in names for term in analyze(name)}
 
 
@@ -311,16 +382,22 @@ async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
     context = await memory.assemble_context("notice in contract-3", budget=800)
     chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
     assert chosen
-    assert all(each.signals.keys() <= {*default_weights().documents, *BY_HAND, "passage"} for each in chosen)
+    assert all(
+        each.signals.keys() <= {*default_weights().documents, *BY_HAND, "passage"}
+        for each in chosen
+    )
     assert any(each.signals["source"] > 0 for each in chosen)
-    assert f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
+    assert (
+        f"relevant by {max(chosen[0].signals, key=chosen[0].signals.__getitem__)}" == chosen[0].why
+    )
     assert chosen[0].why in context.explain()
     unranked = await memory.assemble_context("", budget=300)
     assert all(not each.signals and " by " not in each.why for each in unranked.decisions)
 
 
 @pytest.mark.parametrize(
-    "question", ["Who signs the charter? What does the ferry cost?", "charter signature; ferry fare"]
+    "question",
+    ["Who signs the charter? What does the ferry cost?", "charter signature; ferry fare"],
 )
 async def test_each_part_of_a_question_is_answered(question: str) -> None:
     """Neither the last clause nor the most frequent word crowds out what the other part asks for."""
@@ -343,12 +420,17 @@ def corpora(sources: int = 12) -> tuple[Corpus, ...]:
     found = []
     for name in ("one", "two"):
         rng = random.Random(name)
-        held, questions = [], []
+        held = []
+        questions = []
         for number in range(sources):
             source = f"{name}{number}"
             texts = [" ".join(rng.sample(WORDS, 4)) for _ in range(9)]
             held += [EvidenceItem(f"{source}-{at}", text, source) for at, text in enumerate(texts)]
-            held.append(EvidenceItem(f"{source}-9", " ".join(rng.sample(WORDS, 4) + ["elsewhere"] * 30), source))
+            held.append(
+                EvidenceItem(
+                    f"{source}-9", " ".join(rng.sample(WORDS, 4) + ["elsewhere"] * 30), source
+                )
+            )
             questions.append(Question(source, f"{source}: rent or notice?", (f"{source}-9",)))
         found.append(Corpus(name, tuple(held), tuple(questions)))
     return tuple(found)
@@ -367,39 +449,56 @@ def test_weights_are_learned_from_questions() -> None:
         for number, item in enumerate(two.items)
     )
     firsts = [two.items[index.rank(each.query, 1)[0][0]].id for each in two.questions]
-    assert sum(first in each.evidence_ids for first, each in zip(firsts, two.questions, strict=True)) >= 10
+    assert (
+        sum(first in each.evidence_ids for first, each in zip(firsts, two.questions, strict=True))
+        >= 10
+    )
     with pytest.raises(InvalidArgumentError, match="give more questions"):
         learn_weights([])
 
 
-@pytest.mark.parametrize("embedder", ["", "kaosmem.retrieval.embedders:WordLlamaEmbedder"], ids=["linear", "dense"])
+@pytest.mark.parametrize(
+    "embedder", ["", "kaosmem.retrieval.embedders:WordLlamaEmbedder"], ids=["linear", "dense"]
+)
 def test_the_script_that_learns_saves_and_validates(
     embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On data of one's own: the weights as a file, and what they do on corpora that they were not learned from."""
     few = corpora(6)
     for corpus in few:
-        lines = [json.dumps({"id": each.id, "session": each.session, "text": each.text}) for each in corpus.items]
+        lines = [
+            json.dumps({"id": each.id, "session": each.session, "text": each.text})
+            for each in corpus.items
+        ]
         (tmp_path / f"{corpus.name}.items.jsonl").write_text("\n".join(lines), encoding="utf-8")
         questions = [
             json.dumps({"id": each.id, "query": each.query, "evidence_ids": each.evidence_ids})
             for each in corpus.questions
         ]
-        (tmp_path / f"{corpus.name}.questions.jsonl").write_text("\n".join(questions), encoding="utf-8")
+        (tmp_path / f"{corpus.name}.questions.jsonl").write_text(
+            "\n".join(questions), encoding="utf-8"
+        )
     saved = tmp_path / "weights.json"
     dense = ["--dense", "--embedder", embedder] if embedder else []
     train_ranker.main(["--data", str(tmp_path), "--save", str(saved), "--parts", *dense])
     ranker = DenseRanker(embedder=WordLlamaEmbedder()) if embedder else LinearRanker()
-    assert Weights.from_json(saved.read_text(encoding="utf-8")) == learn_weights(read_lessons(few, ranker=ranker))
+    assert Weights.from_json(saved.read_text(encoding="utf-8")) == learn_weights(
+        read_lessons(few, ranker=ranker)
+    )
     printed = capsys.readouterr().out
     parts = train_ranker.PARTS | (train_ranker.DENSE_PARTS if embedder else {})
     for name in ("held out", *(f"without {part}" for part in parts), "BM25 alone"):
         assert name in printed
-    took = dict(each.rsplit(" ", 1) for each in printed.split("of a ranking, in ms: ")[1].strip().split(", "))
+    took = dict(
+        each.rsplit(" ", 1)
+        for each in printed.split("of a ranking, in ms: ")[1].strip().split(", ")
+    )
     assert took.keys() == train_ranker.STEPS.keys()
     assert 0 < float(took["meaning"]) < float(took["all"])
     known = default_weights("weights_dense.json" if embedder else "weights.json")
-    assert {signal for signals in parts.values() for signal in signals} <= known.documents.keys() | known.conversation
+    assert {
+        signal for signals in parts.values() for signal in signals
+    } <= known.documents.keys() | known.conversation
 
 
 def test_weights_are_read_as_they_were_written() -> None:
@@ -408,12 +507,25 @@ def test_weights_are_read_as_they_were_written() -> None:
     assert Weights.from_json(weights.to_json()) == weights
     for roles, model in ((("",), weights.documents), (("user", "assistant"), weights.conversation)):
         texts = enumerate(seeded_texts(30))
-        index = index_of({at: replace(document(text, "contract"), role=roles[at % len(roles)]) for at, text in texts})
+        index = index_of(
+            {
+                at: replace(document(text, "contract"), role=roles[at % len(roles)])
+                for at, text in texts
+            }
+        )
         found = index.candidates(seeded_queries(1)[0])
         assert found is not None
         assert found.signals.keys() - BY_HAND.keys() == model.keys()
-        assert all(np.isfinite(each).all() and len(each) == len(found.ordinals) for each in found.signals.values())
-    for text in ("", "[]", '{"documents": {}}', '{"documents": {"words": "much"}, "conversation": {}}'):
+        assert all(
+            np.isfinite(each).all() and len(each) == len(found.ordinals)
+            for each in found.signals.values()
+        )
+    for text in (
+        "",
+        "[]",
+        '{"documents": {}}',
+        '{"documents": {"words": "much"}, "conversation": {}}',
+    ):
         with pytest.raises(InvalidArgumentError, match=r"Weights\.to_json"):
             Weights.from_json(text)
 

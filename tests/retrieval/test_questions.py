@@ -31,7 +31,9 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
 @pytest.mark.parametrize("kind", QUESTIONS)
-async def test_no_question_starves_what_must_be_shown_or_is_newest(kind: str, format_name: str) -> None:
+async def test_no_question_starves_what_must_be_shown_or_is_newest(
+    kind: str, format_name: str
+) -> None:
     """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""
     memory, must = harbour()
     context = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
@@ -51,7 +53,10 @@ def harbour() -> tuple[SessionMemory, set[str]]:
         SectionSpec("findings", 16_000, floor=0.1),
     )
     memory = SessionMemory.test_mode(sections=specs, clock=lambda: NOW)
-    must = [memory.add("role", "You are a clerk."), memory.add("findings", "The harbour is closed.", pinned=True)]
+    must = [
+        memory.add("role", "You are a clerk."),
+        memory.add("findings", "The harbour is closed.", pinned=True),
+    ]
     memory.add("notes", "The zebrafish licence QX-7741 expires in March.")
     memory.add("notes", "Jansen repairs the harbour crane.", metadata={"timestamp": "2026-11-24"})
     for number, text in enumerate(seeded_texts(400, words=30)):
@@ -74,33 +79,50 @@ async def test_what_says_it_in_other_words_comes_before_what_says_something_else
     rng.shuffle(texts)
     shares = {}
     for name, ranker in (("linear", None), ("bm25", BM25Ranker())):
-        memory = SessionMemory.test_mode(sections=(SectionSpec("notes", eviction="none", ranker=ranker),))
+        memory = SessionMemory.test_mode(
+            sections=(SectionSpec("notes", eviction="none", ranker=ranker),)
+        )
         items = [(n, own, memory.add("notes", " ".join(["report", *own]))) for n, own in texts]
         hits = total = 0
         for n, subject in enumerate(subjects):
             asked = subject[:4]
             context = await memory.assemble_context(f"report on {' '.join(asked)}", budget=400)
             shown = {item.id for item in context.items}
-            others = {item.id for subject_of, own, item in items if subject_of == n and {*asked}.isdisjoint(own)}
+            others = {
+                item.id
+                for subject_of, own, item in items
+                if subject_of == n and {*asked}.isdisjoint(own)
+            }
             hits += len(shown & others)
             total += len(others)
         shares[name] = hits / total
     assert shares["linear"] > 0.5 > 3 * shares["bm25"], shares
 
 
-@pytest.mark.parametrize("question", ["What did we say about the crane yesterday?", "What happened yesterday?"])
+@pytest.mark.parametrize(
+    "question", ["What did we say about the crane yesterday?", "What happened yesterday?"]
+)
 async def test_a_question_about_yesterday_finds_what_was_said_then(question: str) -> None:
     """Of sixty days of talk of the same things that of the day before the session's clock is in first."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("log", eviction="none"),), clock=lambda: NOW)
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("log", eviction="none"),), clock=lambda: NOW
+    )
     days = [NOW - timedelta(days=n) for n in range(60)]
     random.Random(3).shuffle(days)
     for day in days:
-        for text in ("The crane was repaired by a man from Delft.", "The gate of the harbour stood open."):
+        for text in (
+            "The crane was repaired by a man from Delft.",
+            "The gate of the harbour stood open.",
+        ):
             memory.add(
-                "log", f"{text} ({seeded_texts(1, seed=day.day, words=8)[0]})", metadata={"timestamp": day.isoformat()}
+                "log",
+                f"{text} ({seeded_texts(1, seed=day.day, words=8)[0]})",
+                metadata={"timestamp": day.isoformat()},
             )
     context = await memory.assemble_context(question, budget=120)
-    of_yesterday = [item for item in memory["log"] if item.metadata["timestamp"].startswith("2026-11-24")]
+    of_yesterday = [
+        item for item in memory["log"] if item.metadata["timestamp"].startswith("2026-11-24")
+    ]
     assert {item.id for item in of_yesterday[:1]} <= {item.id for item in context.items}
     assert context.decision(of_yesterday[0].id).rank <= 2
     if "crane" in question:
@@ -120,12 +142,21 @@ async def test_a_question_without_an_answer_gets_what_is_nearest_and_newest() ->
 
 
 @pytest.mark.parametrize(
-    "noise", ["error 3f2a at line 7\n", "2024-01-01 12:00 ", "[", "สวัสดีครับ", "主题", "?! ", "last week "]
+    "noise",
+    ["error 3f2a at line 7\n", "2024-01-01 12:00 ", "[", "สวัสดีครับ", "主题", "?! ", "last week "],
 )
 async def test_a_pasted_log_ranks_by_an_excerpt(noise: str) -> None:
     """Of a query of 1 MB, a bounded excerpt ranks; it has the rarest words, the last question and both ends."""
     log = noise * (1_000_000 // len(noise))
-    parts = ["Look at this.", log, "the Zebrafish licence of TASK-17", log, "\nWho repairs cranes?\n", log, "Well"]
+    parts = [
+        "Look at this.",
+        log,
+        "the Zebrafish licence of TASK-17",
+        log,
+        "\nWho repairs cranes?\n",
+        log,
+        "Well",
+    ]
     query = " ".join(parts)
     text = Query.read(query, lambda: NOW).text
     assert len(text) <= MAX_QUERY_CHARS

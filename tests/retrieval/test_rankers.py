@@ -88,7 +88,9 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(query=texts)
     def scores_are_those_of_rank_bm25(self, query: str) -> None:
-        assert self.index.scores(query) == pytest.approx(okapi_scores(self.entries, query), abs=1e-9, rel=0)
+        assert self.index.scores(query) == pytest.approx(
+            okapi_scores(self.entries, query), abs=1e-9, rel=0
+        )
 
     @rule(query=texts, limit=st.integers(0, 100))
     def changes_leave_no_trace(self, query: str, limit: int) -> None:
@@ -113,7 +115,8 @@ def test_scores_are_those_of_rank_bm25_after_10_000_changes() -> None:
     """A long run of changes accumulates no error: still 1e-9 from rank_bm25 built anew."""
     rng = random.Random(7)
     pool = seeded_texts(1_500, words=30)
-    index, entries = BM25Ranker("okapi").index(), dict[int, str]()
+    index = BM25Ranker("okapi").index()
+    entries = dict[int, str]()
     for change in range(10_000):
         text = rng.choice(pool)
         kind = rng.random()
@@ -130,19 +133,23 @@ def test_scores_are_those_of_rank_bm25_after_10_000_changes() -> None:
             del entries[ordinal]
         if change % 1_000 == 999:
             for query in seeded_queries(3, seed=change):
-                assert index.scores(query) == pytest.approx(okapi_scores(entries, query), abs=1e-9, rel=0)
+                assert index.scores(query) == pytest.approx(
+                    okapi_scores(entries, query), abs=1e-9, rel=0
+                )
     assert len(entries) > 100
 
 
 @pytest.mark.parametrize("n", [5, 40, 700])
 def test_ranking_is_that_of_the_reference(n: int) -> None:
     """In okapi mode ours and the rank_bm25 package put the same entries in the same order."""
-    ours, reference = BM25Ranker("okapi").index(), RankBM25Ranker().index()
+    ours = BM25Ranker("okapi").index()
+    reference = RankBM25Ranker().index()
     entries = entries_of(enumerate(seeded_texts(n)))
     ours.add(entries)
     reference.add(entries)
     for query in seeded_queries(10):
-        ranked, expected = ours.rank(query, n), reference.rank(query, n)
+        ranked = ours.rank(query, n)
+        expected = reference.rank(query, n)
         assert [ordinal for ordinal, _ in ranked] == [ordinal for ordinal, _ in expected]
         assert dict(ranked) == pytest.approx(dict(expected), abs=1.5e-9, rel=0)
         assert ours.rank(query, 3) == ranked[:3]
@@ -162,20 +169,28 @@ def test_parameters_mean_what_they_mean_to_rank_bm25(k1: float, b: float, epsilo
 
 def test_a_batch_counts_as_its_entries_one_by_one() -> None:
     """Adding many at once, after queries too, gives the index that adding each gives."""
-    entries = [(n, text_item(f"{text} {WORDS[n % 5]}")) for n, text in enumerate(seeded_texts(5_000, words=12))]
-    at_once, one_by_one = BM25Ranker("okapi").index(), BM25Ranker("okapi").index()
+    entries = [
+        (n, text_item(f"{text} {WORDS[n % 5]}"))
+        for n, text in enumerate(seeded_texts(5_000, words=12))
+    ]
+    at_once = BM25Ranker("okapi").index()
+    one_by_one = BM25Ranker("okapi").index()
     for start, stop in ((0, 200), (200, 240), (240, 5_000)):
         at_once.add(entries[start:stop])
         for entry in entries[start:stop]:
             one_by_one.add([entry])
         for query in seeded_queries(10):
-            assert at_once.rank(f"lease {query}", 100) == one_by_one.rank(f"lease {query}", 100) != []
+            assert (
+                at_once.rank(f"lease {query}", 100) == one_by_one.rank(f"lease {query}", 100) != []
+            )
 
 
 @pytest.mark.parametrize("n_others", [4, 60])
 def test_a_term_repeated_very_often_counts_in_full(n_others: int) -> None:
     """Occurrences are not cut at a byte or two, whether the term is common or rare, the entry new or updated."""
-    entries = dict(enumerate(["lease " * 300, "lease " * 70_000, "lease rent", *["cure notice"] * n_others]))
+    entries = dict(
+        enumerate(["lease " * 300, "lease " * 70_000, "lease rent", *["cure notice"] * n_others])
+    )
     index = BM25Ranker("okapi").index()
     index.add(entries_of(entries))
     for query in ("lease", "notice lease rent"):
@@ -195,7 +210,9 @@ def of_thousands(idf: Literal["lucene", "okapi"]) -> Index:
 
 @pytest.mark.parametrize("idf", ["lucene", "okapi"])
 @pytest.mark.parametrize("limit", [1, 7, 60])
-def test_the_best_of_thousands_are_those_with_the_best_scores(idf: Literal["lucene", "okapi"], limit: int) -> None:
+def test_the_best_of_thousands_are_those_with_the_best_scores(
+    idf: Literal["lucene", "okapi"], limit: int
+) -> None:
     """What is left out of the ranking before all scores are known would not have been ranked."""
     index = of_thousands(idf)
     for query in seeded_queries(30):
@@ -204,8 +221,11 @@ def test_the_best_of_thousands_are_those_with_the_best_scores(idf: Literal["luce
 
 def test_scores_too_close_for_half_the_precision_are_told_apart() -> None:
     """Of many entries whose scores differ in the eighth digit, the best are found."""
-    rng, five = random.Random(3), WORDS[:5]
-    counted = (" ".join(word for each in five for word in [each] * rng.randint(1, 2)) for _ in range(1_500))
+    rng = random.Random(3)
+    five = WORDS[:5]
+    counted = (
+        " ".join(word for each in five for word in [each] * rng.randint(1, 2)) for _ in range(1_500)
+    )
     index = BM25Ranker(b=1e-6).index()
     index.add(entries_of(enumerate(text + " cure" * rng.randint(0, 400) for text in counted)))
     index.add((n, text_item("renewal")) for n in range(1_500, 2_000))
@@ -214,7 +234,9 @@ def test_scores_too_close_for_half_the_precision_are_told_apart() -> None:
         assert index.rank(" ".join(five), limit) == expected[:limit]
 
 
-def test_entries_beyond_what_4_bytes_can_number_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_beyond_what_4_bytes_can_number_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Postings stay exact where a slot and the occurrences in it no longer fit into 4 bytes."""
     monkeypatch.setattr("kaosmem.retrieval.postings._NARROW_SLOTS", 4)
     postings = Postings()
@@ -285,16 +307,21 @@ def test_changes_are_possible_whatever_a_query_looked_at() -> None:
 
 
 @given(
-    scores=st.lists(st.floats(-2, 5) | st.sampled_from([0.0, 1.0, 1.0 + 4e-10, 2.0, 3e-10]), max_size=300),
+    scores=st.lists(
+        st.floats(-2, 5) | st.sampled_from([0.0, 1.0, 1.0 + 4e-10, 2.0, 3e-10]), max_size=300
+    ),
     limit=st.integers(-1, 320),
     seed=st.integers(0, 9),
 )
-def test_selection_is_that_of_sorting_everything(scores: list[float], limit: int, seed: int) -> None:
+def test_selection_is_that_of_sorting_everything(
+    scores: list[float], limit: int, seed: int
+) -> None:
     """The few best by blocks are the first of all when sorted by rounded score, then by ordinal."""
     ordinals = random.Random(seed).sample(range(10_000), len(scores))
     rounded = np.round(np.array(scores), 9).tolist()
     expected = sorted(
-        ((score, ordinal) for score, ordinal in zip(rounded, ordinals, strict=True) if score > 0), reverse=True
+        ((score, ordinal) for score, ordinal in zip(rounded, ordinals, strict=True) if score > 0),
+        reverse=True,
     )
     selected = best(np.array(ordinals, np.int64), np.array(scores), limit)
     assert [(score, ordinal) for ordinal, score in selected] == expected[: max(limit, 0)]
@@ -320,7 +347,9 @@ def test_selection_among_many_equals_keeps_the_newest(limit: int) -> None:
         (lambda: RankBM25Ranker(epsilon=-1), "give a number from 0 up"),
     ],
 )
-def test_a_parameter_out_of_range_is_refused_with_its_range(make: Callable[[], Ranker], message: str) -> None:
+def test_a_parameter_out_of_range_is_refused_with_its_range(
+    make: Callable[[], Ranker], message: str
+) -> None:
     """A ranker that could not score is refused when it is made, in words that help."""
     with pytest.raises(ValueError, match=message):
         make()
@@ -343,8 +372,11 @@ def test_any_analysis_can_be_used() -> None:
 def test_rankers_are_imported_without_numpy() -> None:
     """Numpy, rank_bm25 and the stemmer are loaded by the first index or analysis, not by the import."""
     code = (
-        "import sys; from kaosmem.retrieval import BM25Ranker, RankBM25Ranker; BM25Ranker(); RankBM25Ranker()\n"
+        "import sys; from kaosmem.retrieval import BM25Ranker, RankBM25Ranker; BM25Ranker(); "
+        "RankBM25Ranker()\n"
         "print({'numpy', 'rank_bm25', 'Stemmer'} & set(sys.modules))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
     assert result.stdout.strip() == "set()"

@@ -46,26 +46,36 @@ def spaced(words: list[str], other: Iterator[str]) -> list[str]:
 def one_more_match(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
     worse = spaced(rng.choices(query, k=rng.randrange(3)), other)
     better = list(worse)
-    better[rng.choice([place for place, word in enumerate(worse) if word not in query])] = rng.choice(query)
+    better[rng.choice([place for place, word in enumerate(worse) if word not in query])] = (
+        rng.choice(query)
+    )
     return better, worse
 
 
 def adjacent_in_order(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
     place = rng.randrange(len(query) - 1)
     first, second = query[place : place + 2]
-    before, between, after = next(other), next(other), next(other)
-    apart = rng.choice([[second, first, between], [first, between, second], [second, between, first]])
+    before = next(other)
+    between = next(other)
+    after = next(other)
+    apart = rng.choice(
+        [[second, first, between], [first, between, second], [second, between, first]]
+    )
     return [before, first, second, between, after], [before, *apart, after]
 
 
 def exact_identifier(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
     around = spaced(rng.sample(query, 1), other)
     query.append("TASK-17")
-    return [*around, "TASK-17"], [*around, *rng.choice([["task", next(other), "17"], ["17", "task", next(other)]])]
+    return [*around, "TASK-17"], [
+        *around,
+        *rng.choice([["task", next(other), "17"], ["17", "task", next(other)]]),
+    ]
 
 
 def quoted_phrase(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
-    phrase, around = query[:], [next(other), next(other)]
+    phrase = query[:]
+    around = [next(other), next(other)]
     query[0], query[-1] = f'"{query[0]}', f'{query[-1]}"'
     mixed = rng.choice([list(each) for each in permutations(phrase) if list(each) != phrase][:20])
     return [around[0], *phrase, around[1]], [around[0], *mixed, around[1]]
@@ -76,9 +86,14 @@ def scores(
 ) -> tuple[float, float]:
     """Return the scores of the better and of the worse text among others."""
     metadata = {"source": source} if source else {}
-    pair = [replace(text_item(" ".join(text)), tokens=9, role=roles[0], metadata=metadata) for text in texts]
+    pair = [
+        replace(text_item(" ".join(text)), tokens=9, role=roles[0], metadata=metadata)
+        for text in texts
+    ]
     others: list[Item] = [
-        replace(text_item(text), role=roles[place % len(roles)], metadata=metadata if place % 3 else {})
+        replace(
+            text_item(text), role=roles[place % len(roles)], metadata=metadata if place % 3 else {}
+        )
         for place, text in enumerate(corpus)
     ]
     index = LinearRanker().index()
@@ -106,7 +121,9 @@ def corpus_of(rng: random.Random, size: int) -> list[str]:
     return [" ".join(rng.choices(words, shares, k=rng.randrange(1, 9))) for _ in range(size)]
 
 
-@pytest.mark.parametrize("pair", [one_more_match, adjacent_in_order, exact_identifier, quoted_phrase])
+@pytest.mark.parametrize(
+    "pair", [one_more_match, adjacent_in_order, exact_identifier, quoted_phrase]
+)
 @given(**settings_of_a_corpus)
 def test_a_better_match_never_scores_less(pair, seed, size, source, roles, looked_at):
     """One more match, terms side by side in order, an exact identifier, a quoted phrase."""
@@ -114,21 +131,32 @@ def test_a_better_match_never_scores_less(pair, seed, size, source, roles, looke
     query = rng.sample(TERMS[:-1], rng.randrange(2, 5))
     texts = pair(query, rng, fillers())
     better, worse = scores(
-        texts, corpus_of(rng, size), " ".join(query), source=source, roles=roles, looked_at=looked_at
+        texts,
+        corpus_of(rng, size),
+        " ".join(query),
+        source=source,
+        roles=roles,
+        looked_at=looked_at,
     )
     assert better >= worse
 
 
 @given(**settings_of_a_corpus)
-def test_a_rarer_term_never_scores_less(seed: int, size: int, source: str, roles: list[str], looked_at: int) -> None:
+def test_a_rarer_term_never_scores_less(
+    seed: int, size: int, source: str, roles: list[str], looked_at: int
+) -> None:
     """Of two texts with one term of the query each, the text with the rarer term."""
-    rng, other = random.Random(seed), fillers()
-    query, corpus = rng.sample(TERMS[:-1], rng.randrange(2, 5)), corpus_of(rng, size)
+    rng = random.Random(seed)
+    other = fillers()
+    query = rng.sample(TERMS[:-1], rng.randrange(2, 5))
+    corpus = corpus_of(rng, size)
     having = {term: sum(term in text.split() for text in corpus) for term in query}
     rarer, commoner = sorted(rng.sample(query, 2), key=having.__getitem__)
     around = [next(other), next(other)]
     texts = [around[0], rarer, around[1]], [around[0], commoner, around[1]]
-    better, worse = scores(texts, corpus, " ".join(query), source=source, roles=roles, looked_at=looked_at)
+    better, worse = scores(
+        texts, corpus, " ".join(query), source=source, roles=roles, looked_at=looked_at
+    )
     assert better >= worse or having[rarer] == having[commoner]
 
 
@@ -148,9 +176,13 @@ def test_no_better_match_counts_against_a_text(file: str) -> None:
 @pytest.mark.parametrize("source", ["", "house"])
 def test_a_colour_belongs_to_its_noun(source: str, roles: list[str]) -> None:
     """Of two texts with the same words, the text in which each colour stands before the noun that is asked for."""
-    rng, other = random.Random(1), fillers()
-    colours, nouns = "red blue green black white grey".split(), "chair table lamp sofa desk shelf".split()
-    corpus = [f"A {rng.choice(colours)} {rng.choice(nouns)} and a {rng.choice(nouns)}." for _ in range(40)]
+    rng = random.Random(1)
+    other = fillers()
+    colours = "red blue green black white grey".split()
+    nouns = "chair table lamp sofa desk shelf".split()
+    corpus = [
+        f"A {rng.choice(colours)} {rng.choice(nouns)} and a {rng.choice(nouns)}." for _ in range(40)
+    ]
     for _ in range(20):
         (one, two), (first, second) = rng.sample(colours, 2), rng.sample(nouns, 2)
         texts = [one, first, next(other), two, second], [two, first, next(other), one, second]
@@ -165,9 +197,11 @@ def test_a_numbered_room_is_found_among_thousands(words: str) -> None:
     rng = random.Random(2)
     texts = []
     for place in range(3_000):
-        room, day = rng.choice([each for each in range(1, 41) if each != 14]), rng.randint(1, 28)
+        room = rng.choice([each for each in range(1, 41) if each != 14])
+        day = rng.randint(1, 28)
         if place % 250 == 7:
-            room, day = 14, 2
+            room = 14
+            day = 2
         rest = " ".join(rng.choices(words.split(), k=rng.randrange(5))) if words else ""
         texts.append(f"Room {room} was cleaned on day {day} and the keys were returned {rest}")
     index = LinearRanker().index()

@@ -36,7 +36,9 @@ class FloatIndex:
     def remove(self, ordinal: int) -> None:
         del self.held[ordinal]
 
-    def rank(self, query: str, limit: int, *, among: Collection[int] | None = None) -> list[tuple[int, float]]:
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
         found = []
         for ordinal in self.held if among is None else among:
             parts = PARTS if (ordinal + self.machine) % 2 else PARTS[::-1]
@@ -60,7 +62,9 @@ async def test_the_last_bits_of_a_score_decide_nothing(factor: float) -> None:
     """Contexts and scores are equal, small scores stay apart from 0, and of equal scores the newest comes first."""
     told = []
     for machine in (0, 1):
-        spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=FloatRanker(machine, factor))
+        spec = SectionSpec(
+            "notes", eviction="none", retrieval_threshold=0, ranker=FloatRanker(machine, factor)
+        )
         memory = SessionMemory.test_mode(sections=(spec,))
         memory.add_many("notes", [f"The fee of lot {number} is due." for number in range(12)])
         context = await memory.assemble_context("fee", budget=60)
@@ -71,10 +75,15 @@ async def test_the_last_bits_of_a_score_decide_nothing(factor: float) -> None:
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("ranker", [LinearRanker(), BM25Ranker(), BM25Ranker("okapi")], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "ranker", [LinearRanker(), BM25Ranker(), BM25Ranker("okapi")], ids=lambda each: each.name
+)
 def test_the_scores_of_shipped_rankers_stay_as_they_are(ranker: LinearRanker | BM25Ranker) -> None:
     index = ranker.index()
-    texts = [f"The fee of lot {number} is due in May, not {'in June ' * (number % 7)}." for number in range(60)]
+    texts = [
+        f"The fee of lot {number} is due in May, not {'in June ' * (number % 7)}."
+        for number in range(60)
+    ]
     index.add(enumerate(map(item_of, texts)))
     ranked = index.rank("fee of lot 7 in June", 60)
     assert len(ranked) > 50

@@ -38,14 +38,20 @@ ROLES = ["user", "user", "assistant", "Tenant", ""]
 
 
 def item_of(rng: random.Random) -> Item:
-    text, source = text_of(rng, WORDS), rng.choice(SOURCES)
+    text = text_of(rng, WORDS)
+    source = rng.choice(SOURCES)
     metadata = {"source": source} if source else {}
     return replace(text_item(text), role=rng.choice(ROLES), tokens=len(text), metadata=metadata)
 
 
 texts, items = seeded.map(lambda rng: text_of(rng, WORDS)), seeded.map(item_of)
 ordinals = st.integers(0, 40) | st.just(2**63 - 1)
-RANKERS = [BM25Ranker(), BM25Ranker("okapi", b=1.0), LinearRanker(), DenseRanker(embedder=WordLlamaEmbedder())]
+RANKERS = [
+    BM25Ranker(),
+    BM25Ranker("okapi", b=1.0),
+    LinearRanker(),
+    DenseRanker(embedder=WordLlamaEmbedder()),
+]
 QUERIES = seeded_queries(3)
 rankers = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)
 
@@ -64,7 +70,9 @@ def bytes_of(index: bm25_index.BM25Index) -> bytes:
     return b"".join(dumped)
 
 
-def index_of(ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]) -> bm25_index.BM25Index:
+def index_of(
+    ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]
+) -> bm25_index.BM25Index:
     index = ranker.index()
     index.add(sorted(entries.items()))
     return index
@@ -72,7 +80,9 @@ def index_of(ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int,
 
 def numbered(n: int, *, sources: int = 7) -> dict[int, Item]:
     return {
-        number: replace(text_item(text), metadata={"source": f"contract {number % sources}"}, tokens=number)
+        number: replace(
+            text_item(text), metadata={"source": f"contract {number % sources}"}, tokens=number
+        )
         for number, text in enumerate(seeded_texts(n, words=20))
     }
 
@@ -80,9 +90,15 @@ def numbered(n: int, *, sources: int = 7) -> dict[int, Item]:
 class StoredIndexMachine(RuleBasedStateMachine):
     """An index that is changed, stored and read back in any order, beside a plain dict of what it should hold."""
 
-    @initialize(ranker=st.sampled_from(RANKERS), entries=st.dictionaries(st.integers(0, 60), items, max_size=50))
-    def start(self, ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]) -> None:
-        self.ranker, self.entries = ranker, entries
+    @initialize(
+        ranker=st.sampled_from(RANKERS),
+        entries=st.dictionaries(st.integers(0, 60), items, max_size=50),
+    )
+    def start(
+        self, ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]
+    ) -> None:
+        self.ranker = ranker
+        self.entries = entries
         self.index = index_of(ranker, entries)
 
     @rule(ordinal=ordinals, item=items)
@@ -117,13 +133,21 @@ class StoredIndexMachine(RuleBasedStateMachine):
         expected = index_of(self.ranker, self.entries).rank(query, limit)
         assert found == expected
         if isinstance(self.ranker, LinearRanker | DenseRanker):
-            told, anew = (each.ranking(query, limit) for each in (self.index, index_of(self.ranker, self.entries)))
+            told, anew = (
+                each.ranking(query, limit)
+                for each in (self.index, index_of(self.ranker, self.entries))
+            )
             assert told == anew and [*told.matches] == found
-            assert [told.signals(each) for each, _ in found] == [anew.signals(each) for each, _ in found]
+            assert [told.signals(each) for each, _ in found] == [
+                anew.signals(each) for each, _ in found
+            ]
         else:
             among = self.entries.keys() - {*range(0, 60, 2)}
             whole = index_of(self.ranker, self.entries).rank(query, len(self.entries))
-            assert self.index.rank(query, limit, among=among) == [each for each in whole if each[0] in among][:limit]
+            assert (
+                self.index.rank(query, limit, among=among)
+                == [each for each in whole if each[0] in among][:limit]
+            )
 
     @rule()
     def gives_the_bytes_of_a_fresh_one(self) -> None:
@@ -144,10 +168,15 @@ TestStoredIndexMachine.settings = settings(max_examples=50, stateful_step_count=
 def test_a_dump_is_of_the_moment_when_it_was_asked_for(ranker: BM25Ranker | LinearRanker) -> None:
     """What changes before its bytes are made, in another thread too, is not in it."""
     index = ranker.load(bytes_of(index_of(ranker, numbered(400))))
-    index.add((n, text_item(f"{text} indemnity {'rent ' * 300}")) for n, text in enumerate(seeded_texts(40), 500))
+    index.add(
+        (n, text_item(f"{text} indemnity {'rent ' * 300}"))
+        for n, text in enumerate(seeded_texts(40), 500)
+    )
     for n in range(0, 300, 7):
         index.remove(n)
-    expected, dumped, made = bytes_of(index), index.dump(), list[bytes]()
+    expected = bytes_of(index)
+    dumped = index.dump()
+    made = list[bytes]()
     thread = threading.Thread(target=lambda: made.extend(dumped or ()))
     for n in range(1, 300, 7):
         index.update(n, text_item("estoppel"))
@@ -162,7 +191,9 @@ def test_a_dump_is_of_the_moment_when_it_was_asked_for(ranker: BM25Ranker | Line
 @rankers
 def test_of_a_removed_entry_no_word_is_left(ranker: BM25Ranker | LinearRanker) -> None:
     """Neither in the index nor, through a view, in the bytes that it was read from."""
-    entries = numbered(50) | {7: replace(text_item("zanzibar rent"), metadata={"source": "zanzibar"}, role="zanzibar")}
+    entries = numbered(50) | {
+        7: replace(text_item("zanzibar rent"), metadata={"source": "zanzibar"}, role="zanzibar")
+    }
     for change in (lambda index: index.remove(7), lambda index: index.update(7, text_item("rent"))):
         data = bytearray(bytes_of(index_of(ranker, entries)))
         index = ranker.load(memoryview(data))
@@ -180,8 +211,11 @@ def test_of_a_removed_entry_no_word_is_left(ranker: BM25Ranker | LinearRanker) -
 def test_tokens_are_those_that_entries_have_when_they_are_ranked() -> None:
     """An index asks for them if it is told whom to ask; else they are those that came with the entries."""
     entries = numbered(60)
-    data, tokens, query = bytes_of(index_of(LinearRanker(), entries)), dict[int, int](), seeded_texts(1, words=20)[0]
-    kept, asking = LinearRanker().load(data), LinearRanker().load(data)
+    data = bytes_of(index_of(LinearRanker(), entries))
+    tokens = dict[int, int]()
+    query = seeded_texts(1, words=20)[0]
+    kept = LinearRanker().load(data)
+    asking = LinearRanker().load(data)
     asking.tokens_of = lambda ordinals: [tokens[ordinal] for ordinal in ordinals]
     tokens |= {number: item.tokens for number, item in entries.items()}
     assert asking.rank(query, 60) == kept.rank(query, 60) != []
@@ -227,10 +261,15 @@ def with_header(data: bytes, change: Callable[[dict[str, object]], object]) -> b
         (lambda header: header["columns"].pop("lengths"), "bytes"),
         (lambda header: header["columns"].update(lengths=["<i4", 10**15]), "known kind"),
         (lambda header: header["columns"].update(lengths=["O", 1]), "known kind"),
-        (lambda header: header["columns"].update(lengths=["<u4", 20]), "no column 'lengths' of int32"),
+        (
+            lambda header: header["columns"].update(lengths=["<u4", 20]),
+            "no column 'lengths' of int32",
+        ),
     ],
 )
-def test_a_dump_of_another_kind_is_refused(change: Callable[[dict[str, object]], object], message: str) -> None:
+def test_a_dump_of_another_kind_is_refused(
+    change: Callable[[dict[str, object]], object], message: str
+) -> None:
     """Another version, analysis or ranker, or columns that are not there: the message says what, and what to do."""
     data = bytes_of(index_of(BM25Ranker(), numbered(20)))
     assert len(BM25Ranker().load(with_header(data, lambda _: None))) == 20
@@ -238,7 +277,9 @@ def test_a_dump_of_another_kind_is_refused(change: Callable[[dict[str, object]],
         BM25Ranker().load(with_header(data, change))
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"{}\n", b"[" * 60_000, b"\xff" * 100, b"{" + b" " * 70_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"{}\n", b"[" * 60_000, b"\xff" * 100, b"{" + b" " * 70_000]
+)
 def test_bytes_that_are_no_dump_are_refused(data: bytes) -> None:
     """Nothing of a file is needed to say that it is none of ours."""
     for ranker in RANKERS:
@@ -255,7 +296,9 @@ def bytes_to_forge(ranker_name: str) -> bytes:
 
 @rankers
 @given(seed=st.integers(0, 2**32))
-def test_forged_bytes_are_refused_or_give_an_index_that_works(ranker: BM25Ranker | LinearRanker, seed: int) -> None:
+def test_forged_bytes_are_refused_or_give_an_index_that_works(
+    ranker: BM25Ranker | LinearRanker, seed: int
+) -> None:
     """Whatever bytes are changed, nothing but the typed error comes of it, then or later."""
     rng = random.Random(seed)
     data = bytearray(bytes_to_forge(ranker.name))

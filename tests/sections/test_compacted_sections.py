@@ -55,7 +55,9 @@ BUDGET = 400
 
 def summarizing(llm: object = None) -> SummarizationCompaction:
     """Return a compaction by a model that says little, and always the same of the same."""
-    return SummarizationCompaction(llm or ScriptedLLM(lambda _: "They spoke of terms."), 120, 60, max_summary_tokens=60)  # type: ignore[arg-type]
+    return SummarizationCompaction(
+        llm or ScriptedLLM(lambda _: "They spoke of terms."), 120, 60, max_summary_tokens=60
+    )  # type: ignore[arg-type]
 
 
 def messages(
@@ -70,7 +72,9 @@ def talk(memory: SessionMemory, turns: range, *, section: str = "messages") -> N
     """Add a question and an answer for each turn."""
     for turn in turns:
         memory.add(section, f"question {turn} about the notice period", role="user", id=f"q{turn}")
-        memory.add(section, f"answer {turn}: thirty days as before", role="assistant", id=f"a{turn}")
+        memory.add(
+            section, f"answer {turn}: thirty days as before", role="assistant", id=f"a{turn}"
+        )
 
 
 @pytest.fixture
@@ -95,7 +99,9 @@ class Waiting:
     """A compaction that waits for a gate, and then does what another does."""
 
     def __init__(self, strategy: CompactionStrategy) -> None:
-        self.strategy, self.asked, self.gate = strategy, asyncio.Event(), asyncio.Event()
+        self.strategy = strategy
+        self.asked = asyncio.Event()
+        self.gate = asyncio.Event()
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         self.asked.set()
@@ -107,7 +113,10 @@ class Failing:
     """A compaction that raises, so many times, and then does what another does."""
 
     def __init__(self, error: BaseException, strategy: CompactionStrategy, times: int = 99) -> None:
-        self.error, self.strategy, self.times, self.asked = error, strategy, times, 0
+        self.error = error
+        self.strategy = strategy
+        self.times = times
+        self.asked = 0
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         self.asked += 1
@@ -143,7 +152,9 @@ async def test_an_add_evicts_nothing_before_the_section_is_shown() -> None:
         memory.add("messages", "word " * 500)
 
 
-async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was(tmp_path: Path) -> None:
+async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was(
+    tmp_path: Path,
+) -> None:
     """What is opened again, from the log or a snapshot, shows the same, byte for byte, and runs no model."""
     llm = ScriptedLLM(lambda _: "They spoke of terms.")
     specs = messages(summarizing(llm))
@@ -195,7 +206,10 @@ async def test_what_is_compacted_is_named(capsys: pytest.CaptureFixture[str]) ->
     (summary,) = summaries(memory)
     replaced = len(summary.sources)
     assert item_json(memory, summary)["metadata"]["compacted"]["items"] == replaced
-    assert sum(item.tokens for item in await memory.expand(summary.id)) == summary.metadata["compacted"]["tokens"]
+    assert (
+        sum(item.tokens for item in await memory.expand(summary.id))
+        == summary.metadata["compacted"]["tokens"]
+    )
 
 
 async def test_metadata_of_another_kind_is_no_compaction() -> None:
@@ -212,13 +226,17 @@ async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
     """Over 60 turns the prefix moves when a model was asked, and only then, and that is for many turns at once."""
     llm = ScriptedLLM(lambda _: "They spoke of terms.")
     memory = SessionMemory.test_mode(sections=messages(summarizing(llm), 600))
-    previous, moved, asked = None, [], []
+    previous = None
+    moved = []
+    asked = []
     for turn in range(60):
         talk(memory, range(turn, turn + 1))
-        before, size = len(llm.requests), len(ids(memory))
+        before = len(llm.requests)
+        size = len(ids(memory))
         context = await shown(memory)
         if previous is not None:
-            before_this, now = before_block(previous), before_block(context)
+            before_this = before_block(previous)
+            now = before_block(context)
             moved.append(now[: len(before_this)] != before_this)
             asked.append(len(llm.requests) > before)
             assert asked[-1] == (len(ids(memory)) < size)
@@ -229,7 +247,9 @@ async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("down"), TimeoutError(), asyncio.CancelledError()])
-async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(error: BaseException) -> None:
+async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
+    error: BaseException,
+) -> None:
     """The section stays as it is and is shown, a notice says so, and the next turn tries again."""
     failing = Failing(error, summarizing(), times=3)
     memory = SessionMemory.test_mode(sections=messages(failing))
@@ -321,7 +341,12 @@ async def _think_aloud(rng: random.Random) -> None:
 
     def add() -> None:
         number = len(said) + len(forgotten)
-        item = memory.add("messages", f"secret-{number}- {'word ' * rng.randint(1, 20)}", id=f"m{number}", role="user")
+        item = memory.add(
+            "messages",
+            f"secret-{number}- {'word ' * rng.randint(1, 20)}",
+            id=f"m{number}",
+            role="user",
+        )
         said[item.id] = item.text
 
     for _ in range(60):
@@ -346,7 +371,9 @@ async def _think_aloud(rng: random.Random) -> None:
                     await memory.forget(chosen)
                     forgotten.add(chosen)
                     marks = [said.pop(chosen).split()[0]]
-                    assert not any(mark in item.text for item in memory["messages"] for mark in marks)
+                    assert not any(
+                        mark in item.text for item in memory["messages"] for mark in marks
+                    )
                 case "save":
                     await memory.save()
                 case "wait":
@@ -386,7 +413,9 @@ async def test_nothing_is_made_of_what_is_forgotten_meanwhile() -> None:
     waiting = Waiting(
         Giving(
             lambda history: [
-                ChatMessage("summary", "the secret", sources=("secret", *(each.id for each in history[:-1]))),
+                ChatMessage(
+                    "summary", "the secret", sources=("secret", *(each.id for each in history[:-1]))
+                ),
                 history[-1],
             ]
         )
@@ -415,7 +444,11 @@ async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) ->
         assert len(llm.requests) > 2
         await memory.forget("a1")
         assert summary.id not in memory["messages"]
-        for item_id in ("a1", summary.id, *[each for each in summary.sources if each not in ("q0", "a0")][:1]):
+        for item_id in (
+            "a1",
+            summary.id,
+            *[each for each in summary.sources if each not in ("q0", "a0")][:1],
+        ):
             with pytest.raises(NotFoundError):
                 await memory.fetch(item_id)
         assert (await memory.fetch("a2")).text.startswith("answer 2")
@@ -437,7 +470,9 @@ async def test_what_a_forgotten_item_was_summed_up_with_comes_back(tmp_path: Pat
             await memory.save()
         (before,) = summaries(memory)
         await memory.forget("a1")
-        said = [item_id for turn in range(60) for item_id in (f"q{turn}", f"a{turn}") if item_id != "a1"]
+        said = [
+            item_id for turn in range(60) for item_id in (f"q{turn}", f"a{turn}") if item_id != "a1"
+        ]
         assert ids(memory) == said
     async with SessionMemory.open(tmp_path, sections=specs) as memory:
         assert ids(memory) == said
@@ -446,7 +481,9 @@ async def test_what_a_forgotten_item_was_summed_up_with_comes_back(tmp_path: Pat
         (after,) = summaries(memory)
         assert after.id != before.id
         assert "a1" not in {item.id for item in await memory.expand(after.id)}
-        assert {*said} == {*ids(memory), *(item.id for item in await memory.expand(after.id))} - {after.id}
+        assert {*said} == {*ids(memory), *(item.id for item in await memory.expand(after.id))} - {
+            after.id
+        }
 
 
 async def test_what_a_forgotten_summary_stands_for_comes_back() -> None:
@@ -486,7 +523,12 @@ def tool_turns(memory: SessionMemory, turns: range) -> None:
         memory.add("messages", f"look {turn} up", role="user", id=f"q{turn}")
         call = [TextBlock(f"I look {turn} up."), ToolUseBlock(f"c{turn}", "search")]
         memory.add("messages", call[turn % 2 :], role="assistant", id=f"call{turn}")
-        memory.add("messages", [ToolResultBlock(f"c{turn}", f"found {turn} " * 30)], role="tool", id=f"found{turn}")
+        memory.add(
+            "messages",
+            [ToolResultBlock(f"c{turn}", f"found {turn} " * 30)],
+            role="tool",
+            id=f"found{turn}",
+        )
         memory.add("messages", f"it is {turn}", role="assistant", id=f"a{turn}")
 
 
@@ -502,7 +544,9 @@ PIPELINES = {
 @pytest.mark.usefixtures("early_snapshots")
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("recall", [0.0, 0.25])
-async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name: str, recall: float) -> None:
+async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(
+    name: str, recall: float
+) -> None:
     """Calls keep their results, and with room all that something stands for is there again, in its places and units."""
     specs = messages(PIPELINES[name](), 600, recall=recall)
     memory = SessionMemory.test_mode(sections=specs)
@@ -514,7 +558,9 @@ async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(name
     assert memory.used <= 600
     held = ids(memory)
     derived = [item for item in memory["messages"] if item.sources]
-    async with SessionMemory.open(memory.fs, "test", sections=messages(PIPELINES[name](), 600)) as again:
+    async with SessionMemory.open(
+        memory.fs, "test", sections=messages(PIPELINES[name](), 600)
+    ) as again:
         await shown(again)
         assert ids(again) == held
     larger = messages(PIPELINES[name](), 20_000, recall=recall)
@@ -544,9 +590,13 @@ async def test_nothing_comes_back_beyond_half_of_the_budget() -> None:
     await shown(memory)
     await memory.save()
     originals = [await memory.fetch(f"{kind}{turn}") for turn in range(20) for kind in ("q", "a")]
-    whole = count_messages([{"role": item.role, "content": item.text} for item in originals], "openai")
+    whole = count_messages(
+        [{"role": item.role, "content": item.text} for item in originals], "openai"
+    )
     for budget, comes_back in ((int(whole * 1.9), False), (int(whole * 2.2), True)):
-        async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
+        async with SessionMemory.open(
+            memory.fs, "test", sections=messages(summarizing(), budget)
+        ) as again:
             await shown(again)
             assert (len(again["messages"]) == 40) == comes_back
 
@@ -577,13 +627,17 @@ async def test_under_one_budget_nothing_comes_back() -> None:
         again.remove(held[-1])
         await shown(again)
         assert ids(again) == held[:-1]
-    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)) as again:
+    async with SessionMemory.open(
+        memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)
+    ) as again:
         await shown(again)
         assert ids(again) == held[:-1]
 
 
 @pytest.mark.usefixtures("early_snapshots")
-async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_removed_while_its_originals_are_read_stays_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A summary that is gone by the time its originals are found brings none of them back."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     for turn in range(60):
@@ -591,7 +645,9 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkey
         await shown(memory)
         await memory.save()
     await memory.close()
-    found, asked, go_on = past.find_versions, threading.Event(), threading.Event()
+    found = past.find_versions
+    asked = threading.Event()
+    go_on = threading.Event()
 
     def slow(*given: Any) -> Any:
         asked.set()
@@ -599,7 +655,9 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(monkey
         return found(*given)
 
     monkeypatch.setattr(past, "find_versions", slow)
-    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), 20_000)) as again:
+    async with SessionMemory.open(
+        memory.fs, "test", sections=messages(summarizing(), 20_000)
+    ) as again:
         turn_taken = asyncio.create_task(shown(again))
         assert await asyncio.to_thread(asked.wait, 60)
         (summary,) = summaries(again)
@@ -630,17 +688,29 @@ async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.Monke
 def test_what_comes_back_is_found_by_its_metadata_again() -> None:
     """An item that comes back passes a filter that was asked for before it was evicted, and while it was."""
     spec = SectionSpec("s", eviction="none", retrieval_threshold=0)
-    section, wanted = Section(spec), parse_filter({"source": "x"})
+    section = Section(spec)
+    wanted = parse_filter({"source": "x"})
     for item_id in "xyz":
         metadata = {"source": item_id}
-        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC), metadata=metadata))
+        section.add(
+            Item(
+                item_id,
+                "s",
+                "user",
+                item_id,
+                1,
+                datetime(2026, 1, 1, tzinfo=UTC),
+                metadata=metadata,
+            )
+        )
     section.proposer.propose(Query(""), cap=100, wanted=wanted)
     section.evict(["x", "y"])
     section.proposer.propose(Query(""), cap=100, wanted=wanted)
     assert section.expand([], section.archive.in_memory()[:1])
-    assert [unit.items[0].id for unit in section.proposer.propose(Query(""), cap=100, wanted=wanted).candidates] == [
-        "x"
-    ]
+    assert [
+        unit.items[0].id
+        for unit in section.proposer.propose(Query(""), cap=100, wanted=wanted).candidates
+    ] == ["x"]
 
 
 def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
@@ -651,12 +721,16 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
     section.evict(["x", "y"])
     section.archive.release(section.archive.in_memory())
-    stored = Section(spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries()))
+    stored = Section(
+        spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())
+    )
     assert stored.held.past.unloaded == 2
     section.take_over(stored, shared=3)
     assert section.held.past.unloaded == 0
     assert [
-        unit.items[0].id for unit in section.proposer.propose(Query(""), cap=100).earlier if unit.items[0].id != "z"
+        unit.items[0].id
+        for unit in section.proposer.propose(Query(""), cap=100).earlier
+        if unit.items[0].id != "z"
     ] == [
         "y",
         "x",
@@ -672,7 +746,9 @@ def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     section.evict(["x", "y"])
     versions = section.archive.in_memory()
     section.archive.release(versions)
-    again = Section(spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries()))
+    again = Section(
+        spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())
+    )
     assert again.held.past.unloaded == 2
     assert again.expand([], versions[:1])
     assert again.held.past.unloaded == 1
@@ -680,7 +756,9 @@ def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     assert again.forget(["x"], stored=versions[:1]).archived == 1
     assert again.held.past.unloaded == 1
     again.ledger.load(versions[1:])
-    assert [unit.items[0].id for unit in again.proposer.propose(Query(""), cap=100).earlier] == ["y"]
+    assert [unit.items[0].id for unit in again.proposer.propose(Query(""), cap=100).earlier] == [
+        "y"
+    ]
 
 
 @pytest.mark.usefixtures("early_snapshots")
@@ -695,7 +773,9 @@ async def test_what_came_back_and_is_removed_is_not_recalled() -> None:
     assert "fact" not in memory["messages"]
     await memory.save()
     for budget in (20_000, 20_000):
-        async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
+        async with SessionMemory.open(
+            memory.fs, "test", sections=messages(summarizing(), budget)
+        ) as again:
             await shown(again)
             if "fact" in again["messages"]:
                 again.remove("fact")
@@ -715,21 +795,27 @@ async def test_what_came_back_and_is_evicted_again_is_recalled() -> None:
     await shown(memory)
     await memory.save()
     for budget in (20_000, BUDGET):
-        async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), budget)) as again:
+        async with SessionMemory.open(
+            memory.fs, "test", sections=messages(summarizing(), budget)
+        ) as again:
             await shown(again)
             assert ("fact" in again["messages"]) == (budget > BUDGET)
             for turn in range(budget, budget + 20):  # until there is a snapshot of this, too
                 talk(again, range(turn, turn + 1))
                 await shown(again)
                 await again.save()
-    async with SessionMemory.open(memory.fs, "test", sections=messages(summarizing(), recall=0.5)) as again:
+    async with SessionMemory.open(
+        memory.fs, "test", sections=messages(summarizing(), recall=0.5)
+    ) as again:
         context = await shown(again, query="what is the vault code?", budget=400)
         assert context.decision("fact").reason is Reason.RECALLED
 
 
 async def test_originals_can_be_recalled_beside_their_summary() -> None:
     """A question about what is summarised brings back the message itself."""
-    memory = SessionMemory.test_mode(sections=messages(summarizing(), recall=0.5, retrieval_threshold=5))
+    memory = SessionMemory.test_mode(
+        sections=messages(summarizing(), recall=0.5, retrieval_threshold=5)
+    )
     talk(memory, range(3))
     memory.add("messages", "the vault code in Zurich is 4711", role="user", id="fact")
     talk(memory, range(3, 30))
@@ -760,7 +846,9 @@ async def test_what_a_compaction_can_not_free_its_policy_evicts() -> None:
     assert len(unbounded["messages"]) == 60
 
 
-async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leaves_it_no_room() -> None:
+async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leaves_it_no_room() -> (
+    None
+):
     """A question and an answer that fill the section evict it not: the next summary takes it in."""
     memory = SessionMemory.test_mode(sections=messages(summarizing(), recall=0))
     talk(memory, range(30))
@@ -778,12 +866,16 @@ async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leav
     (after,) = summaries(memory)
     assert before.id in after.sources
     assert memory.notices == ()
-    assert {f"q{turn}" for turn in range(1, 20)} < {item.id for item in await memory.expand(after.id)}
+    assert {f"q{turn}" for turn in range(1, 20)} < {
+        item.id for item in await memory.expand(after.id)
+    }
 
 
 async def test_max_items_calls_for_a_compaction_too() -> None:
     """More items than a section may have are compacted, and what is above that then is evicted."""
-    memory = SessionMemory.test_mode(sections=messages(SlidingWindowCompaction(6), 10_000, max_items=10))
+    memory = SessionMemory.test_mode(
+        sections=messages(SlidingWindowCompaction(6), 10_000, max_items=10)
+    )
     talk(memory, range(5))
     await shown(memory)
     assert len(memory["messages"]) == 10
@@ -799,13 +891,26 @@ async def test_max_items_calls_for_a_compaction_too() -> None:
         lambda history: [*history[-1:], *history[:-1]],
         lambda history: [*history, ChatMessage("user", "more")],
         lambda history: [history[0], *history],
-        lambda history: [ChatMessage("user", "a", id="n"), ChatMessage("user", "b", id="n"), history[-1]],
+        lambda history: [
+            ChatMessage("user", "a", id="n"),
+            ChatMessage("user", "b", id="n"),
+            history[-1],
+        ],
         lambda history: [ChatMessage("user", "\ud800"), *history[1:]],
         lambda history: [*history[:-1], replace(history[-1], content="word " * 300)],
         lambda history: [None],
         lambda history: None,
     ],
-    ids=["another order", "one too many", "one twice", "one id twice", "no text", "longer", "no message", "no list"],
+    ids=[
+        "another order",
+        "one too many",
+        "one twice",
+        "one id twice",
+        "no text",
+        "longer",
+        "no message",
+        "no list",
+    ],
 )
 async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) -> None:
     """Messages that no section can hold are an error that is a notice; longer ones are none at all."""
@@ -848,7 +953,9 @@ def test_a_spec_refuses_what_is_no_compaction(bad: Any) -> None:
         messages(bad)
 
 
-async def test_a_read_only_session_and_an_attached_section_are_not_compacted(tmp_path: Path) -> None:
+async def test_a_read_only_session_and_an_attached_section_are_not_compacted(
+    tmp_path: Path,
+) -> None:
     """Whoever may not change a section shows what it has."""
     failing = Failing(RuntimeError("asked"), CompactionPipeline())
     specs = messages(failing)
@@ -881,7 +988,9 @@ async def test_a_summary_that_fits_its_section_is_shown() -> None:
     memory = SessionMemory.test_mode(sections=[spec])
     for number in range(14):
         path = f"/srv/shop/orders_{number * 7919}.sql"
-        memory.add("messages", f"Question {number}: look at {path} and port {number + 8000}.", role="user")
+        memory.add(
+            "messages", f"Question {number}: look at {path} and port {number + 8000}.", role="user"
+        )
         answer = f"I looked into TASK-{number * 613}. The orders were late by {number} days."
         memory.add("messages", answer, role="assistant")
         context = await memory.assemble_context(f"Question {number}", budget=4_000, format="openai")
@@ -903,8 +1012,16 @@ async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(
     memory = SessionMemory.test_mode(sections=messages(CompactionPipeline(strategy), 300))
     contexts = 0
     for turn in range(40):
-        memory.add("messages", f"question {turn}: see /srv/shop/orders-{turn}.sql and TASK-{turn}", role="user")
-        memory.add("messages", f"answer {turn}: order {turn * 37} is done on port {8000 + turn}", role="assistant")
+        memory.add(
+            "messages",
+            f"question {turn}: see /srv/shop/orders-{turn}.sql and TASK-{turn}",
+            role="user",
+        )
+        memory.add(
+            "messages",
+            f"answer {turn}: order {turn * 37} is done on port {8000 + turn}",
+            role="assistant",
+        )
         context = await shown(memory, format=format)
         if summaries(memory):
             contexts += 1

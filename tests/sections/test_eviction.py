@@ -37,13 +37,16 @@ class Queue:
     """An eviction queue over units in a dict."""
 
     def __init__(self, policy: str, held: dict[int, Standing]) -> None:
-        self._held, self._queue = held, EvictionQueue(POLICIES[policy])
+        self._held = held
+        self._queue = EvictionQueue(POLICIES[policy])
 
     def push(self, first: int) -> None:
         self._queue.push(first, self._held.get)
 
     def choose_victims(self, newcomer: Standing, **asked: Any) -> list[int] | None:
-        return self._queue.choose_victims(newcomer, **asked, firsts=[*self._held], standing=self._held.get)
+        return self._queue.choose_victims(
+            newcomer, **asked, firsts=[*self._held], standing=self._held.get
+        )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,9 @@ class Queue:
         ("priority", units(priority=[1, 0, -1, 0]), [2, 1, 3, 0]),
     ],
 )
-def test_each_policy_evicts_in_its_own_order(policy: str, held: list[Standing], order: list[int]) -> None:
+def test_each_policy_evicts_in_its_own_order(
+    policy: str, held: list[Standing], order: list[int]
+) -> None:
     """fifo by the first item, lifo by the last, lru and lfu by use, priority by priority; then the oldest."""
     known = {unit.first: unit for unit in held}
     newcomer = replace(UNIT, first=99, priority=99)
@@ -111,13 +116,16 @@ STANDINGS = st.builds(
     pinned=st.just(0),
 )
 CHANGES = st.lists(
-    st.tuples(st.sampled_from(["put", "drop", "hide", "choose"]), st.integers(0, 7), STANDINGS), max_size=120
+    st.tuples(st.sampled_from(["put", "drop", "hide", "choose"]), st.integers(0, 7), STANDINGS),
+    max_size=120,
 )
 
 
 @given(st.sampled_from(EVICTING), CHANGES)
 @settings(max_examples=150, deadline=None)
-def test_the_queue_chooses_what_sorting_all_units_would(policy: str, changes: list[tuple[str, int, Standing]]) -> None:
+def test_the_queue_chooses_what_sorting_all_units_would(
+    policy: str, changes: list[tuple[str, int, Standing]]
+) -> None:
     """Lazy deletion never shows: after any changes the victims are the first in the policy's order."""
     known: dict[int, Standing] = {}
     queue = Queue(policy, known)
@@ -150,7 +158,12 @@ def test_a_unit_goes_by_its_present_place_alone() -> None:
 
 
 def by_sorting(
-    policy: str, known: dict[int, Standing], newcomer: Standing, own: set[int], tokens: int, items: int
+    policy: str,
+    known: dict[int, Standing],
+    newcomer: Standing,
+    own: set[int],
+    tokens: int,
+    items: int,
 ) -> list[int] | None:
     chosen: list[int] = []
     for unit in sorted(known.values(), key=POLICIES[policy].order):
@@ -169,9 +182,15 @@ def by_sorting(
 @pytest.mark.parametrize("priorities", [[5, 5, 5], [1, 1, 2]])
 async def test_an_outranked_newcomer_is_archived(priorities: list[int]) -> None:
     """Under `priority` an item below all others goes to the archive at once, and `refuse` is what raises."""
-    sections = (SectionSpec("findings", max_items=3, eviction="priority"), SectionSpec("few", 1, eviction="refuse"))
+    sections = (
+        SectionSpec("findings", max_items=3, eviction="priority"),
+        SectionSpec("few", 1, eviction="refuse"),
+    )
     memory = SessionMemory.test_mode(sections=sections)
-    kept = [memory.add("findings", f"important {number}", priority=rank) for number, rank in enumerate(priorities)]
+    kept = [
+        memory.add("findings", f"important {number}", priority=rank)
+        for number, rank in enumerate(priorities)
+    ]
     low = memory.add("findings", "an aside on harbours")
     assert low.id not in memory
     assert list(memory["findings"]) == kept
@@ -193,11 +212,17 @@ async def test_an_outranked_newcomer_is_archived(priorities: list[int]) -> None:
 
 def test_an_update_that_outgrows_its_rank_is_archived() -> None:
     """A live item whose new text finds no room among higher ones leaves; both texts stay in the archive."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", 10, eviction="priority"),), counter=len)
-    high, low = memory.add("findings", "a" * 6, priority=5), memory.add("findings", "b" * 3)
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("findings", 10, eviction="priority"),), counter=len
+    )
+    high = memory.add("findings", "a" * 6, priority=5)
+    low = memory.add("findings", "b" * 3)
     memory.update(low.id, "c" * 7)
     assert list(memory["findings"]) == [high]
-    assert [version.item.text for version in memory["findings"].archive.in_memory()] == ["bbb", "c" * 7]
+    assert [version.item.text for version in memory["findings"].archive.in_memory()] == [
+        "bbb",
+        "c" * 7,
+    ]
 
 
 def test_a_part_of_a_unit_is_never_evicted() -> None:

@@ -32,8 +32,9 @@ MOST_S = 0.05
 class Watchdog:
     """The longest time for which an event loop stood still.
 
-    It is the lesser of the time on the wall and of the processor time that this process took in it: the latter leaves
-    out what other processes took, and the former that several threads may work at once.
+    It is the lesser of the time on the wall and of the processor time that this process took in it:
+    the latter leaves out what other processes took, and the former that several threads may work at
+    once.
     """
 
     def __init__(self) -> None:
@@ -41,9 +42,12 @@ class Watchdog:
 
     async def watch(self) -> None:
         while True:
-            wall, cpu = time.perf_counter(), time.process_time()
+            wall = time.perf_counter()
+            cpu = time.process_time()
             await asyncio.sleep(0.001)
-            self.longest_s = max(self.longest_s, min(time.perf_counter() - wall, time.process_time() - cpu) - 0.001)
+            self.longest_s = max(
+                self.longest_s, min(time.perf_counter() - wall, time.process_time() - cpu) - 0.001
+            )
 
 
 async def stall_of(work: Any) -> float:
@@ -121,7 +125,9 @@ async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path)
         assert stall < (time.process_time() - started) / 4
 
 
-async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotten(tmp_path: Path) -> None:
+async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotten(
+    tmp_path: Path,
+) -> None:
     """The passages of a large file, those of its next version, and forgetting stop it for a quarter of their time."""
     texts, changed = (seeded_texts(1_500, seed=seed, words=120) for seed in range(2))
     memory = SessionMemory.test_mode(counter="estimate")
@@ -133,12 +139,16 @@ async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotte
         shares["ingest again"] = await share_of(memory.ingest(tmp_path))
         await memory.save()
         await memory.prepare()
-        shares["forget"] = await share_of(memory.forget(*[item.id for item in memory["documents"]][:1_200]))
+        shares["forget"] = await share_of(
+            memory.forget(*[item.id for item in memory["documents"]][:1_200])
+        )
     assert max(shares.values()) < 1 / 4, shares
 
 
 @pytest.mark.parametrize("own", ["documents", "findings"])
-async def test_news_of_another_writer_are_read_in_another_thread(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_news_of_another_writer_are_read_in_another_thread(
+    own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither where both have changed a section nor where only the other has does the event loop decode the items."""
     memory = SessionMemory.test_mode(counter="estimate")
     memory.add_many("documents", seeded_texts(300, words=20))
@@ -161,7 +171,9 @@ async def test_news_of_another_writer_are_read_in_another_thread(own: str, monke
     assert len(memory["documents"]) == 600 + (own == "documents")
 
 
-async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(tmp_path: Path) -> None:
+async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(
+    tmp_path: Path,
+) -> None:
     """Another task saves while the passages of one file come in, and the process ends there."""
     (tmp_path / "a.md").write_text("\n\n".join(seeded_texts(300, words=120)))
     memory = SessionMemory.test_mode(counter="estimate")
@@ -176,18 +188,25 @@ async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(tmp
         assert 50 <= len(again["documents"]) < len(whole["documents"])
         report = await again.ingest(tmp_path)
         assert report.changed == ("a.md",)
-        assert [item.text for item in again["documents"]] == [item.text for item in whole["documents"]]
+        assert [item.text for item in again["documents"]] == [
+            item.text for item in whole["documents"]
+        ]
         assert (await again.ingest(tmp_path)).unchanged == ("a.md",)
 
 
 @pytest.mark.soak
-async def test_nothing_awaited_stops_the_event_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_nothing_awaited_stops_the_event_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """At 51,000 passages no await stops it for 50 ms, on a machine that does nothing else."""
     await filled(tmp_path, 51_000)
     with own_objects_only(collecting=True):
         found = await stalls(tmp_path, opened=lambda: SessionMemory.open(tmp_path))
     with capsys.disabled():
-        print("\n" + "\n".join(f"{name:>24}{1e3 * seconds:>8.0f} ms" for name, seconds in found.items()))
+        print(
+            "\n"
+            + "\n".join(f"{name:>24}{1e3 * seconds:>8.0f} ms" for name, seconds in found.items())
+        )
     assert max(found.values()) < MOST_S
 
 
@@ -222,7 +241,9 @@ class SlowEmbedder:
         if self.fails:
             self.fails -= 1
             raise OSError("the model is not there")
-        return np.array([[text.count(chr(97 + each)) for each in range(26)] for text in texts], np.float32)
+        return np.array(
+            [[text.count(chr(97 + each)) for each in range(26)] for text in texts], np.float32
+        )
 
     embed_queries = embed
 
@@ -255,7 +276,9 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> No
 
 def test_an_index_takes_changes_in_after_a_query_that_failed() -> None:
     """The error keeps all that the query looked at, for as long as it is kept itself."""
-    osprey, *notes = SessionMemory.test_mode().add_many("documents", ["osprey", *(f"note {n}" for n in range(4))])
+    osprey, *notes = SessionMemory.test_mode().add_many(
+        "documents", ["osprey", *(f"note {n}" for n in range(4))]
+    )
     index = LinearRanker().index(tokens_of=lambda ordinals: [{}[at] for at in ordinals])
     index.add(enumerate(notes[:3]))
     with pytest.raises(KeyError) as kept:
@@ -303,7 +326,12 @@ def check_index(memory: SessionMemory) -> None:
         read = read_evicted(each for each in items.values() if isinstance(each, EvictedItem))
         ranker = spec.ranker or LinearRanker()
         anew = ranker.index(tokens_of=held.item_tokens)
-        anew.add([(at, read[each] if isinstance(each, EvictedItem) else each) for at, each in items.items()])
+        anew.add(
+            [
+                (at, read[each] if isinstance(each, EvictedItem) else each)
+                for at, each in items.items()
+            ]
+        )
         with index_of(section) as index:
             assert sorted(index.ordinals.tolist()) == sorted(anew.ordinals.tolist())
             for query in ("alpha beta 3", "kappa", "note theta 17"):
@@ -346,7 +374,9 @@ def change(memory: SessionMemory, rng: random.Random, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_what_changes_while_it_is_indexed_is_indexed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_changes_while_it_is_indexed_is_indexed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever is added, updated, evicted, removed and forgotten meanwhile, whoever asks, and who gives up waiting."""
     rng = random.Random(seed)
     monkeypatch.setattr(lazy_index, "_BATCH", 3)
@@ -362,7 +392,9 @@ async def test_what_changes_while_it_is_indexed_is_indexed(seed: int, monkeypatc
                 change(memory, rng, number)
                 match rng.randrange(12):
                     case 0:
-                        tasks.append(asyncio.create_task(memory.assemble_context("alpha beta", budget=100)))
+                        tasks.append(
+                            asyncio.create_task(memory.assemble_context("alpha beta", budget=100))
+                        )
                     case 1:
                         tasks.append(asyncio.create_task(memory.prepare()))
                     case 2 if tasks:
@@ -376,7 +408,9 @@ async def test_what_changes_while_it_is_indexed_is_indexed(seed: int, monkeypatc
                     case _:
                         await asyncio.sleep(rng.random() * 0.004)
             done = await asyncio.gather(*tasks, return_exceptions=True)
-            assert {type(each) for each in done if isinstance(each, BaseException)} <= {asyncio.CancelledError}
+            assert {type(each) for each in done if isinstance(each, BaseException)} <= {
+                asyncio.CancelledError
+            }
             await memory.prepare()
             check_index(memory)
 
@@ -384,7 +418,9 @@ async def test_what_changes_while_it_is_indexed_is_indexed(seed: int, monkeypatc
 async def test_all_who_ask_at_once_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each entry is indexed once, and all are told the same; one that gives up costs the others nothing."""
     entries: list[int] = []
-    begun, go_on, add = threading.Event(), threading.Event(), LinearIndex.add
+    begun = threading.Event()
+    go_on = threading.Event()
+    add = LinearIndex.add
 
     def slow(self: LinearIndex, new: Any) -> None:
         begun.set()
@@ -416,12 +452,16 @@ async def test_closing_while_a_section_is_indexed_ends(tmp_path: Path) -> None:
         check_index(memory)
 
 
-def test_event_loops_of_several_threads_share_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_loops_of_several_threads_share_one_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session that is opened read-only by all of them is indexed once."""
     indexed: list[int] = []
     append = LinearIndex._append
     monkeypatch.setattr(
-        LinearIndex, "_append", lambda self, at, *rest: (indexed.append(at), append(self, at, *rest))[1]
+        LinearIndex,
+        "_append",
+        lambda self, at, *rest: (indexed.append(at), append(self, at, *rest))[1],
     )
 
     async def fill() -> None:
@@ -444,7 +484,12 @@ def test_event_loops_of_several_threads_share_one_index(tmp_path: Path, monkeypa
 
 
 @settings(max_examples=40)
-@given(ops=st.lists(st.tuples(st.sampled_from(["add", "update", "remove", "index"]), st.integers(0, 99)), max_size=40))
+@given(
+    ops=st.lists(
+        st.tuples(st.sampled_from(["add", "update", "remove", "index"]), st.integers(0, 99)),
+        max_size=40,
+    )
+)
 def test_batches_in_any_order_come_to_the_index_of_all(ops: list[tuple[str, int]]) -> None:
     """Changes between batches are noted, however they overlap."""
     memory = SessionMemory.test_mode(sections=SPECS)

@@ -52,18 +52,32 @@ async def fill(place: Any) -> None:
         memory.add("messages", FACT, id="fact")
         for number, text in enumerate(seeded_texts(TURNS, words=12)):
             if number % 50 == 7:
-                memory.add("messages", [ToolUseBlock(f"c{number}", "f")], id=f"call{number}", role="assistant")
-                memory.add("messages", [ToolResultBlock(f"c{number}", text)], id=f"result{number}", role="tool")
+                memory.add(
+                    "messages",
+                    [ToolUseBlock(f"c{number}", "f")],
+                    id=f"call{number}",
+                    role="assistant",
+                )
+                memory.add(
+                    "messages",
+                    [ToolResultBlock(f"c{number}", text)],
+                    id=f"result{number}",
+                    role="tool",
+                )
             else:
                 memory.add("messages", text, id=f"m{number}")
             if number % 150 == 99:
                 await memory.save()
-                await memory._saver._checkpoints.finished()  # or the last save may find one under way
+                await (
+                    memory._saver._checkpoints.finished()
+                )  # or the last save may find one under way
         await memory.assemble_context(QUESTION, budget=1_000)
 
 
 def shown(context: Context) -> set[str]:
-    return {decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED}
+    return {
+        decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
+    }
 
 
 def unread(memory: SessionMemory) -> list[EvictedItem]:
@@ -75,10 +89,15 @@ def unread(memory: SessionMemory) -> list[EvictedItem]:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read | ReadParts]:
     """Return what is read of archive files on the local disk, as it is read."""
-    perform, seen = LocalStorage.perform, []
+    perform = LocalStorage.perform
+    seen = []
 
     def noting(self: LocalStorage, step: Any) -> Any:
-        paths = {step.path} if isinstance(step, Read) else {part[0] for part in getattr(step, "parts", ())}
+        paths = (
+            {step.path}
+            if isinstance(step, Read)
+            else {part[0] for part in getattr(step, "parts", ())}
+        )
         if any(path.startswith(ARCHIVE) for path in paths):
             seen.append(step)
         return perform(self, step)
@@ -87,7 +106,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read | ReadParts]:
     return seen
 
 
-async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: list[Read | ReadParts]) -> None:
+async def test_a_text_that_is_not_proposed_is_not_read(
+    tmp_path: Path, reads: list[Read | ReadParts]
+) -> None:
     """A session opens, ranks and recalls by what its archive files say at their ends.
 
     A text is read once in a row, and a file once for all its texts.
@@ -103,7 +124,11 @@ async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: li
         of_texts = [read for read in reads if isinstance(read, ReadParts)]
         assert len(of_texts) <= len(archives)
         assert len(reads) - len(of_texts) <= 2 * len(archives)
-        assert len(shown(context)) <= sum(len(read.parts) for read in of_texts) < len(unread(memory)) / 4
+        assert (
+            len(shown(context))
+            <= sum(len(read.parts) for read in of_texts)
+            < len(unread(memory)) / 4
+        )
         reads.clear()
         assert (await memory.assemble_context(QUESTION, budget=1_000)).text == context.text
         assert reads == []
@@ -113,7 +138,8 @@ async def test_a_text_that_is_not_proposed_is_not_read(tmp_path: Path, reads: li
 
 async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
     """What was evicted and has a file of its own is read from that when it is proposed."""
-    spec, text = replace(SPEC, budget=60_000), f"{FACT} {'word ' * 20_000}"
+    spec = replace(SPEC, budget=60_000)
+    text = f"{FACT} {'word ' * 20_000}"
     async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
         memory.add("messages", text, id="fact")
         for other in seeded_texts(TURNS, words=120):
@@ -143,7 +169,8 @@ async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
 def stored_line(place: Any, found: bytes) -> tuple[str, int]:
     """Return the archive file that holds these bytes, and where."""
     for path in archive_paths(place):
-        if (at := data_of(place, path).find(found)) >= 0:
+        at = data_of(place, path).find(found)
+        if at >= 0:
             return path, at
     raise AssertionError("not in an archive")
 
@@ -184,7 +211,9 @@ async def test_a_damaged_line_costs_its_item_alone(place: Any, read_only: bool) 
             assert shown(await memory.assemble_context(OTHER_QUESTION, budget=1_000))
             (notice,) = memory.notices
             assert notice.startswith("what was evicted earlier cannot be recalled: 'archive/")
-            assert [error.file for error in memory.damage] == [re.findall("archive/.*jsonl", path)[0]]
+            assert [error.file for error in memory.damage] == [
+                re.findall("archive/.*jsonl", path)[0]
+            ]
             assert "vault" not in notice
 
 
@@ -196,7 +225,9 @@ async def test_a_line_of_another_item_is_damage(place: Any) -> None:
     assert FACT.encode() in first
     async with opened(place) as memory:
         await memory.assemble_context("zzyzx", budget=1_000)
-        rewrite(place, path, b"\n".join([head, second[: len(first)].ljust(len(first)), first, *rest]))
+        rewrite(
+            place, path, b"\n".join([head, second[: len(first)].ljust(len(first)), first, *rest])
+        )
         assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
         assert len(memory.damage) == 1
 
@@ -290,7 +321,9 @@ async def test_an_index_that_is_lost_is_made_from_the_archive(place: Any) -> Non
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["say"] * 5 + ["call", "update", "remove", "forget", "save", "ask", "open"]),
+        st.sampled_from(
+            ["say"] * 5 + ["call", "update", "remove", "forget", "save", "ask", "open"]
+        ),
         st.integers(0, 10**6),
     ),
     min_size=20,
@@ -300,14 +333,21 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("placement", ["history", "query"])
 @settings(max_examples=40, deadline=None)
-@given(steps=STEPS, persistence=st.sampled_from(["stream", "snapshot"]), log_bytes=st.sampled_from([1_000, 10**6]))
+@given(
+    steps=STEPS,
+    persistence=st.sampled_from(["stream", "snapshot"]),
+    log_bytes=st.sampled_from([1_000, 10**6]),
+)
 def test_a_session_recalls_as_one_that_holds_all_in_memory(
     placement: str, steps: list[tuple[str, int]], persistence: str, log_bytes: int
 ) -> None:
     """Whatever was evicted, forgotten, saved and opened again between, contexts are the same byte for byte."""
-    spec = replace(SPEC, budget=120, placement=placement, persistence=persistence, retrieval_threshold=3)
+    spec = replace(
+        SPEC, budget=120, placement=placement, persistence=persistence, retrieval_threshold=3
+    )
     before = session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED
-    session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = log_bytes, 5
+    session_log.MIN_LOG_BYTES = log_bytes
+    lazy_index.MIN_STORED = 5
     try:
         asyncio.run(_alike((spec,), steps))
     finally:
@@ -322,7 +362,8 @@ async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -
     opening = SessionMemory.open(fs, "s", sections=specs)
     memory = await opening.__aenter__()
     for number, (step, value) in enumerate([*steps, ("open", 0), ("ask", 7)]):
-        text, live = texts[value % 300], [item.id for item in plain["messages"]]
+        text = texts[value % 300]
+        live = [item.id for item in plain["messages"]]
         match step:
             case "say":
                 for each in (plain, memory):
@@ -330,8 +371,18 @@ async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -
                 ids.append(f"{number}")
             case "call":
                 for each in (plain, memory):
-                    each.add("messages", [ToolUseBlock(f"c{number}", "f")], id=f"{number}", role="assistant")
-                    each.add("messages", [ToolResultBlock(f"c{number}", text)], id=f"{number}r", role="tool")
+                    each.add(
+                        "messages",
+                        [ToolUseBlock(f"c{number}", "f")],
+                        id=f"{number}",
+                        role="assistant",
+                    )
+                    each.add(
+                        "messages",
+                        [ToolResultBlock(f"c{number}", text)],
+                        id=f"{number}r",
+                        role="tool",
+                    )
                 ids += [f"{number}", f"{number}r"]
             case "update" if live and "r" not in (chosen := live[value % len(live)]):
                 for each in (plain, memory):
@@ -351,7 +402,9 @@ async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -
                     context = await memory.assemble_context(query, budget=250)
                     expected = await plain.assemble_context(query, budget=250)
                     assert context.text == expected.text
-                    assert [d.reason for d in context.decisions] == [d.reason for d in expected.decisions]
+                    assert [d.reason for d in context.decisions] == [
+                        d.reason for d in expected.decisions
+                    ]
             case "open":
                 await opening.__aexit__(None, None, None)
                 opening = SessionMemory.open(fs, "s", sections=specs)
@@ -369,7 +422,12 @@ def test_a_filter_refuses_evicted_items_of_two_sections(tmp_path: Path) -> None:
         async with SessionMemory.open(tmp_path, "s", sections=specs) as memory:
             for spec in specs:
                 for source in ("old.md", "new.md"):
-                    memory.add(spec.name, f"Ann has {spec.name} of {source}.", key="ann", metadata={"source": source})
+                    memory.add(
+                        spec.name,
+                        f"Ann has {spec.name} of {source}.",
+                        key="ann",
+                        metadata={"source": source},
+                    )
         async with SessionMemory.open(tmp_path, "s", sections=specs) as memory:
             both = await memory.assemble_context(question, budget=1_000, sections=["addresses"])
             assert len(both.items) == 2

@@ -14,7 +14,11 @@ from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock
 from kaosmem.persistence import log as session_log
 from kaosmem.retrieval import Query
 
-SPECS = (SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5, eviction="fifo"),)
+SPECS = (
+    SectionSpec(
+        "messages", 400, placement="history", recall=0.5, retrieval_threshold=5, eviction="fifo"
+    ),
+)
 FACT = "The vault code of the Zurich office is 4711."
 QUESTION = "What is the vault code in Zurich?"
 
@@ -25,7 +29,9 @@ def told(memory: SessionMemory, turns: int) -> None:
 
 
 def recalled(context: Context) -> set[str]:
-    return {decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED}
+    return {
+        decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
+    }
 
 
 async def test_an_evicted_message_comes_back_for_a_question_about_it() -> None:
@@ -44,13 +50,17 @@ async def test_an_evicted_message_comes_back_for_a_question_about_it() -> None:
     assert fact.id not in recalled(elsewhere)
     memory.remove(next(iter(memory["messages"])).id)
     found = memory.search(QUESTION, limit=100)
-    assert {hit.item.id: hit.is_archived for hit in found} == {hit.item.id: hit.item.id not in memory for hit in found}
+    assert {hit.item.id: hit.is_archived for hit in found} == {
+        hit.item.id: hit.item.id not in memory for hit in found
+    }
     assert found[0].item.id == fact.id
     assert all(item.id in memory for item, _ in memory.search(QUESTION, limit=100, archived=False))
 
 
 @pytest.mark.parametrize("eviction", ["fifo", "lifo", "priority", "lru"])
-async def test_an_evicted_finding_comes_back_for_a_question_about_it(eviction: str, tmp_path: Path) -> None:
+async def test_an_evicted_finding_comes_back_for_a_question_about_it(
+    eviction: str, tmp_path: Path
+) -> None:
     """It stands under a header of its own, before what the section has: in that process, and in the next."""
     spec = SectionSpec("findings", 400, eviction=eviction, recall=0.5, retrieval_threshold=5)
     async with SessionMemory.open(tmp_path, sections=(spec,)) as memory:
@@ -86,7 +96,9 @@ async def test_a_superseded_finding_is_not_recalled() -> None:
     two = await memory.assemble_context("What is on the red door?", budget=1_000)
     assert two.decision(new.id).included
     assert two.decision(old.id).why == f"archived superseded by {new.id}"
-    newest = memory.add("findings", "The vault in Zurich has a new code, 2207, and no door any more.", key="code")
+    newest = memory.add(
+        "findings", "The vault in Zurich has a new code, 2207, and no door any more.", key="code"
+    )
     three = await memory.assemble_context(QUESTION, budget=1_000)
     assert three.decision(newest.id).included
     assert not three.decision(new.id).included
@@ -107,11 +119,16 @@ async def test_what_is_recalled_passes_the_filter() -> None:
     """A filter narrows what was evicted as it narrows what the section has."""
     spec = SectionSpec("findings", 100, recall=1.0, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
-    facts = [memory.add("findings", f"{FACT} ({source})", metadata={"source": source}) for source in ("a.md", "b.md")]
+    facts = [
+        memory.add("findings", f"{FACT} ({source})", metadata={"source": source})
+        for source in ("a.md", "b.md")
+    ]
     for text in seeded_texts(20, words=12):
         memory.add("findings", text, metadata={"source": "b.md"})
     assert not any(fact.id in memory for fact in facts)
-    assert recalled(await memory.assemble_context(QUESTION, budget=300)) >= {fact.id for fact in facts}
+    assert recalled(await memory.assemble_context(QUESTION, budget=300)) >= {
+        fact.id for fact in facts
+    }
     context = await memory.assemble_context(QUESTION, budget=300, filter={"source": "b.md"})
     assert facts[0].id not in recalled(context)
     assert facts[1].id in recalled(context)
@@ -121,7 +138,9 @@ async def test_an_evicted_call_comes_back_with_its_result() -> None:
     """Units are evicted and recalled whole."""
     memory = SessionMemory.test_mode(sections=SPECS)
     memory.add("messages", "Look up the vault.")
-    call = memory.add("messages", [ToolUseBlock("c", "look_up", '{"what": "vault code"}')], role="assistant")
+    call = memory.add(
+        "messages", [ToolUseBlock("c", "look_up", '{"what": "vault code"}')], role="assistant"
+    )
     result = memory.add("messages", [ToolResultBlock("c", FACT)], role="tool")
     told(memory, 40)
     assert call.id not in memory
@@ -155,11 +174,15 @@ async def test_an_evicted_id_that_another_section_has_by_now_is_shown_once() -> 
 
 
 @pytest.mark.parametrize("log_bytes", [1_000, 10**6], ids=["from archive files", "from the log"])
-async def test_what_was_counted_otherwise_is_counted_again(monkeypatch: pytest.MonkeyPatch, log_bytes: int) -> None:
+async def test_what_was_counted_otherwise_is_counted_again(
+    monkeypatch: pytest.MonkeyPatch, log_bytes: int
+) -> None:
     """A session that is opened with another counter recalls within its budget in that one."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", log_bytes)
     fs = SessionMemory.test_mode().fs
-    async with SessionMemory.open(fs, "s", sections=SPECS, counter=lambda text: len(text)) as memory:
+    async with SessionMemory.open(
+        fs, "s", sections=SPECS, counter=lambda text: len(text)
+    ) as memory:
         memory.add("messages", FACT)
         told(memory, 40)
     for counter in ("o200k_base", "estimate"):
@@ -174,18 +197,26 @@ async def test_what_was_counted_otherwise_is_counted_again(monkeypatch: pytest.M
     place=st.integers(0, 19),
     section=st.sampled_from(["documents", "findings", "lessons"]),
 )
-def test_of_few_items_the_one_that_is_asked_for_is_shown(count: int, place: int, section: str) -> None:
+def test_of_few_items_the_one_that_is_asked_for_is_shown(
+    count: int, place: int, section: str
+) -> None:
     """If not all fit, they are ranked, however few they are and however old the one that is asked for."""
     memory = SessionMemory.test_mode()
     for number in range(count):
         is_asked_for = number == place % count
-        said = "the osprey nests on the old mast" if is_asked_for else f"nothing of note happened in week {number}"
+        said = (
+            "the osprey nests on the old mast"
+            if is_asked_for
+            else f"nothing of note happened in week {number}"
+        )
         memory.add(section, said, id=f"i{number}")
 
     async def shown() -> set[str]:
         whole = await memory.assemble_context("where does the osprey nest?", budget=10_000)
         assert {item.id for item in whole.items} == {f"i{number}" for number in range(count)}
-        context = await memory.assemble_context("where does the osprey nest?", budget=max(70, whole.used * 2 // 3))
+        context = await memory.assemble_context(
+            "where does the osprey nest?", budget=max(70, whole.used * 2 // 3)
+        )
         return {item.id for item in context.items}
 
     assert f"i{place % count}" in asyncio.run(shown())

@@ -35,7 +35,11 @@ ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {
     "fifo": lambda unit: (min(row.position for row in unit),),
     "lifo": lambda unit: (-max(row.position for row in unit),),
     "lru": lambda unit: (max(row.last_use for row in unit), unit[0].position),
-    "lfu": lambda unit: (sum(row.uses for row in unit), max(row.last_use for row in unit), unit[0].position),
+    "lfu": lambda unit: (
+        sum(row.uses for row in unit),
+        max(row.last_use for row in unit),
+        unit[0].position,
+    ),
     "priority": lambda unit: (max(row.item.priority for row in unit), unit[0].position),
 }
 
@@ -85,7 +89,9 @@ class PlainSection:
 
     def partners(self, item: Item, position: int) -> set[int]:
         """Return the groups that an item joins."""
-        waiting = [made for group in {row.group for row in self.rows} for made in self.open_calls(group)]
+        waiting = [
+            made for group in {row.group for row in self.rows} for made in self.open_calls(group)
+        ]
         groups = set()
         for call in set(results_of(item)) - set(calls_of(item)):
             made = [place for place, name in waiting if name == call and place < position]
@@ -108,7 +114,9 @@ class PlainSection:
     def superseded(self, item: Item) -> list[Row]:
         """Return the unit of the other item with an item's key."""
         older = [
-            row for row in self.rows if item.key is not None and row.item.key == item.key and row.item.id != item.id
+            row
+            for row in self.rows
+            if item.key is not None and row.item.key == item.key and row.item.id != item.id
         ]
         return self.unit(older[0].group) if older else []
 
@@ -118,22 +126,38 @@ class PlainSection:
         superseded = self.superseded(item)
         growth -= sum(row.item.tokens for row in superseded)
         count -= len(superseded)
-        excess = self.used + growth - spec.budget if spec.budget is not None and policy.bounded and growth > 0 else 0
-        surplus = len(self.rows) + count - spec.max_items if spec.max_items is not None and count > 0 else 0
-        old, own = self.row(item.id), self.own(item)
+        excess = (
+            self.used + growth - spec.budget
+            if spec.budget is not None and policy.bounded and growth > 0
+            else 0
+        )
+        surplus = (
+            len(self.rows) + count - spec.max_items
+            if spec.max_items is not None and count > 0
+            else 0
+        )
+        old = self.row(item.id)
+        own = self.own(item)
         of_own = [row.item for row in self.rows if row.group in own and row is not old]
         priority = max(each.priority for each in [*of_own, item])
-        units = [self.unit(group) for group in {row.group for row in self.rows if row not in superseded} - own]
+        units = [
+            self.unit(group)
+            for group in {row.group for row in self.rows if row not in superseded} - own
+        ]
         units = [u for u in units if not any(r.item.pinned for r in u) and not self.waits(u, item)]
         chosen: list[Row] = list(superseded)
-        for unit in sorted(units, key=ORDER[spec.eviction]) if spec.eviction in ORDER else []:
-            if excess <= 0 and surplus <= 0:
-                break
-            if spec.eviction == "priority" and max(row.item.priority for row in unit) > priority:
-                break
-            chosen += unit
-            excess -= sum(row.item.tokens for row in unit)
-            surplus -= len(unit)
+        if spec.eviction in ORDER:
+            for unit in sorted(units, key=ORDER[spec.eviction]):
+                if excess <= 0 and surplus <= 0:
+                    break
+                if (
+                    spec.eviction == "priority"
+                    and max(row.item.priority for row in unit) > priority
+                ):
+                    break
+                chosen += unit
+                excess -= sum(row.item.tokens for row in unit)
+                surplus -= len(unit)
         return chosen if excess <= 0 and surplus <= 0 else None
 
     def waits(self, unit: list[Row], newcomer: Item | None = None) -> bool:
@@ -145,7 +169,9 @@ class PlainSection:
     def is_outranked(self, spec: SectionSpec, item: Item) -> bool:
         """Return whether an item that finds no room goes to the archive: one that is in no unit with others."""
         is_plain = not calls_of(item) and not results_of(item) and not item.pinned
-        of_own = [row for row in self.rows if row.group in self.own(item) and row.item.id != item.id]
+        of_own = [
+            row for row in self.rows if row.group in self.own(item) and row.item.id != item.id
+        ]
         return spec.eviction == "priority" and is_plain and not of_own and not self.superseded(item)
 
     def drop(self, rows: list[Row]) -> None:
@@ -179,7 +205,8 @@ class PlainSection:
         for row, first in sorted(zip(rows, firsts, strict=True), key=lambda each: each[0].position):
             begun = [other for other in self.rows if other.position == first]
             row.group = begun[0].group if begun else NEW_GROUP + first
-            row.uses, row.last_use = 0, self.clock
+            row.uses = 0
+            row.last_use = self.clock
             self.rows.append(row)
         self.rows.sort(key=lambda row: row.position)
 
@@ -214,16 +241,23 @@ class PlainSection:
         rows = [row for row in self.rows if row.item.id in item_ids]
         self.clock += bool(rows)
         for row in rows:
-            row.uses, row.last_use = row.uses + 1, self.clock
+            row.uses = row.uses + 1
+            row.last_use = self.clock
 
 
 def calls_of(item: Item) -> list[str]:
-    return [] if isinstance(item.content, str) else [b.id for b in item.content if isinstance(b, ToolUseBlock)]
+    return (
+        []
+        if isinstance(item.content, str)
+        else [b.id for b in item.content if isinstance(b, ToolUseBlock)]
+    )
 
 
 def results_of(item: Item) -> list[str]:
     return (
-        [] if isinstance(item.content, str) else [b.tool_use_id for b in item.content if isinstance(b, ToolResultBlock)]
+        []
+        if isinstance(item.content, str)
+        else [b.tool_use_id for b in item.content if isinstance(b, ToolResultBlock)]
     )
 
 
@@ -251,7 +285,9 @@ SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
         )
     ),
     CALLS.map(lambda ids: ("tool", tuple(ToolResultBlock(name, "found") for name in ids))),
-    CALLS.map(lambda ids: ("user", (*(ToolResultBlock(name, "found") for name in ids), TextBlock("and?")))),
+    CALLS.map(
+        lambda ids: ("user", (*(ToolResultBlock(name, "found") for name in ids), TextBlock("and?")))
+    ),
 )
 SIZES = st.integers(0, 40)
 PRIORITIES = st.integers(0, 2)
@@ -272,20 +308,36 @@ class SectionMachine(RuleBasedStateMachine):
     def begin(self, budget: int | None, max_items: int | None, placement: str) -> None:
         bounded = POLICIES[self.policy].bounded
         self.spec = SectionSpec(
-            "s", budget, eviction=self.policy, max_items=max_items if bounded else None, placement=placement
+            "s",
+            budget,
+            eviction=self.policy,
+            max_items=max_items if bounded else None,
+            placement=placement,
         )
-        self.section, self.plain = Section(self.spec), PlainSection()
+        self.section = Section(self.spec)
+        self.plain = PlainSection()
         self.flushed: list[Archived] = []
         self.journal: list[SectionOperation] = []
         self.made = self.accepted = 0
         self.outranked: str | None = None
-        self.compactions: list[tuple[list[Item], list[Row], list[int]]] = []  # what was made, of what, in which units
+        self.compactions: list[
+            tuple[list[Item], list[Row], list[int]]
+        ] = []  # what was made, of what, in which units
 
     def item(
-        self, item_id: str, spoken: tuple[str, Content], tokens: int, priority: int, *, pinned: bool, key: str | None
+        self,
+        item_id: str,
+        spoken: tuple[str, Content],
+        tokens: int,
+        priority: int,
+        *,
+        pinned: bool,
+        key: str | None,
     ) -> Item:
         role, content = spoken
-        return Item(item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned, key=key)
+        return Item(
+            item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned, key=key
+        )
 
     def known_ids(self) -> list[str]:
         return [row.item.id for row in self.plain.rows]
@@ -299,7 +351,11 @@ class SectionMachine(RuleBasedStateMachine):
                 change(item)
             assert self.seen() == before
             return False
-        too_large = POLICIES[self.policy].bounded and self.spec.budget is not None and item.tokens > self.spec.budget
+        too_large = (
+            POLICIES[self.policy].bounded
+            and self.spec.budget is not None
+            and item.tokens > self.spec.budget
+        )
         victims = None if too_large else self.plain.victims(self.spec, item, growth, count)
         if self.policy not in ORDER and POLICIES[self.policy].key:
             victims = self.whatever_goes(change, item)
@@ -316,9 +372,13 @@ class SectionMachine(RuleBasedStateMachine):
             assert self.seen() == before
         else:
             change(item)
-            assert sorted(self.section.journal[-1].evicted) == sorted(row.item.id for row in victims)
+            assert sorted(self.section.journal[-1].evicted) == sorted(
+                row.item.id for row in victims
+            )
         if victims is not None:
-            self.plain.drop(sorted(victims, key=lambda row: self.section.journal[-1].evicted.index(row.item.id)))
+            self.plain.drop(
+                sorted(victims, key=lambda row: self.section.journal[-1].evicted.index(row.item.id))
+            )
         return victims is not None
 
     def settle(self, item: Item) -> None:
@@ -359,7 +419,9 @@ class SectionMachine(RuleBasedStateMachine):
         )
 
     @rule(spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
-    def add(self, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool, key: str | None) -> None:
+    def add(
+        self, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool, key: str | None
+    ) -> None:
         item = self.item(f"i{self.made}", spoken, tokens, priority, pinned=pinned, key=key)
         self.made += 1
         if self.attempt(self.section.add, item, tokens, 1):
@@ -379,7 +441,8 @@ class SectionMachine(RuleBasedStateMachine):
     ) -> None:
         old = data.draw(st.sampled_from(self.plain.rows)).item
         if data.draw(st.booleans()):
-            spoken, key = (old.role, old.content), old.key
+            spoken = (old.role, old.content)
+            key = old.key
         item = self.item(old.id, spoken, tokens, priority, pinned=pinned, key=key)
         if self.attempt(self.section.update, item, tokens - old.tokens, 0):
             self.plain.update(item)
@@ -404,16 +467,32 @@ class SectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data(), spoken=st.lists(SPOKEN, max_size=3))
     def compact(self, data: st.DataObject, spoken: list[tuple[str, Content]]) -> None:
-        chosen = data.draw(st.sets(st.integers(0, len(self.plain.rows) - 1), min_size=1, max_size=8))
+        chosen = data.draw(
+            st.sets(st.integers(0, len(self.plain.rows) - 1), min_size=1, max_size=8)
+        )
         replaced = [self.plain.rows[at] for at in sorted(chosen)]
         items = []
         for row, (role, content) in zip(replaced, spoken, strict=False):
-            item = Item(f"c{self.made}", "s", role, content, row.item.tokens // 2, NOW, metadata=MADE)
+            item = Item(
+                f"c{self.made}", "s", role, content, row.item.tokens // 2, NOW, metadata=MADE
+            )
             self.made += 1
-            items.append((row, replace(item, key=row.item.key, sources=tuple(each.item.id for each in replaced))))
-        change = Substitution(tuple(row.item.id for row in replaced), tuple((row.item.id, item) for row, item in items))
+            items.append(
+                (
+                    row,
+                    replace(
+                        item, key=row.item.key, sources=tuple(each.item.id for each in replaced)
+                    ),
+                )
+            )
+        change = Substitution(
+            tuple(row.item.id for row in replaced),
+            tuple((row.item.id, item) for row, item in items),
+        )
         firsts = [self.plain.unit(row.group)[0].position for row in replaced]
-        self.compactions.append(([item for _, item in items], [replace(row) for row in replaced], firsts))
+        self.compactions.append(
+            ([item for _, item in items], [replace(row) for row in replaced], firsts)
+        )
         assert self.section.compact(change)
         self.plain.compact(replaced, items, recalls=self.spec.recalls)
         self.accepted += len(items)
@@ -430,29 +509,52 @@ class SectionMachine(RuleBasedStateMachine):
         is_free = {row.position for row in rows}.isdisjoint(row.position for row in others)
         is_new = {row.item.id for row in rows}.isdisjoint(self.known_ids())
         keys = [row.item.key for row in (*others, *rows) if row.item.key]
-        archived = {each.item.id: each for each in (*self.flushed, *self.section.archive.in_memory())}
+        archived = {
+            each.item.id: each for each in (*self.flushed, *self.section.archive.in_memory())
+        }
         versions = [archived[row.item.id] for row in rows if row.item.id in archived]
         places = [(row.position, first) for row, first in zip(rows, firsts, strict=True)]
-        if len(left) < len(made) or not is_free or not is_new or [version.place for version in versions] != places:
+        if (
+            len(left) < len(made)
+            or not is_free
+            or not is_new
+            or [version.place for version in versions] != places
+        ):
             return
-        fits = self.spec.budget is None or sum(each.item.tokens for each in (*others, *rows)) <= self.spec.budget
-        if not fits or len(keys) > len({*keys}) or (self.spec.max_items or 99) < len(others) + len(rows):
+        fits = (
+            self.spec.budget is None
+            or sum(each.item.tokens for each in (*others, *rows)) <= self.spec.budget
+        )
+        if (
+            not fits
+            or len(keys) > len({*keys})
+            or (self.spec.max_items or 99) < len(others) + len(rows)
+        ):
             return
         self.section.expand([item.id for item in made], versions)
         self.plain.drop(sorted(left, key=lambda row: made.index(row.item)))
-        self.plain.bring_back([replace(row, item=each.item) for row, each in zip(rows, versions, strict=True)], firsts)
+        self.plain.bring_back(
+            [replace(row, item=each.item) for row, each in zip(rows, versions, strict=True)], firsts
+        )
         self.accepted += len(rows)
 
     @rule(tokens=st.integers(0, 60), data=st.data())
     def make_room(self, tokens: int, data: st.DataObject) -> None:
-        kept = data.draw(st.lists(st.sampled_from(self.plain.rows), max_size=2)) if self.plain.rows else []
+        kept = (
+            data.draw(st.lists(st.sampled_from(self.plain.rows), max_size=2))
+            if self.plain.rows
+            else []
+        )
         stay = {row.group for row in (*self.plain.rows[-1:], *kept)}
         units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows} - stay]
-        units = [u for u in units if not any(row.item.pinned for row in u) and not self.plain.waits(u)]
+        units = [
+            u for u in units if not any(row.item.pinned for row in u) and not self.plain.waits(u)
+        ]
         chosen: list[Row] = []
-        for unit in sorted(units, key=ORDER[self.policy]) if self.policy in ORDER else []:
-            if sum(row.item.tokens for row in chosen) < tokens:
-                chosen += unit
+        if self.policy in ORDER:
+            for unit in sorted(units, key=ORDER[self.policy]):
+                if sum(row.item.tokens for row in chosen) < tokens:
+                    chosen += unit
         is_enough = sum(row.item.tokens for row in chosen) >= tokens
         before = self.seen()
         assert self.section.make_room(tokens, keep=[row.item.id for row in kept]) == is_enough
@@ -519,7 +621,9 @@ class SectionMachine(RuleBasedStateMachine):
         self.section.archive.release(on_disk)
         self.flushed += on_disk
         self.journal += self.section.drain_journal()
-        stored = json.loads(json.dumps([self.section.ledger.state(), list(self.section.held.entries())]))
+        stored = json.loads(
+            json.dumps([self.section.ledger.state(), list(self.section.held.entries())])
+        )
         self.section = Section(self.spec, ledger=Ledger.restore(self.spec, *stored))
 
     @precondition(lambda self: self.section.held.past.unloaded)
@@ -529,7 +633,8 @@ class SectionMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_what_the_plain_account_holds(self) -> None:
-        section, plain = self.section, self.plain
+        section = self.section
+        plain = self.plain
         assert list(section) == [row.item for row in plain.rows]
         assert list(reversed(section)) == [row.item for row in reversed(plain.rows)]
         assert section.used == plain.used
@@ -549,7 +654,8 @@ class SectionMachine(RuleBasedStateMachine):
     @invariant()
     def proposes_whole_units(self) -> None:
         proposed = [
-            [item.id for item in each.items] for each in self.section.proposer.propose(Query(""), cap=10**6).candidates
+            [item.id for item in each.items]
+            for each in self.section.proposer.propose(Query(""), cap=10**6).candidates
         ]
         units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows}]
         assert sorted(proposed) == sorted([row.item.id for row in unit] for unit in units)
@@ -588,4 +694,6 @@ class SectionMachine(RuleBasedStateMachine):
 def test_a_section_agrees_with_the_plain_account_under_every_policy(policy: str) -> None:
     """Nothing is lost, budgets hold, refusals move nothing, restarts and replays change nothing."""
     machine = type(f"SectionMachine_{policy}", (SectionMachine,), {"policy": policy})
-    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
+    )

@@ -18,7 +18,16 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.retrieval import Query
-from kaosmem.sections import DEFAULT_SECTIONS, Archived, Candidate, Ledger, Proposal, Section, SectionSpec, check_specs
+from kaosmem.sections import (
+    DEFAULT_SECTIONS,
+    Archived,
+    Candidate,
+    Ledger,
+    Proposal,
+    Section,
+    SectionSpec,
+    check_specs,
+)
 from kaosmem.sections.operations import Expand, parse_operation
 from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.units import Link
@@ -40,11 +49,15 @@ def item(
 
 
 def call(item_id: str, *calls: str, tokens: int = 10) -> Item:
-    return item(item_id, tuple(ToolUseBlock(name, "find") for name in calls), tokens, role="assistant")
+    return item(
+        item_id, tuple(ToolUseBlock(name, "find") for name in calls), tokens, role="assistant"
+    )
 
 
 def result(item_id: str, *calls: str, tokens: int = 10) -> Item:
-    return item(item_id, tuple(ToolResultBlock(name, "found") for name in calls), tokens, role="tool")
+    return item(
+        item_id, tuple(ToolResultBlock(name, "found") for name in calls), tokens, role="tool"
+    )
 
 
 def section_of(*items: Item, **spec: object) -> Section:
@@ -161,7 +174,10 @@ def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none() -
 def test_a_result_never_evicts_its_own_call() -> None:
     """A unit that outgrows the section is refused rather than torn."""
     section = section_of(call("ask", "1"), budget=15)
-    with pytest.raises(SectionFullError, match="the item's own unit stay; unpin or remove items, or raise its budget"):
+    with pytest.raises(
+        SectionFullError,
+        match="the item's own unit stay; unpin or remove items, or raise its budget",
+    ):
         section.add(result("answer", "1"))
     assert [each.id for each in section] == ["ask"]
 
@@ -265,7 +281,9 @@ def test_the_newest_user_item_is_one_that_says_something() -> None:
 
 def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() -> None:
     """Up to its threshold a section is not searched if all fits: must, then recent, then newest, to twice the cap."""
-    section = section_of(*(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9)
+    section = section_of(
+        *(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9
+    )
     proposal = section.proposer.propose(Query("plain"), cap=25, is_crowded=False)
     assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
     assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
@@ -276,8 +294,20 @@ def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() ->
 def test_a_small_section_that_may_not_fit_is_ranked() -> None:
     """However few its items are; a query without a known word gives the newest first."""
     section = section_of(*(item(f"i{n}", "osprey" if n == 2 else f"plain {n}") for n in range(9)))
-    assert ids(section.proposer.propose(Query("osprey"), cap=25).candidates) == ["i2", "i8", "i7", "i6", "i5"]
-    assert ids(section.proposer.propose(Query("heron"), cap=25).candidates) == ["i8", "i7", "i6", "i5", "i4"]
+    assert ids(section.proposer.propose(Query("osprey"), cap=25).candidates) == [
+        "i2",
+        "i8",
+        "i7",
+        "i6",
+        "i5",
+    ]
+    assert ids(section.proposer.propose(Query("heron"), cap=25).candidates) == [
+        "i8",
+        "i7",
+        "i6",
+        "i5",
+        "i4",
+    ]
 
 
 def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:
@@ -288,7 +318,9 @@ def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:
         retrieval_threshold=5,
     )
     assert "small" in ids(section.proposer.propose(Query("merger"), cap=100).candidates)
-    many = section_of(*(item(f"i{n}", "the merger clause", 150) for n in range(2_000)), retrieval_threshold=5)
+    many = section_of(
+        *(item(f"i{n}", "the merger clause", 150) for n in range(2_000)), retrieval_threshold=5
+    )
     assert len(many.proposer.propose(Query("merger"), cap=100).candidates) < 400
 
 
@@ -305,7 +337,12 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
     proposal = section.proposer.propose(Query("merger"), cap=100)
     assert ids(proposal.candidates)[:5] == ["pin", "i5", "short", "long", "i4"]
     scores = {each.id: score for each, score in section.proposer.search(Query("merger"), 5)}
-    assert [each.score for each in proposal.candidates][:4] == [None, None, scores["short"], scores["long"]]
+    assert [each.score for each in proposal.candidates][:4] == [
+        None,
+        None,
+        scores["short"],
+        scores["long"],
+    ]
     assert proposal.candidates[-1].score is None
 
 
@@ -332,7 +369,10 @@ def test_static_sections_never_see_the_query_and_must_show_system_items() -> Non
 def test_the_index_follows_adds_updates_and_removals_between_queries() -> None:
     """What changed since the last query is found as it is now, and what is gone is not found."""
     section = section_of(
-        *(item(f"i{n}", word) for n, word in enumerate(["zero", "merger", "lease", "clause", "party"]))
+        *(
+            item(f"i{n}", word)
+            for n, word in enumerate(["zero", "merger", "lease", "clause", "party"])
+        )
     )
     assert [each.id for each, _ in section.proposer.search(Query("merger"), 5)] == ["i1"]
     section.update(item("i1", "tenant"))
@@ -378,7 +418,10 @@ def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
     A question without a subject finds the newest.
     """
     section = section_of(
-        *(item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}") for n in range(30)),
+        *(
+            item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}")
+            for n in range(30)
+        ),
         placement="history",
     )
     assert ids(section.proposer.propose(Query("merger"), cap=100).earlier) == ["i7", "i3"]
@@ -393,13 +436,21 @@ def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
 
 ROLES = st.sampled_from(["user", "assistant", "system"])
 SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
-    st.tuples(ROLES, st.sampled_from(["merger terms", "small talk", "merger merger", "nothing", ""])),
+    st.tuples(
+        ROLES, st.sampled_from(["merger terms", "small talk", "merger merger", "nothing", ""])
+    ),
     st.sampled_from("abc").map(lambda name: ("assistant", (ToolUseBlock(name, "find", "merger"),))),
-    st.sampled_from("abc").map(lambda name: ("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock(name, "find")))),
+    st.sampled_from("abc").map(
+        lambda name: ("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock(name, "find")))
+    ),
     st.sampled_from("abc").map(lambda name: ("tool", (ToolResultBlock(name, "terms"),))),
-    st.sampled_from("abc").map(lambda name: ("user", (ToolResultBlock(name, "terms"), TextBlock("talk")))),
+    st.sampled_from("abc").map(
+        lambda name: ("user", (ToolResultBlock(name, "terms"), TextBlock("talk")))
+    ),
 )
-ITEMS = st.lists(st.tuples(SPOKEN, st.integers(0, 30), st.sampled_from([False] * 7 + [True])), max_size=25)
+ITEMS = st.lists(
+    st.tuples(SPOKEN, st.integers(0, 30), st.sampled_from([False] * 7 + [True])), max_size=25
+)
 SPECS = st.builds(
     SectionSpec,
     st.just("s"),
@@ -432,8 +483,17 @@ def test_a_proposal_is_whole_units_in_order_of_want(
     assert proposal.taken == len(section)
     musts = [candidate.must for candidate in candidates]
     assert musts == sorted(musts, reverse=True)
-    pinned = {each.id for each in section if each.pinned or (spec.placement == "static" and each.role == "system")}
-    shown = {each.id for candidate in candidates if candidate.must or candidate.orphan for each in candidate.items}
+    pinned = {
+        each.id
+        for each in section
+        if each.pinned or (spec.placement == "static" and each.role == "system")
+    }
+    shown = {
+        each.id
+        for candidate in candidates
+        if candidate.must or candidate.orphan
+        for each in candidate.items
+    }
     assert pinned - shown <= {each.id for each in section if each.role == "tool"}
     everything = sum(len(candidate.items) for candidate in candidates) == len(section)
     walked = sum(max(1, candidate.tokens) for candidate in candidates)
@@ -462,9 +522,15 @@ def test_a_history_may_be_cut_where_units_allow_it(
     """Walking back finds the cut points of the whole history, but for units that are shown anyway."""
     section = filled(SectionSpec("s", placement="history"), made)
     candidates = section.proposer.propose(Query(query), cap=cap).candidates
-    shown_anyway = {each.id for candidate in candidates if candidate.must for each in candidate.items}
+    shown_anyway = {
+        each.id for candidate in candidates if candidate.must for each in candidate.items
+    }
     links = [Link(role="system") if each.id in shown_anyway else Link.of(each) for each in section]
-    whole = filled(SectionSpec("s", placement="history"), made).proposer.propose(Query(""), cap=10_000).candidates
+    whole = (
+        filled(SectionSpec("s", placement="history"), made)
+        .proposer.propose(Query(""), cap=10_000)
+        .candidates
+    )
     spans = [
         (candidate.position, max(int(each.id[1:]) for each in candidate.items))
         for candidate in whole
@@ -474,10 +540,16 @@ def test_a_history_may_be_cut_where_units_allow_it(
     for candidate in candidates:
         legal = not any(first < candidate.position <= last for first, last in spans)
         assert legal or not candidate.cut
-        if candidate.position in walked and candidate.position >= min(walked) and len(candidates) == len(whole):
+        if (
+            candidate.position in walked
+            and candidate.position >= min(walked)
+            and len(candidates) == len(whole)
+        ):
             assert candidate.cut == legal
     if not shown_anyway:
-        assert {c.position for c in whole if c.cut} == set(cut_points(links)) & {c.position for c in whole}
+        assert {c.position for c in whole if c.cut} == set(cut_points(links)) & {
+            c.position for c in whole
+        }
 
 
 @given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", ""]), st.integers(0, 150))
@@ -486,9 +558,12 @@ def test_the_same_section_proposes_the_same_whatever_led_to_it(
     spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
 ) -> None:
     """Proposing changes nothing, and a restart, earlier queries and detours leave no trace in a proposal."""
-    section, other = filled(spec, made), Section(spec)
+    section = filled(spec, made)
+    other = Section(spec)
     for each in section:
-        other.add(replace(each, content="a detour" if isinstance(each.content, str) else each.content))
+        other.add(
+            replace(each, content="a detour" if isinstance(each.content, str) else each.content)
+        )
         other.proposer.propose(Query("merger detour"), cap=cap)
         other.update(each)
     before = section.ledger.state(), pickle.dumps(list(section.held.entries()))
@@ -496,9 +571,9 @@ def test_the_same_section_proposes_the_same_whatever_led_to_it(
         section.proposer.propose(Query(query), cap=cap),
         section.proposer.propose(Query(query), cap=cap),
         other.proposer.propose(Query(query), cap=cap),
-        Section(spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())).proposer.propose(
-            Query(query), cap=cap
-        ),
+        Section(
+            spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())
+        ).proposer.propose(Query(query), cap=cap),
     ]
     assert all(proposal == proposals[0] for proposal in proposals)
     assert (section.ledger.state(), pickle.dumps(list(section.held.entries()))) == before

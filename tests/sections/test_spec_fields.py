@@ -26,10 +26,16 @@ def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:
     return asyncio.run(memory.assemble_context("notice", budget=budget, **given))  # type: ignore[arg-type]
 
 
-@given(st.sampled_from([name for name in POLICIES if POLICIES[name].bounded]), st.integers(1, 6), sizes)
-def test_max_items_is_never_exceeded_and_the_rest_is_archived(policy: str, most: int, words: list[int]) -> None:
+@given(
+    st.sampled_from([name for name in POLICIES if POLICIES[name].bounded]), st.integers(1, 6), sizes
+)
+def test_max_items_is_never_exceeded_and_the_rest_is_archived(
+    policy: str, most: int, words: list[int]
+) -> None:
     """A section holds at most so many items; what made room, or was refused, is accounted for."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("last", max_items=most, eviction=policy),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("last", max_items=most, eviction=policy),)
+    )
     refused = 0
     for number, count in enumerate(words):
         try:
@@ -40,7 +46,9 @@ def test_max_items_is_never_exceeded_and_the_rest_is_archived(policy: str, most:
     assert len(memory["last"]) + len(memory["last"].archive) + refused == len(words)
     assert len(memory["last"]) == min(most, len(words) - refused)
     if policy == "fifo":
-        assert [item.text for item in memory["last"]] == [text(n, c) for n, c in enumerate(words)][-most:]
+        assert [item.text for item in memory["last"]] == [text(n, c) for n, c in enumerate(words)][
+            -most:
+        ]
     assert assembled(memory, 2_000).by_section["last"].items == len(memory["last"])
 
 
@@ -59,19 +67,26 @@ def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) 
     for number, words in enumerate(low):
         memory.add("modest", text(number + 50, words))
     context = assembled(memory, budget)
-    use, share = context.by_section["modest"], int(floor * (budget - context.frame))
-    left_out = [item for item in memory["modest"] if context.decision(item.id).reason is Reason.NO_ROOM]
+    use = context.by_section["modest"]
+    share = int(floor * (budget - context.frame))
+    left_out = [
+        item for item in memory["modest"] if context.decision(item.id).reason is Reason.NO_ROOM
+    ]
     header = 0 if use.items else memory.counter(header_piece("modest"))
     for item in left_out:
         assert use.used + header + memory.counter(item_piece(item)) > share
 
 
-@given(st.integers(21, 60), st.integers(0, 5), st.integers(40, 400), st.randoms(use_true_random=False))
+@given(
+    st.integers(21, 60), st.integers(0, 5), st.integers(40, 400), st.randoms(use_true_random=False)
+)
 def test_the_recent_come_before_what_the_query_chooses(
     count: int, recent: int, budget: int, rng: random.Random
 ) -> None:
     """The newest units are wanted first, in order of age, whatever the query is about."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", recent=recent, eviction="none"),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("findings", recent=recent, eviction="none"),)
+    )
     for number in range(count):
         about = rng.choice(["notice of termination", "governing law", "payment on time"])
         memory.add("findings", f"{about} {number}")
@@ -116,22 +131,32 @@ def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -
         memory.add("messages", text(number, 12))
     memory.add("messages", "What about the notice period of the supplier?")
     context = asyncio.run(memory.assemble_context(budget=budget, format="text"))
-    recalled = [decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED]
-    pieces = sum(memory.counter(item_piece(memory["messages"].peek(item_id))) for item_id in recalled)
+    recalled = [
+        decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
+    ]
+    pieces = sum(
+        memory.counter(item_piece(memory["messages"].peek(item_id))) for item_id in recalled
+    )
     assert pieces <= share * budget
-    assert context.by_section.get("messages") is None or context.by_section["messages"].used <= budget
+    assert (
+        context.by_section.get("messages") is None or context.by_section["messages"].used <= budget
+    )
     if recalled:
         assert f"messages: {len(recalled)} earlier ones" in context.text
 
 
 @given(st.floats(0, 1), st.integers(30, 60), st.integers(0, 600))
-def test_recall_takes_at_most_its_share_of_a_query_section(share: float, items: int, budget: int) -> None:
+def test_recall_takes_at_most_its_share_of_a_query_section(
+    share: float, items: int, budget: int
+) -> None:
     """What was evicted stays within its share of the section's cap, its header included."""
     spec = SectionSpec("notes", 200, recall=share, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
     for number in range(items):
         memory.add("notes", text(number, 12))
-    context = asyncio.run(memory.assemble_context("the notice period of the supplier", budget=budget))
+    context = asyncio.run(
+        memory.assemble_context("the notice period of the supplier", budget=budget)
+    )
     recalled = [d.item_id for d in context.decisions if d.reason is Reason.RECALLED]
     end = context.text.rfind("## notes\n") if "## notes\n" in context.text else len(context.text)
     run = context.text[context.text.find("## notes: ") : end] if recalled else ""

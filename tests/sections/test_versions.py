@@ -25,9 +25,14 @@ OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak A
 def moved(others: int, **old: object) -> SessionMemory:
     """Return a session in which an address was replaced, among so many other findings."""
     memory = SessionMemory.test_mode()
-    memory.add("findings", OLD, key="address", id="old", metadata={"timestamp": "2023-03-01"}, **old)  # type: ignore[arg-type]
+    memory.add(
+        "findings", OLD, key="address", id="old", metadata={"timestamp": "2023-03-01"}, **old
+    )  # type: ignore[arg-type]
     for number in range(others):
-        memory.add("findings", f"Note {number}: the {('cat', 'dog', 'car')[number % 3]} is number {number * 7 % 13}.")
+        memory.add(
+            "findings",
+            f"Note {number}: the {('cat', 'dog', 'car')[number % 3]} is number {number * 7 % 13}.",
+        )
     memory.add("findings", NEW, key="address", id="new", metadata={"timestamp": "2024-06-01"})
     return memory
 
@@ -52,7 +57,9 @@ async def test_a_question_about_the_past_is_shown_both(others: int, query: str) 
 
 
 @pytest.mark.parametrize("others", [0, 1, 40, 2_000])
-@pytest.mark.parametrize("query", ["What is the user's address?", "Address in July 2024?", "Who lives in Elm Street?"])
+@pytest.mark.parametrize(
+    "query", ["What is the user's address?", "Address in July 2024?", "Who lives in Elm Street?"]
+)
 async def test_a_question_about_now_is_shown_the_current_one(others: int, query: str) -> None:
     """A replaced version is not recalled, even if its words match best and everything fits."""
     context = await moved(others).assemble_context(query, budget=200 if others > 40 else 2_000)
@@ -105,9 +112,16 @@ async def test_a_removed_version_brings_no_replaced_one_back() -> None:
     memory.remove("new")
     for query in ("What is the user's address?", "What was the user's address before?"):
         assert "address" not in (await memory.assemble_context(query, budget=400)).text
-    memory.add("findings", "The user's address is 5 Ash Lane.", key="address", metadata={"timestamp": "2025-01-01"})
+    memory.add(
+        "findings",
+        "The user's address is 5 Ash Lane.",
+        key="address",
+        metadata={"timestamp": "2025-01-01"},
+    )
     context = await memory.assemble_context("What was the user's address before?", budget=400)
-    assert f"[1 March 2023 until 1 June 2024] {OLD}\n[since 1 January 2025] The user's" in context.text
+    assert (
+        f"[1 March 2023 until 1 June 2024] {OLD}\n[since 1 January 2025] The user's" in context.text
+    )
 
 
 async def test_a_change_back_is_no_duplicate() -> None:
@@ -159,7 +173,9 @@ async def test_a_filter_holds_for_versions() -> None:
     memory.add("findings", NEW, key="address", metadata={"source": "b.md"})
     memory.add("findings", "another address", metadata={"source": "a.md"})
     for source, shown in (("a.md", ["another address"]), ("b.md", [NEW])):
-        context = await memory.assemble_context("previous address", budget=200, filter={"source": source})
+        context = await memory.assemble_context(
+            "previous address", budget=200, filter={"source": source}
+        )
         assert [item.text for item in context.items] == shown
 
 
@@ -169,7 +185,13 @@ def fact(name: str, key: str, day: int) -> Item:
 
 async def test_a_source_proposes_versions_as_a_section_does() -> None:
     """A proposal keeps current facts for now, and brings the versions of the past tied to them."""
-    facts = [fact("a1", "a", 1), fact("a2", "a", 5), fact("b1", "b", 2), fact("c1", "c", 3), fact("c2", "c", 4)]
+    facts = [
+        fact("a1", "a", 1),
+        fact("a2", "a", 5),
+        fact("b1", "b", 2),
+        fact("c1", "c", 3),
+        fact("c2", "c", 4),
+    ]
     by_key: dict[str, list[Version[Item]]] = {}
     for key in "abc":
         own = [each for each in facts if each.key == key]
@@ -182,16 +204,39 @@ async def test_a_source_proposes_versions_as_a_section_does() -> None:
     assert [unit.items[0].id for unit in before.candidates] == ["a2", "a1", "b1", "c2", "c1"]
     assert [unit.successor for unit in before.candidates] == [None, 0, None, None, 3]
     assert [unit.rank for unit in before.candidates] == [1, 2, 3, 4, 5]
-    assert [unit.items[0].interval is None for unit in before.candidates] == [False, False, True, False, False]
+    assert [unit.items[0].interval is None for unit in before.candidates] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
-LABEL = re.compile(r"^\[(?:[^\]\n]*, )?(?:\d+ \w+ \d{4} )?until \d+ \w+ \d{4}\]|^\[(?:[^\]\n]*, )?since ", re.MULTILINE)
-QUESTIONS = ("note words", "Which note was there before?", "Any note ever?", "note in 2024", "the original note", "")
+LABEL = re.compile(
+    r"^\[(?:[^\]\n]*, )?(?:\d+ \w+ \d{4} )?until \d+ \w+ \d{4}\]|^\[(?:[^\]\n]*, )?since ",
+    re.MULTILINE,
+)
+QUESTIONS = (
+    "note words",
+    "Which note was there before?",
+    "Any note ever?",
+    "note in 2024",
+    "the original note",
+    "",
+)
 
 
-@given(ops, st.sampled_from(QUESTIONS), st.integers(0, 400), st.sampled_from(["text", "openai", "anthropic"]))
+@given(
+    ops,
+    st.sampled_from(QUESTIONS),
+    st.integers(0, 400),
+    st.sampled_from(["text", "openai", "anthropic"]),
+)
 @settings(max_examples=40)
-def test_a_replaced_fact_is_never_shown_as_if_current(steps: list[Any], query: str, budget: int, format: str) -> None:
+def test_a_replaced_fact_is_never_shown_as_if_current(
+    steps: list[Any], query: str, budget: int, format: str
+) -> None:
     """It is shown with its replacement, before it and next to it, and its label says that it is replaced.
 
     This holds whatever was replaced, removed, evicted, compacted, forgotten and reopened, and no text forges a label.
@@ -212,13 +257,19 @@ async def _is_true_as_of_now(steps: list[Any], query: str, budget: int, format: 
         for name in NAMES:
             versions = await memory.versions(key, name)
             shown = [version.item.id for version in versions if version.item.id in ids]
-            replaced = [version.item.id for version in versions if not version.is_current and version.item.id in ids]
+            replaced = [
+                version.item.id
+                for version in versions
+                if not version.is_current and version.item.id in ids
+            ]
             if not replaced:
                 continue
             assert query not in ("note words", "")
             assert versions[-1].is_current
             assert versions[-1].item.id in shown
-            block = [item_id for item_id in ids if item_id in shown and not _is_in_tail(context, item_id)]
+            block = [
+                item_id for item_id in ids if item_id in shown and not _is_in_tail(context, item_id)
+            ]
             assert block == [item_id for item_id in shown if item_id in block]
             assert ids[ids.index(block[0]) :][: len(block)] == block
     labelled = [item for item in context.items if item.interval is not None]
@@ -234,7 +285,10 @@ async def _is_true_as_of_now(steps: list[Any], query: str, budget: int, format: 
 
 def _is_in_tail(context: Context, item_id: str) -> bool:
     decision = context.decision(item_id)
-    return decision.section in ("messages", "compacted") and decision.reason in (Reason.TAIL, Reason.MUST)
+    return decision.section in ("messages", "compacted") and decision.reason in (
+        Reason.TAIL,
+        Reason.MUST,
+    )
 
 
 def _texts(context: Context) -> Iterator[str]:
@@ -243,5 +297,7 @@ def _texts(context: Context) -> Iterator[str]:
         yield context.rendered.text
     for message in context.rendered.messages or ():
         content: Any = message["content"]
-        for text in [content] if isinstance(content, str) else [block.get("text", "") for block in content]:
+        for text in (
+            [content] if isinstance(content, str) else [block.get("text", "") for block in content]
+        ):
             yield text.partition("<context>\n")[2].partition("\n</context>")[0]

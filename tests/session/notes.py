@@ -10,7 +10,9 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import Query
 
 
-def item(item_id: str, *, sources: Iterable[str] = (), content: object = "text", role: str = "user") -> Item:
+def item(
+    item_id: str, *, sources: Iterable[str] = (), content: object = "text", role: str = "user"
+) -> Item:
     created_at = datetime(2026, 1, 1, tzinfo=UTC)
     return Item(item_id, "s", role, content, 10, created_at, sources=tuple(sources))  # type: ignore[arg-type]
 
@@ -23,7 +25,9 @@ class Notes:
     def __init__(self, **notes: str) -> None:
         self.notes = {key: item(key, content=text) for key, text in notes.items()}
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         return Proposal.of([(each, None) for each in self.notes.values()])
 
     async def get(self, item_id: str) -> Item | None:

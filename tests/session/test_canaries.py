@@ -62,7 +62,13 @@ def filled() -> SessionMemory:
     memory = SessionMemory.test_mode(sections=SPECS, counter=COUNTER)
     memory.add("role", CONTENT)
     for number in range(9):
-        memory.add("messages", f"{CONTENT} {number} " * 4, metadata={"source": CONTENT}, key=CONTENT, tags=[CONTENT])
+        memory.add(
+            "messages",
+            f"{CONTENT} {number} " * 4,
+            metadata={"source": CONTENT},
+            key=CONTENT,
+            tags=[CONTENT],
+        )
     memory.add("messages", BLOCKS, role="assistant", id="blocks")
     memory.add("findings", CONTENT, id="live")
     return memory
@@ -89,12 +95,16 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
     "content of no kind": lambda: MEMORY.add("messages", {CONTENT: CONTENT}),
     "bytes": lambda: MEMORY.add("messages", CONTENT.encode()),
     "a block of no kind": lambda: MEMORY.add("messages", [{"type": "text", "text": [CONTENT]}]),
-    "a block with too much": lambda: MEMORY.add("messages", [{"type": "text", "text": CONTENT, "more": CONTENT}]),
+    "a block with too much": lambda: MEMORY.add(
+        "messages", [{"type": "text", "text": CONTENT, "more": CONTENT}]
+    ),
     "a block of the wrong type": lambda: MEMORY.add("messages", [TextBlock({CONTENT})]),  # type: ignore[arg-type]
     "an update": lambda: MEMORY.update("live", [CONTENT]),  # type: ignore[list-item]
     "metadata that is text": lambda: MEMORY.add("messages", "x", metadata=CONTENT),  # type: ignore[arg-type]
     "metadata with a set": lambda: MEMORY.add("messages", "x", metadata={"a": {CONTENT}}),
-    "metadata with a surrogate": lambda: MEMORY.add("messages", "x", metadata={"a": [CONTENT + "\udc00"]}),
+    "metadata with a surrogate": lambda: MEMORY.add(
+        "messages", "x", metadata={"a": [CONTENT + "\udc00"]}
+    ),
     "deep metadata": lambda: MEMORY.add("messages", "x", metadata={"a": DEEP}),
     "a key that is no text": lambda: MEMORY.add("messages", "x", key=[CONTENT]),  # type: ignore[arg-type]
     "a tag that is no text": lambda: MEMORY.add("messages", "x", tags=[{CONTENT}]),  # type: ignore[list-item]
@@ -110,15 +120,30 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
     "a budget that is none": lambda: MEMORY.assemble_context(CONTENT, budget=-1),
     "a filter that is text": lambda: MEMORY.assemble_context(budget=9, filter=CONTENT),  # type: ignore[arg-type]
     "a filter with a list": lambda: MEMORY.assemble_context(budget=9, filter={"$or": CONTENT}),
-    "a filter in no order": lambda: MEMORY.assemble_context(budget=9, filter={"a": {"$gt": [CONTENT]}}),
-    "a filter that exists": lambda: MEMORY.assemble_context(budget=9, filter={"a": {"$exists": CONTENT}}),
+    "a filter in no order": lambda: MEMORY.assemble_context(
+        budget=9, filter={"a": {"$gt": [CONTENT]}}
+    ),
+    "a filter that exists": lambda: MEMORY.assemble_context(
+        budget=9, filter={"a": {"$exists": CONTENT}}
+    ),
     "openai text": lambda: MEMORY.add_message(CONTENT, format="openai"),
-    "openai content": lambda: MEMORY.add_message({"role": "user", "content": {CONTENT: CONTENT}}, format="openai"),
-    "openai part": lambda: MEMORY.add_message({"role": "user", "content": [CONTENT]}, format="openai"),
-    "openai role": lambda: MEMORY.add_message({"role": [CONTENT], "content": CONTENT}, format="openai"),
-    "openai call": lambda: MEMORY.add_message({"role": "assistant", "tool_calls": [{"id": CONTENT}]}, format="openai"),
+    "openai content": lambda: MEMORY.add_message(
+        {"role": "user", "content": {CONTENT: CONTENT}}, format="openai"
+    ),
+    "openai part": lambda: MEMORY.add_message(
+        {"role": "user", "content": [CONTENT]}, format="openai"
+    ),
+    "openai role": lambda: MEMORY.add_message(
+        {"role": [CONTENT], "content": CONTENT}, format="openai"
+    ),
+    "openai call": lambda: MEMORY.add_message(
+        {"role": "assistant", "tool_calls": [{"id": CONTENT}]}, format="openai"
+    ),
     "openai arguments": lambda: MEMORY.add_message(
-        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": [CONTENT]}}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": [CONTENT]}}],
+        },
         format="openai",
     ),
     "openai result": lambda: MEMORY.add_message(
@@ -132,7 +157,10 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
         {"role": "user", "content": [{"type": [CONTENT], "text": CONTENT}]}, format="anthropic"
     ),
     "anthropic input": lambda: MEMORY.add_message(
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {CONTENT}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {CONTENT}}],
+        },
         format="anthropic",
     ),
     "anthropic source": lambda: MEMORY.add_message(
@@ -144,7 +172,9 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
     "an entity with too much": lambda: Entity.of({"id": "a", "name": CONTENT, "more": CONTENT}),
     "aliases that are text": lambda: Entity("a", aliases=CONTENT),  # type: ignore[arg-type]
     "a name that is no text": lambda: Entity("a", name=[CONTENT]),  # type: ignore[arg-type]
-    "a relationship without an end": lambda: Relationship.of({"source": "a", "description": CONTENT}),
+    "a relationship without an end": lambda: Relationship.of(
+        {"source": "a", "description": CONTENT}
+    ),
     "a change that is no JSON": lambda: SessionLog.open(IsolatedMemoryFileSystem(), "s")[0].commit(
         [Change("", "open", {"version": 1, "a": [CONTENT, {CONTENT}]})]
     ),
@@ -154,14 +184,22 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
     "a session made a pickle": lambda: pickle.dumps(MEMORY),
     "content as a section": lambda: MEMORY.add(f"{CONTENT} is", "messages"),
     "a block of an unknown type": lambda: MEMORY.add("messages", [{"type": CONTENT}]),
-    "a block with an unknown field": lambda: MEMORY.add("messages", [{"type": "text", "text": "x", CONTENT: 1}]),
-    "a number in a text block": lambda: MEMORY.add("messages", [{"type": "text", "text": {CONTENT: 1}}]),
+    "a block with an unknown field": lambda: MEMORY.add(
+        "messages", [{"type": "text", "text": "x", CONTENT: 1}]
+    ),
+    "a number in a text block": lambda: MEMORY.add(
+        "messages", [{"type": "text", "text": {CONTENT: 1}}]
+    ),
     "arguments that are no JSON": lambda: MEMORY.add(
         "messages", [{"type": "tool_use", "id": "1", "name": "f", "arguments": {CONTENT: {1}}}]
     ),
     "metadata under a key": lambda: MEMORY.add("messages", "x", metadata={CONTENT: {1}}),
-    "metadata under a deep key": lambda: MEMORY.add("messages", "x", metadata={"a": [{CONTENT: {CONTENT: {1}}}]}),
-    "metadata under a key that is no text": lambda: MEMORY.add("messages", "x", metadata={(CONTENT,): 1}),  # type: ignore[dict-item]
+    "metadata under a deep key": lambda: MEMORY.add(
+        "messages", "x", metadata={"a": [{CONTENT: {CONTENT: {1}}}]}
+    ),
+    "metadata under a key that is no text": lambda: MEMORY.add(
+        "messages", "x", metadata={(CONTENT,): 1}
+    ),  # type: ignore[dict-item]
     "a time to live that is text": lambda: MEMORY.add("messages", "x", ttl_s=CONTENT),  # type: ignore[arg-type]
     "a priority that is a word": lambda: MEMORY.add("messages", "x", priority=CONTENT),  # type: ignore[arg-type]
     "a pin that is a word": lambda: MEMORY.add("messages", "x", pinned=CONTENT),  # type: ignore[arg-type]
@@ -180,19 +218,34 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
         {"role": "assistant", "tool_calls": [{"id": "1", CONTENT: 1}]}, format="openai"
     ),
     "anthropic input of keys": lambda: MEMORY.add_message(
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {CONTENT: {1}}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {CONTENT: {1}}}],
+        },
         format="anthropic",
     ),
     "properties under a key": lambda: Entity("a", properties={CONTENT: {1}}),
     "an entity with an unknown field": lambda: Entity.of({"id": "a", CONTENT: 1}),
-    "a fact of a time that is none": lambda: InMemoryLongTermMemory().save("a", "x", metadata={"timestamp": CONTENT}),
-    "a fact with a time to live of text": lambda: InMemoryLongTermMemory().save("a", "x", ttl=CONTENT),  # type: ignore[arg-type]
-    "an event with an unknown field": lambda: EventLog.from_lines([json.dumps({"type": "action", CONTENT: 1})]),
+    "a fact of a time that is none": lambda: InMemoryLongTermMemory().save(
+        "a", "x", metadata={"timestamp": CONTENT}
+    ),
+    "a fact with a time to live of text": lambda: InMemoryLongTermMemory().save(
+        "a", "x", ttl=CONTENT
+    ),  # type: ignore[arg-type]
+    "an event with an unknown field": lambda: EventLog.from_lines(
+        [json.dumps({"type": "action", CONTENT: 1})]
+    ),
     "an event that is pinned by text": lambda: ActionEvent(kind="message", pinned=CONTENT),
-    "a stored time that is none": lambda: Item.from_dict({**STORED, "created_at": CONTENT}, "messages"),
+    "a stored time that is none": lambda: Item.from_dict(
+        {**STORED, "created_at": CONTENT}, "messages"
+    ),
     "a stored trust that is none": lambda: Item.from_dict({**STORED, "trust": CONTENT}, "messages"),
-    "stored blocks that are none": lambda: Item.from_dict({**STORED, "content": [{"type": CONTENT}]}, "messages"),
-    "a stored version that is none": lambda: Archived.from_dict({**STORED, "tokens": CONTENT}, "messages"),
+    "stored blocks that are none": lambda: Item.from_dict(
+        {**STORED, "content": [{"type": CONTENT}]}, "messages"
+    ),
+    "a stored version that is none": lambda: Archived.from_dict(
+        {**STORED, "tokens": CONTENT}, "messages"
+    ),
 }
 
 
@@ -207,7 +260,11 @@ async def test_bad_input_is_refused_without_being_shown(act: Callable[[], Any]) 
 async def test_a_relationship_that_is_not_there_is_not_described() -> None:
     """The error for an unknown relationship names its ends, not what is said of it."""
     memory = await with_graph()
-    shown = told(await refusal(lambda: memory.graph.remove(relationships=[Relationship("a", "c", "knows", CONTENT)])))
+    shown = told(
+        await refusal(
+            lambda: memory.graph.remove(relationships=[Relationship("a", "c", "knows", CONTENT)])
+        )
+    )
     assert "knows" in shown
     assert CONTENT not in shown
 
@@ -215,7 +272,15 @@ async def test_a_relationship_that_is_not_there_is_not_described() -> None:
 async def stored_lines() -> dict[str, list[bytes]]:
     """A session's log, with an item of every kind of field."""
     memory = SessionMemory.test_mode(session_id="s", sections=SPECS, counter=COUNTER)
-    memory.add("messages", CONTENT, metadata={"a": CONTENT}, key=CONTENT, tags=[CONTENT], id="i", sources=["z"])
+    memory.add(
+        "messages",
+        CONTENT,
+        metadata={"a": CONTENT},
+        key=CONTENT,
+        tags=[CONTENT],
+        id="i",
+        sources=["z"],
+    )
     memory.add("messages", BLOCKS[:1], role="assistant", id="j")
     await memory.save()
     ((path, file),) = ((path, file) for path, file in memory.fs.store.items() if "/log/" in path)
@@ -236,11 +301,19 @@ async def test_damage_is_described_without_what_is_damaged() -> None:
     broken: list[dict[str, bytes]] = []
     whole = seal(lines)
     for at in range(0, len(whole[path]), 7):
-        broken += [{path: whole[path][:at] + byte + whole[path][at + 1 :]} for byte in (b"\0", b"\xff", b"x")]
+        broken += [
+            {path: whole[path][:at] + byte + whole[path][at + 1 :]}
+            for byte in (b"\0", b"\xff", b"x")
+        ]
     for at, line in enumerate(lines[path][1:], 1):
         fields = json.loads(line)
         for name in fields["d"]["item"]:
-            for value in (CONTENT, [CONTENT], {CONTENT: [CONTENT]}, [{"type": CONTENT, "text": CONTENT}]):
+            for value in (
+                CONTENT,
+                [CONTENT],
+                {CONTENT: [CONTENT]},
+                [{"type": CONTENT, "text": CONTENT}],
+            ):
                 item = fields["d"]["item"] | {name: value}
                 forged = encoded(fields | {"d": fields["d"] | {"item": item}})
                 broken.append(seal({path: [*lines[path][:at], forged, *lines[path][at + 1 :]]}))
@@ -292,18 +365,27 @@ def records() -> Iterator[list[logging.LogRecord]]:
         def emit(self, record: logging.LogRecord) -> None:
             seen.append(record)
 
-    root, handler = logging.getLogger(), Handler(0)
-    named = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
-    before = [(logger, logger.level, logger.disabled, logger.propagate) for logger in (root, *named)]
+    root = logging.getLogger()
+    handler = Handler(0)
+    named = [
+        each
+        for each in logging.root.manager.loggerDict.values()
+        if isinstance(each, logging.Logger)
+    ]
+    before = [
+        (logger, logger.level, logger.disabled, logger.propagate) for logger in (root, *named)
+    ]
     for logger in (root, *named):
         logger.setLevel(1)
-        logger.disabled, logger.propagate = False, True
+        logger.disabled = False
+        logger.propagate = True
     root.addHandler(handler)
     yield seen
     root.removeHandler(handler)
     for logger, level, disabled, propagate in before:
         logger.setLevel(level)
-        logger.disabled, logger.propagate = disabled, propagate
+        logger.disabled = disabled
+        logger.propagate = propagate
 
 
 @asynccontextmanager
@@ -314,7 +396,9 @@ async def debugged() -> Any:
     loop.set_debug(False)
 
 
-async def test_nothing_is_logged_of_what_a_session_holds(tmp_path: Path, records: list[logging.LogRecord]) -> None:
+async def test_nothing_is_logged_of_what_a_session_holds(
+    tmp_path: Path, records: list[logging.LogRecord]
+) -> None:
     """With every logger at its lowest level, a session's life, errors included, logs neither content nor secret."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text(f"# {CONTENT}\n\n{CONTENT}\n")
@@ -336,7 +420,9 @@ async def test_nothing_is_logged_of_what_a_session_holds(tmp_path: Path, records
                 log, _ = SessionLog.open(place, "s")
                 snapshot(log, ["a"], archived=["b"])
             with suppress(Exception):
-                async with SessionMemory.open(place, "s", counter=COUNTER, read_only=True) as memory:
+                async with SessionMemory.open(
+                    place, "s", counter=COUNTER, read_only=True
+                ) as memory:
                     await memory.assemble_context(CONTENT, budget=900)
             await delete_session(place, "s")
         for url in URLS:

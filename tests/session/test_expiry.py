@@ -44,7 +44,9 @@ SPECS = (
 
 
 def opened(place: Any, clock: Clock, **given: Any) -> Any:
-    return SessionMemory.open(place, sections=SPECS, clock=clock, counter=EstimateCounter(), **given)
+    return SessionMemory.open(
+        place, sections=SPECS, clock=clock, counter=EstimateCounter(), **given
+    )
 
 
 async def texts(memory: SessionMemory, clock: Clock, query: str) -> list[str]:
@@ -61,7 +63,9 @@ async def texts(memory: SessionMemory, clock: Clock, query: str) -> list[str]:
     ]
     contexts.append(await memory.assemble_context(query, budget=1_000, format="openai"))
     found = [item.text for item, _ in memory.search(query, limit=50)]
-    return [context.text if context.format == "text" else str(context.messages) for context in contexts] + found
+    return [
+        context.text if context.format == "text" else str(context.messages) for context in contexts
+    ] + found
 
 
 OPS = ("add", "add", "add", "wait", "look", "look", "window", "save", "reopen", "read")
@@ -82,7 +86,9 @@ def test_no_context_shows_an_item_after_its_end(played: list[Any]) -> None:
 
 
 async def _play(played: list[Any]) -> None:
-    place, clock, smallest = IsolatedMemoryFileSystem(), Clock(), log_module.MIN_LOG_BYTES
+    place = IsolatedMemoryFileSystem()
+    clock = Clock()
+    smallest = log_module.MIN_LOG_BYTES
     log_module.MIN_LOG_BYTES = 1_000  # type: ignore[assignment,misc]
     ends: dict[str, Any] = {}
     managers: dict[int, Any] = {}
@@ -107,14 +113,18 @@ async def _play(played: list[Any]) -> None:
                 case "add":
                     word = f"fact{len(ends)}x"
                     item = memory.add(section, f"{word} {'and ' * size}", ttl_s=ttl_s)
-                    assert item.expires_at == (None if ttl_s is None else clock() + timedelta(seconds=ttl_s))
+                    assert item.expires_at == (
+                        None if ttl_s is None else clock() + timedelta(seconds=ttl_s)
+                    )
                     ends[word] = item.expires_at
                 case "wait":
                     clock.advance(size)
                 case "look":
                     check(await texts(memory, clock, f"fact{size % max(1, len(ends))}x and"))
                 case "window":
-                    context = await memory.assemble_context("and", budget=600, format="openai", window="main")
+                    context = await memory.assemble_context(
+                        "and", budget=600, format="openai", window="main"
+                    )
                     check([str(context.messages)])
                 case "save":
                     await memory.save()
@@ -128,7 +138,9 @@ async def _play(played: list[Any]) -> None:
         clock.advance(100)
         async with opened(place, clock) as memory:
             check(await texts(memory, clock, "and"))
-            kept = {item.text.split()[0] for section in memory.sections for item in memory[section.name]}
+            kept = {
+                item.text.split()[0] for section in memory.sections for item in memory[section.name]
+            }
             assert not kept & {word for word, end in ends.items() if end is not None}
     finally:
         log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]

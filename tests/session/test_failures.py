@@ -49,7 +49,9 @@ async def test_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
     """Order and ids come from the log, not from the time."""
     now = datetime(2024, 6, 1, tzinfo=UTC)
     for number in range(3):
-        async with memory_at(place, clock=lambda number=number: now - timedelta(hours=number)) as memory:
+        async with memory_at(
+            place, clock=lambda number=number: now - timedelta(hours=number)
+        ) as memory:
             memory.add("messages", "text", id=f"i{number}")
     assert await ids_at(place) == ["i0", "i1", "i2"]
     async with memory_at(place) as memory:
@@ -100,7 +102,9 @@ print(count, os.read(reading, 1)[0])
     assert of_parent + of_child > 0
     held = await ids_at(tmp_path)
     for name, count in (("parent", of_parent), ("child", of_child)):
-        assert [item_id for item_id in held if item_id.startswith(name)] == [f"{name}{n}" for n in range(count)]
+        assert [item_id for item_id in held if item_id.startswith(name)] == [
+            f"{name}{n}" for n in range(count)
+        ]
 
 
 async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) -> None:
@@ -135,7 +139,8 @@ class Slow(IsolatedMemoryFileSystem):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
         self.go_on.set()
 
     def pipe_file(self, path: str, value: bytes, **options: Any) -> None:

@@ -39,7 +39,9 @@ from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
 async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
     """Live or archived, long or short, derived in any step: all of it goes, and all else stays."""
     await filled(place)
-    assert len({path.split("/")[-2] for path in paths_holding(place, CANARY)}) == 5  # log, snap, archive, blob, index
+    assert (
+        len({path.split("/")[-2] for path in paths_holding(place, CANARY)}) == 5
+    )  # log, snap, archive, blob, index
     async with opened(place) as memory:
         await memory.forget("secret")
         await memory.forget("rule")
@@ -125,7 +127,9 @@ class FaultyStore(IsolatedMemoryFileSystem):
 
     def __init__(self, fails: Mapping[int, bool]) -> None:
         super().__init__(skip_instance_cache=True)
-        self.fails, self.changes, self.is_faulty = fails, 0, True
+        self.fails = fails
+        self.changes = 0
+        self.is_faulty = True
 
     def _change(self, change: Callable[[], None]) -> None:
         self.changes += self.is_faulty
@@ -164,7 +168,9 @@ class FaultyDisk(Disk):
     """A disk whose changes of these numbers fail, before they take effect or, of the others, after."""
 
     def __init__(self, fails: Mapping[int, bool]) -> None:
-        self.fails, self.changes, self.is_faulty = fails, 0, True
+        self.fails = fails
+        self.changes = 0
+        self.is_faulty = True
 
     def _change(self, name: str, *given: Any) -> Any:
         self.changes += self.is_faulty
@@ -195,7 +201,9 @@ class FaultyDisk(Disk):
     st.dictionaries(st.integers(1, 80), st.booleans(), max_size=8),
     st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
 )
-def test_a_disk_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], actions: list[str]) -> None:
+def test_a_disk_keeps_nothing_forgotten_after_faults(
+    fails: dict[int, bool], actions: list[str]
+) -> None:
     """Whichever calls failed before, a `forget` that returns leaves no file with the text, and its receipt holds."""
     disk = FaultyDisk(fails)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -209,15 +217,22 @@ def test_a_disk_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], act
     st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
     st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
 )
-def test_an_object_store_keeps_nothing_forgotten_after_faults(fails: dict[int, bool], actions: list[str]) -> None:
+def test_an_object_store_keeps_nothing_forgotten_after_faults(
+    fails: dict[int, bool], actions: list[str]
+) -> None:
     """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
     place = FaultyStore(fails)
     asyncio.run(_forgotten_with_faults(place, place, actions))
     assert not paths_holding(place, CANARY)
 
 
-async def _forgotten_with_faults(faulty: FaultyStore | FaultyDisk, place: Any, actions: list[str]) -> None:
-    """Carry out the actions; then store the text and forget it without faults. `leave` closes the session."""
+async def _forgotten_with_faults(
+    faulty: FaultyStore | FaultyDisk, place: Any, actions: list[str]
+) -> None:
+    """Carry out the actions; then store the text and forget it without faults.
+
+    `leave` closes the session.
+    """
     known: set[str] = set()
     for is_faulty in (True, False):
         left = list(actions) if is_faulty else ["add", "save", "forget"]
@@ -289,7 +304,10 @@ async def test_a_forgetting_that_fails_is_finished_later(
 async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
     tmp_path: Path, failing: type[Failing]
 ) -> None:
-    """A forgetter is killed after its tombstone. Another writer goes on and saves. The next to open erases all."""
+    """A forgetter is killed after its tombstone.
+
+    Another writer goes on and saves. The next to open erases all.
+    """
     await filled(tmp_path)
     async with opened(tmp_path) as memory:
         failing.refused = staticmethod(lambda step: isinstance(step, Write) and step.path == PURGE)
@@ -319,7 +337,9 @@ async def test_files_that_a_killed_writer_left_half_written_go_too(tmp_path: Pat
     assert paths_holding(tmp_path, CANARY) == []
 
 
-@pytest.mark.parametrize("options", [{}, {"rebase": True, "sections": ["messages"]}], ids=["shown", "shown before"])
+@pytest.mark.parametrize(
+    "options", [{}, {"rebase": True, "sections": ["messages"]}], ids=["shown", "shown before"]
+)
 async def test_no_unsaved_window_brings_back_what_another_forgets(
     tmp_path: Path, failing: type[Failing], options: Mapping[str, Any]
 ) -> None:
@@ -332,7 +352,9 @@ async def test_no_unsaved_window_brings_back_what_another_forgets(
             first = await other.assemble_context(budget=2_000, format="openai", window="main")
             assert CANARY in str(first.messages)
             await other.assemble_context(budget=2_000, format="openai", window="main", **options)
-            failing.refused = staticmethod(lambda step: isinstance(step, Write) and step.path == PURGE)
+            failing.refused = staticmethod(
+                lambda step: isinstance(step, Write) and step.path == PURGE
+            )
             with pytest.raises(DurabilityError):
                 await memory.forget("secret")
             failing.refused = staticmethod(lambda step: False)
@@ -373,8 +395,13 @@ async def test_an_evicted_item_is_not_recalled_while_its_erasure_is_unfinished(
     assert not paths_holding(tmp_path, CANARY)
 
 
-async def test_a_writer_that_was_open_finishes_what_another_left(tmp_path: Path, failing: type[Failing]) -> None:
-    """An erasure fails at its last step. The next save of a session that was open before finishes it."""
+async def test_a_writer_that_was_open_finishes_what_another_left(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """An erasure fails at its last step.
+
+    The next save of a session that was open before finishes it.
+    """
     await filled(tmp_path)
     async with opened(tmp_path) as memory:
         failing.refused = staticmethod(lambda step: step == Delete(PURGE, at_once=True))
@@ -392,7 +419,9 @@ def _is_tombstone(step: Step) -> bool:
     return isinstance(step, Append) and b'"op":"forget"' in step.data
 
 
-async def test_what_is_asked_for_after_a_failure_is_forgotten_too(tmp_path: Path, failing: type[Failing]) -> None:
+async def test_what_is_asked_for_after_a_failure_is_forgotten_too(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
     """A tombstone tried again speaks for what it was made for, and not for what was asked for since."""
     async with opened(tmp_path) as memory:
         memory.add("documents", CANARY, id="first")
@@ -411,7 +440,8 @@ async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
     tmp_path: Path, failing: type[Failing]
 ) -> None:
     """Two may be forgotten at once, the second while the disk is at work on the first."""
-    loop, asked = asyncio.get_running_loop(), []
+    loop = asyncio.get_running_loop()
+    asked = []
 
     async def forget_second() -> None:
         asked.append(asyncio.create_task(memory.forget("second")))
@@ -435,14 +465,18 @@ async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
 
 async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
     """There is no file to rewrite, and none is made."""
-    async with SessionMemory.open(place, sections=[SectionSpec("scratch", persistence="none")]) as memory:
+    async with SessionMemory.open(
+        place, sections=[SectionSpec("scratch", persistence="none")]
+    ) as memory:
         memory.add("scratch", CANARY, id="note")
         await asyncio.wait_for(memory.forget("note"), 30)
         assert len(memory["scratch"]) == 0
     assert files_in(place) == {}
 
 
-async def test_the_newest_version_stays_the_newest(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_newest_version_stays_the_newest(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was archived, and archived again alike, is found as it last was when something else is forgotten.
 
     Each version says when it left, so that no two of them are one.
@@ -468,7 +502,8 @@ async def test_the_newest_version_stays_the_newest(place: Any, monkeypatch: pyte
 @pytest.mark.parametrize("late", ["opens", "goes on"])
 async def test_a_long_text_forgotten_by_another_can_be_added_again(late: str) -> None:
     """Where nothing locks, a writer that has seen the tombstone does not count on texts that are being deleted."""
-    place, refused = IsolatedMemoryFileSystem(), OSError(28, "no space left on device")
+    place = IsolatedMemoryFileSystem()
+    refused = OSError(28, "no space left on device")
     async with opened(place) as first:
         first.add("documents", LONG, id="report")
         first.add("documents", "a contract", id="contract")
@@ -511,7 +546,9 @@ async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> N
 
 
 @pytest.mark.parametrize("field", ["tokens", "created_at", "position"])
-async def test_a_stored_version_that_makes_no_sense_is_damage(place: Any, field: str, monkeypatch: Any) -> None:
+async def test_a_stored_version_that_makes_no_sense_is_damage(
+    place: Any, field: str, monkeypatch: Any
+) -> None:
     """Though its checksum fits: forgetting raises CorruptionError with the file's name, as fetching it does."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
     async with opened(place) as memory:
@@ -524,10 +561,14 @@ async def test_a_stored_version_that_makes_no_sense_is_damage(place: Any, field:
     fields["d"][field] = "none"
     lines[1] = encoded(fields)
     [sealed] = seal({"archive/1.jsonl": lines}).values()
-    place.pipe_file(path, sealed) if not isinstance(place, Path) else (place / path).write_bytes(sealed)
+    place.pipe_file(path, sealed) if not isinstance(place, Path) else (place / path).write_bytes(
+        sealed
+    )
     file = path[path.index("archive/") :]
     for call in (SessionMemory.forget, SessionMemory.fetch):
         with pytest.raises(CorruptionError) as caught:
             async with opened(place) as memory:
-                await call(memory, "contract" if call is SessionMemory.forget else fields["d"]["id"])
+                await call(
+                    memory, "contract" if call is SessionMemory.forget else fields["d"]["id"]
+                )
         assert caught.value.file == file

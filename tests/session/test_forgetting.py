@@ -46,8 +46,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 # What no other text holds, in scripts that are analysed each in its own way.
 NEEDLES = ("qzxj", "龘靐", "ъьщэ", "ψξθζ", "پژگڤ", "🦤🪶")
 CANARY = (
-    "qzxj Qzxjkanarie, QZXJ! qzxjversicherungsgesellschaft Qzxjrückversicherungsfrist l'qzxjavocat qzxj_snake_case "
-    "QzxjCamelCase2 qzxj.os.path QZXJ-17 qzxj's 4.2(qzxj) 龘靐 書龘靐文 ъьщэканарейка ψξθζος پژگڤ 🦤🪶 " + "qzxj" * 20
+    "qzxj Qzxjkanarie, QZXJ! qzxjversicherungsgesellschaft Qzxjrückversicherungsfrist l'qzxjavocat "
+    "qzxj_snake_case "
+    "QzxjCamelCase2 qzxj.os.path QZXJ-17 qzxj's 4.2(qzxj) 龘靐 書龘靐文 ъьщэканарейка ψξθζος پژگڤ 🦤🪶 "
+    + "qzxj"
+    * 20
 )
 NOISE = "the notice period {0} of clause {0} is thirty-{0} days for either party {0}"
 EVICTING = tuple(policy for policy in POLICIES if policy not in ("none", "refuse"))
@@ -55,12 +58,18 @@ FORMATS = ("text", "openai", "anthropic")
 
 SPECS = (
     SectionSpec("role", priority=100, placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec(
+        "playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"
+    ),
     SectionSpec("messages", 2_600, 90, 0.3, placement="history", recent=4),
     SectionSpec("side", 2_600, 20, placement="history", persistence="none"),
     SectionSpec("documents", None, 50, 0.2, eviction="none", retrieval_threshold=0),
-    SectionSpec("okapi", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker("okapi")),
-    SectionSpec("reference", None, 50, eviction="none", retrieval_threshold=0, ranker=RankBM25Ranker()),
+    SectionSpec(
+        "okapi", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker("okapi")
+    ),
+    SectionSpec(
+        "reference", None, 50, eviction="none", retrieval_threshold=0, ranker=RankBM25Ranker()
+    ),
     SectionSpec("graph", None, 45, eviction="none", retrieval_threshold=0, ranker=GraphRanker()),
     SectionSpec("audit", None, 0, eviction="none", in_context=False),
     SectionSpec("refuse", 2_000, 10, eviction="refuse", retrieval_threshold=0),
@@ -179,7 +188,9 @@ def fill(memory: SessionMemory, *, mark: str) -> list[str]:
         memory.remove(removed.id)
         forgotten += [replaced.id, removed.id]
     forgotten += [item.id for item in spoken(memory)]
-    forgotten.append(memory.graph.add([{"id": mark, "name": "Qzxj Ltd", "aliases": ["QZXJ"]}])[0].id)
+    forgotten.append(
+        memory.graph.add([{"id": mark, "name": "Qzxj Ltd", "aliases": ["QZXJ"]}])[0].id
+    )
     memory.graph.add(
         [{"id": "acme", "name": "Acme"}, {"id": "beta"}],
         [
@@ -208,9 +219,13 @@ def spoken(memory: SessionMemory) -> list[Item]:
 def derive(memory: SessionMemory, source: str) -> None:
     """Add what was derived from an item in three steps, some of it evicted, updated or archived."""
     for step in range(3):
-        derived = memory.add("documents", f"summary {step} of {CANARY}", sources=[source], id=f"step-{step}")
+        derived = memory.add(
+            "documents", f"summary {step} of {CANARY}", sources=[source], id=f"step-{step}"
+        )
         other = memory.add("lru", f"note {step} on {CANARY}", sources=[derived.id])
-        memory.add("messages", f"said {step}: {CANARY}", sources=[derived.id, other.id], role="assistant")
+        memory.add(
+            "messages", f"said {step}: {CANARY}", sources=[derived.id, other.id], role="assistant"
+        )
         source = derived.id
     memory.update("step-1", "by now the summary says nothing of it")
     memory.remove("step-2")
@@ -235,11 +250,17 @@ async def ask(memory: SessionMemory) -> list[Context]:
     """Rank, filter, search and assemble for the canary, in every format, whole and cut."""
     contexts = []
     for number, query in enumerate((CANARY, "qzxj", "龘靐", None, "notice period")):
-        contexts.append(await memory.assemble_context(query, budget=20_000, format=FORMATS[number % 3]))
+        contexts.append(
+            await memory.assemble_context(query, budget=20_000, format=FORMATS[number % 3])
+        )
         cut = FORMATS[(number + 1) % 3]
-        contexts.append(await memory.assemble_context(query, budget=6_000, format=cut, overflow="cut"))
+        contexts.append(
+            await memory.assemble_context(query, budget=6_000, format=cut, overflow="cut")
+        )
     contexts.append(await memory.assemble_context(CANARY, budget=20_000, filter={"qzxj": "qzxj"}))
-    contexts.append(await memory.assemble_context(CANARY, budget=20_000, filter={"source": "qzxj/龘靐.md"}))
+    contexts.append(
+        await memory.assemble_context(CANARY, budget=20_000, filter={"source": "qzxj/龘靐.md"})
+    )
     for name in (spec.name for spec in memory.sections):
         memory.search(CANARY, name)
     memory.graph.neighbors("acme", depth=2)
@@ -286,7 +307,9 @@ async def _goes_on_without(memory: SessionMemory, item_ids: list[str]) -> None:
     for turn in range(7 * 3):
         memory.add("messages", f"question {turn} about the notice period", role="user")
         budget = (3_000, 20_000)[turn % 2]
-        context = await memory.assemble_context(queries[turn % 7], budget=budget, format=FORMATS[turn % 3])
+        context = await memory.assemble_context(
+            queries[turn % 7], budget=budget, format=FORMATS[turn % 3]
+        )
         assert context.items
         shown = handed_over(context)
         assert not [needle for needle in NEEDLES if needle in shown]
@@ -310,7 +333,9 @@ async def test_a_session_forgets_wherever_it_is_stored(tmp_path: Path, crowded: 
         assert paths_holding(tmp_path, *NEEDLES)
         await ask(memory)
         await memory.forget(item_ids[0])
-        await memory._saver.forget(item_ids)  # the others at once: each alone writes the session anew
+        await memory._saver.forget(
+            item_ids
+        )  # the others at once: each alone writes the session anew
         assert paths_holding(tmp_path, *NEEDLES) == []
         assert traces(NEEDLES, [memory, *modules_of()]) == []
         memory.add("messages", "still in use")
@@ -357,7 +382,8 @@ def test_a_relationship_is_derived_from_its_ends_where_no_item_names_sources() -
     spec = SectionSpec("graph", placement="static", eviction="none", ranker=GraphRanker())
     memory = SessionMemory.test_mode(sections=[spec], counter="estimate")
     acme, beta, supplies = memory.graph.add(
-        [{"id": "a", "name": "Acme"}, {"id": "b", "name": "Beta"}], [{"source": "b", "target": "a", "type": "supplies"}]
+        [{"id": "a", "name": "Acme"}, {"id": "b", "name": "Beta"}],
+        [{"source": "b", "target": "a", "type": "supplies"}],
     )
     assert supplies.sources == ()
     for end in (acme, beta):
@@ -384,7 +410,9 @@ def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> No
     """As after a removal: the results of a call that is forgotten are one unit, which nobody is shown."""
     section = history(CALL, *RESULTS, item("next"))
     section.forget({"call"})
-    [orphans] = [each for each in section.proposer.propose(Query(""), cap=100).candidates if each.orphan]
+    [orphans] = [
+        each for each in section.proposer.propose(Query(""), cap=100).candidates if each.orphan
+    ]
     assert [each.id for each in orphans.items] == ["first", "second"]
     assert section.used == 30
 
@@ -395,7 +423,8 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
     section = history(CALL, *RESULTS, item("next"), *map(item, "abc"))
     archived = section.archive.in_memory()
     if restarted:
-        state, entries = section.ledger.state(), list(section.held.entries())
+        state = section.ledger.state()
+        entries = list(section.held.entries())
         section = Section(section.spec, ledger=Ledger.restore(section.spec, state, entries))
         section.ledger.load(archived)
     assert ["call", "first", "second"] in earlier(section)
@@ -406,7 +435,10 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
 
 
 def earlier(section: Section) -> list[list[str]]:
-    return [[each.id for each in unit.items] for unit in section.proposer.propose(Query(""), cap=100).earlier]
+    return [
+        [each.id for each in unit.items]
+        for unit in section.proposer.propose(Query(""), cap=100).earlier
+    ]
 
 
 def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive() -> None:
@@ -415,7 +447,8 @@ def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive
     kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
     section.forget({"call"})
     again = Section(
-        section.spec, ledger=Ledger.restore(section.spec, section.ledger.state(), list(section.held.entries()))
+        section.spec,
+        ledger=Ledger.restore(section.spec, section.ledger.state(), list(section.held.entries())),
     )
     again.ledger.load(kept)
     assert again.ledger.state() == section.ledger.state()
@@ -443,13 +476,17 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
     first = history(*items)
     stored: list[Archived] = first.archive.in_memory()
     state, entries = json.loads(json.dumps([first.ledger.state(), list(first.held.entries())]))
-    restarted, loaded = (Section(first.spec, ledger=Ledger.restore(first.spec, state, entries)) for _ in range(2))
+    restarted, loaded = (
+        Section(first.spec, ledger=Ledger.restore(first.spec, state, entries)) for _ in range(2)
+    )
     loaded.ledger.load(stored)
     tombstone = loaded.forget({"first", "a", "e"}, stored=stored)
     for other in (first, restarted):
         other.apply(tombstone)
     assert first.ledger.state() == restarted.ledger.state() == loaded.ledger.state()
-    assert list(first.held.entries()) == list(restarted.held.entries()) == list(loaded.held.entries())
+    assert (
+        list(first.held.entries()) == list(restarted.held.entries()) == list(loaded.held.entries())
+    )
     restarted.ledger.load([each for each in stored if each.item.id not in tombstone.ids])
     assert earlier(first) == earlier(restarted) == earlier(loaded)
     assert first.ledger.state() == restarted.ledger.state()
@@ -492,8 +529,12 @@ async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -
     assert isinstance(ErasableNotes(), ForgettingSource)
     assert not isinstance(Notes(), ForgettingSource)
     memory = SessionMemory.test_mode()
-    erasable, fixed, bystander = ErasableNotes(a="1", b="2", c="3"), Notes(b="2"), Notes(z="26")
-    roster = Roster({spec.name: memory[spec.name] for spec in memory.sections}, counter=get_counter("estimate"))
+    erasable = ErasableNotes(a="1", b="2", c="3")
+    fixed = Notes(b="2")
+    bystander = Notes(z="26")
+    roster = Roster(
+        {spec.name: memory[spec.name] for spec in memory.sections}, counter=get_counter("estimate")
+    )
     for source in (erasable, fixed, bystander):
         roster.attach(source, None)
     assert await roster.forget(["a", "notes/c", "nowhere"]) == ({"notes": ("a", "c")}, [])
@@ -506,7 +547,8 @@ async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -
 
 async def test_a_section_of_another_session_cannot_forget() -> None:
     """What it holds is named, also what it has evicted and could still recall."""
-    room, memory = SessionMemory.test_mode(sections=SPECS, counter="estimate"), SessionMemory.test_mode()
+    room = SessionMemory.test_mode(sections=SPECS, counter="estimate")
+    memory = SessionMemory.test_mode()
     old = room.add("messages", "an old message of the room", id="old")
     crowd(room)
     assert room.get(old.id) is None

@@ -22,7 +22,8 @@ from tests.stored import (
 @pytest.mark.parametrize("kind", ["link", "fifo", "device"])
 async def test_a_blob_is_a_regular_file(kind: str, tmp_path: Path) -> None:
     """A link, FIFO or device in the place of a long text's file is refused, without waiting for what it will say."""
-    root, text = tmp_path / "root", "long text " * 10_000
+    root = tmp_path / "root"
+    text = "long text " * 10_000
     async with memory_at(root) as memory:
         memory.add("documents", text, id="long")
     (blob,) = (folder_of(root) / "blob").iterdir()
@@ -59,7 +60,9 @@ UNSTORABLE: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("values", UNSTORABLE.values(), ids=UNSTORABLE)
-async def test_what_json_cannot_hold_is_refused_on_the_way_in(values: list[Any], tmp_path: Path) -> None:
+async def test_what_json_cannot_hold_is_refused_on_the_way_in(
+    values: list[Any], tmp_path: Path
+) -> None:
     """Integers past 64 bits, floats that are no number and lone surrogates leave nothing behind; saving still works."""
     async with memory_at(tmp_path) as memory:
         memory.add("messages", "text", id="a")
@@ -68,7 +71,9 @@ async def test_what_json_cannot_hold_is_refused_on_the_way_in(values: list[Any],
                 with pytest.raises(InvalidArgumentError):
                     memory.add("messages", "text", metadata=metadata)
             if isinstance(value, str):
-                with pytest.raises(InvalidArgumentError, match=f"position {value.index(max(value))}"):
+                with pytest.raises(
+                    InvalidArgumentError, match=f"position {value.index(max(value))}"
+                ):
                     memory.add("messages", value)
             if isinstance(value, int):
                 with pytest.raises(InvalidArgumentError):
@@ -91,8 +96,18 @@ async def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
 
 async def test_json_that_asks_to_be_an_object_stays_json(tmp_path: Path) -> None:
     """Keys that other decoders make objects of are keys."""
-    hostile = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {"command": "true"}}
-    metadata = {"a": hostile, "py/object": "os.system", "__reduce__": ["os.system", ["true"]], "$ref": "#/x"}
+    hostile = {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["os", "system"],
+        "kwargs": {"command": "true"},
+    }
+    metadata = {
+        "a": hostile,
+        "py/object": "os.system",
+        "__reduce__": ["os.system", ["true"]],
+        "$ref": "#/x",
+    }
     async with memory_at(tmp_path) as memory:
         memory.add("messages", "text", id="a", metadata=metadata)
     async with memory_at(tmp_path) as memory:

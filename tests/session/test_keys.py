@@ -64,7 +64,8 @@ async def test_the_newest_of_a_key_is_live(memory: SessionMemory, section: str) 
 
 def test_a_key_is_a_sections_own(memory: SessionMemory) -> None:
     """Items of two sections under one key are both live."""
-    one, other = memory.add("findings", "a", key="k"), memory.add("messages", "b", key="k")
+    one = memory.add("findings", "a", key="k")
+    other = memory.add("messages", "b", key="k")
     assert live(memory, "findings") == [one]
     assert live(memory, "messages") == [other]
 
@@ -152,10 +153,16 @@ async def test_a_superseded_call_leaves_with_its_result(memory: SessionMemory) -
 def test_what_would_be_one_unit_with_its_older_version_is_refused(memory: SessionMemory) -> None:
     """Neither could leave alone; nothing has changed."""
     memory.add("messages", [ToolUseBlock("a", "look")], role="assistant", key="page", id="call")
-    with pytest.raises(InvalidArgumentError, match=r"result.* has the key of .*call.*; leave out the key of one"):
-        memory.add("messages", [ToolResultBlock("a", "found")], role="tool", key="page", id="result")
+    with pytest.raises(
+        InvalidArgumentError, match=r"result.* has the key of .*call.*; leave out the key of one"
+    ):
+        memory.add(
+            "messages", [ToolResultBlock("a", "found")], role="tool", key="page", id="result"
+        )
     assert [item.id for item in memory["messages"]] == ["call"]
-    memory.add("messages", [ThinkingBlock("hm", "seal"), ToolUseBlock("b", "look")], role="assistant")
+    memory.add(
+        "messages", [ThinkingBlock("hm", "seal"), ToolUseBlock("b", "look")], role="assistant"
+    )
     memory.add("messages", [ToolResultBlock("b", "found")], role="tool", key="page")
     assert "call" not in memory
     memory.add("messages", [TextBlock("found")], role="assistant", key="page", id="answer")
@@ -211,7 +218,10 @@ async def test_an_attached_section_supersedes_nothing_here(tmp_path: Path) -> No
 
 async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
     """Where the record that superseded an item is lost, the next version supersedes it."""
-    changes = [partial(SessionMemory.add, section="documents", content=each, key="k", id=each) for each in "abc"]
+    changes = [
+        partial(SessionMemory.add, section="documents", content=each, key="k", id=each)
+        for each in "abc"
+    ]
     files = lost(stored(await turns(*changes)), 3)
     async with opened(place_of(files), read_only=True) as memory:
         assert [item.id for item in memory["documents"]] == ["c"]

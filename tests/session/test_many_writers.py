@@ -24,7 +24,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 async def ids_in(place: Any, section: str) -> list[str]:
     """The ids of a section's items, as somebody reads them who only reads."""
-    async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate", read_only=True) as memory:
+    async with SessionMemory.open(
+        place, SESSION, sections=SECTIONS, counter="estimate", read_only=True
+    ) as memory:
         assert memory.notices == ()
         return [item.id for item in memory[section]]
 
@@ -35,7 +37,10 @@ def of(name: str, item_ids: list[str]) -> list[str]:
 
 async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_path: Path) -> None:
     """Of 2 x 150 turns all are there once and in order; each reader sees all acknowledged before, and a whole past."""
-    place, names, turns, reads = str(tmp_path), ("ann", "ben"), 150, 0
+    place = str(tmp_path)
+    names = ("ann", "ben")
+    turns = 150
+    reads = 0
     seen: list[str] = []
     with processes(talk, *((place, name, turns) for name in names)) as heard:
         acknowledged: set[str] = set()
@@ -91,7 +96,9 @@ async def test_twenty_tasks_with_a_memory_each(place: Any) -> None:
     """Tasks that open one session each for itself, and work on it at once, all have their turns in it."""
 
     async def talk_in_a_task(name: str) -> None:
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+        async with SessionMemory.open(
+            place, SESSION, sections=SECTIONS, counter="estimate"
+        ) as memory:
             for turn in range(3):
                 memory.add("messages", "a word", id=f"{name}-{turn}", role="user")
                 await memory.save()
@@ -108,7 +115,9 @@ async def test_a_writer_that_is_outrun_tries_once_more(place: Any) -> None:
 
     async def talk_in_a_task(name: str) -> None:
         for turn in range(3):
-            async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+            async with SessionMemory.open(
+                place, SESSION, sections=SECTIONS, counter="estimate"
+            ) as memory:
                 memory.add("messages", "a word", id=f"{name}-{turn}", role="user")
                 await memory.save()
                 assert memory._saver._tries <= 2
@@ -145,7 +154,9 @@ async def test_what_is_derived_from_what_another_forgets_is_refused(place: Any) 
         memory.add("documents", "the number is 4711", id="secret")
         await memory.save()
         with pytest.raises(ConflictError, match="forgotten"):
-            async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as other:
+            async with SessionMemory.open(
+                place, SESSION, sections=SECTIONS, counter="estimate"
+            ) as other:
                 other.add("documents", "so it is 4711", id="derived", sources=["secret"])
                 other.add("messages", "beside it", id="beside")
                 await memory.forget("secret")
@@ -159,7 +170,9 @@ async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(plac
     text = "the number is 4711; " * 5_000
     async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
         await memory.save()
-        async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as other:
+        async with SessionMemory.open(
+            place, SESSION, sections=SECTIONS, counter="estimate"
+        ) as other:
             memory.add("messages", "the first", role="user")
             await memory.save()
             other.add("documents", text, id="secret")

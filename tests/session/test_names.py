@@ -24,7 +24,9 @@ async def test_a_section_is_never_a_part_of_a_path(tmp_path: Path) -> None:
         "default/s/session.json",
     ]
     async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
-        assert [item.text for spec in specs for item in memory[spec.name]] == [f"of {spec.name}" for spec in specs]
+        assert [item.text for spec in specs for item in memory[spec.name]] == [
+            f"of {spec.name}" for spec in specs
+        ]
 
 
 async def test_two_pairs_of_names_are_never_one_place(tmp_path: Path) -> None:
@@ -38,6 +40,8 @@ async def test_two_pairs_of_names_are_never_one_place(tmp_path: Path) -> None:
             async with memory_at(place, session_id, namespace=namespace) as memory:
                 memory.add("messages", "text", id=f"{namespace} {session_id}")
         for namespace, session_id in pairs:
-            assert await ids_at(place, session_id, namespace=namespace) == [f"{namespace} {session_id}"]
+            assert await ids_at(place, session_id, namespace=namespace) == [
+                f"{namespace} {session_id}"
+            ]
         await delete_session(place, "c", "a:b")
         assert await list_sessions(place, "a") == ["b.c", "b:c"]

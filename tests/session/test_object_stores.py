@@ -52,7 +52,10 @@ async def test_a_worker_from_before_two_snapshots_finds_out(place: Any) -> None:
         with pytest.raises(ConflictError):
             await stale_too.save()
     async with memory_at(place, read_only=True) as now:
-        assert [(item.id, item.text) for item in now["messages"]] == [("a", "version 1"), ("b", "text")]
+        assert [(item.id, item.text) for item in now["messages"]] == [
+            ("a", "version 1"),
+            ("b", "text"),
+        ]
         assert len(now["documents"]) == 10
 
 
@@ -118,7 +121,9 @@ async def test_a_reader_during_a_vacuum_sees_all() -> None:
         store.store.update(kept)
 
     store.store.clear()
-    store.store.update({path: file for path, file in after.items() if "/snap/" not in path} | before)
+    store.store.update(
+        {path: file for path, file in after.items() if "/snap/" not in path} | before
+    )
     store.grow.append(vacuum)
     async with memory_at(store) as reader:
         assert [item.id for name in ("messages", "documents") for item in reader[name]] == whole

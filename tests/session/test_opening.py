@@ -37,7 +37,10 @@ LEAST = "id", "role", "content", "tokens", "created_at", "trust"
 WRONG = [
     *(("id", value) for value in (1, None, ["a"])),
     *(("role", value) for value in (None, 0)),
-    *(("content", value) for value in (None, 1, {"type": "text"}, [{"type": "text"}], [{"type": "other"}])),
+    *(
+        ("content", value)
+        for value in (None, 1, {"type": "text"}, [{"type": "text"}], [{"type": "other"}])
+    ),
     *(("tokens", value) for value in (-1, "1", 1.0, True, None)),
     *(("created_at", value) for value in ("yesterday", "2024-01-01T00:00:00", 0, None)),
     *(("trust", value) for value in (5, -1, "3", True, 3.0, [3], None)),
@@ -64,7 +67,8 @@ def test_a_stored_item_is_as_good_as_a_new_one() -> None:
 def test_a_stored_item_without_what_has_its_default_is_whole() -> None:
     """What `to_dict` leaves out comes back as its default, its own for each item."""
     least = {name: STORED[name] for name in LEAST}
-    first, second = Item.from_dict(least, "documents"), Item.from_dict(least, "documents")
+    first = Item.from_dict(least, "documents")
+    second = Item.from_dict(least, "documents")
     assert first == second
     assert first.to_dict() == least
     assert first.metadata is not second.metadata
@@ -82,14 +86,25 @@ def test_a_stored_field_of_the_wrong_type_is_refused(name: str, value: object) -
 @pytest.mark.parametrize("name", LEAST)
 def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgumentError):
-        Item.from_dict({field: value for field, value in STORED.items() if field != name}, "documents")
+        Item.from_dict(
+            {field: value for field, value in STORED.items() if field != name}, "documents"
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("tokens", "1"), ("trust", 9), ("position", -1), ("position", 7), ("position", "0"), ("position", 0.0)],
+    [
+        ("tokens", "1"),
+        ("trust", 9),
+        ("position", -1),
+        ("position", 7),
+        ("position", "0"),
+        ("position", 0.0),
+    ],
 )
-async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(tmp_path: Path, name: str, value: object) -> None:
+async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(
+    tmp_path: Path, name: str, value: object
+) -> None:
     """A snapshot whose checksums fit and whose items do not raises CorruptionError before the session is used."""
     with forged(await stored(tmp_path, pinned=True)) as lines:
         lines[1]["d"][name] = value
@@ -117,7 +132,10 @@ async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
     with forged(await stored(tmp_path)) as lines:
         item_id = lines[1]["d"]["id"]
         lines[1]["d"][name] = value
-    for ask in (SessionMemory.fetch, lambda memory, _: memory.assemble_context("word", budget=10**6)):
+    for ask in (
+        SessionMemory.fetch,
+        lambda memory, _: memory.assemble_context("word", budget=10**6),
+    ):
         async with SessionMemory.open(tmp_path, read_only=True) as memory:
             with pytest.raises(CorruptionError) as raised:
                 await ask(memory, item_id)
@@ -143,7 +161,9 @@ async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
     ],
     ids=lambda wrong: str(wrong)[:40],
 )
-async def test_a_summary_that_makes_no_sense_is_not_believed(tmp_path: Path, wrong: dict[str, object]) -> None:
+async def test_a_summary_that_makes_no_sense_is_not_believed(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
     """A snapshot that says nonsense of its plain items at its end is refused, or the log is used instead of it."""
     with forged(await stored(tmp_path)) as lines:
         items = [line["d"]["id"] for line in lines[1:-1]]
@@ -156,7 +176,9 @@ async def test_a_summary_that_makes_no_sense_is_not_believed(tmp_path: Path, wro
         assert wrong in ({"runs": [[1, "documents", 1, 0, 300]]}, {"ids": ["same"] * 300})
 
 
-async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_opening_and_asking_decode_few_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of plain items those are decoded that somebody asks for, and a session of them is what it was."""
     async with SessionMemory.open(tmp_path) as memory:
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
@@ -167,7 +189,9 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
     async with SessionMemory.open(tmp_path) as memory:
         assert await memory.fetch(before[7].id) == before[7]
         memory.remove(before[8].id)
-        assert memory["documents"].used == sum(item.tokens for item in before if item is not before[8])
+        assert memory["documents"].used == sum(
+            item.tokens for item in before if item is not before[8]
+        )
         assert len(asked) == 2
         assert list(memory["documents"]) == [*before[:8], *before[9:]]
         assert len(asked) == len(set(asked)) == 300
@@ -176,10 +200,15 @@ async def test_opening_and_asking_decode_few_items(tmp_path: Path, monkeypatch: 
 async def test_opening_decodes_the_items_evicted_since_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They go to the archive unchanged. The other items of the history are decoded when they are asked for."""
+    """They go to the archive unchanged.
+
+    The other items of the history are decoded when they are asked for.
+    """
     history = [SectionSpec("messages", placement="history", max_items=200)]
     async with SessionMemory.open(tmp_path, sections=history) as memory:
-        before = memory.add_many("messages", [f"{number} " + "word " * 250 for number in range(200)])
+        before = memory.add_many(
+            "messages", [f"{number} " + "word " * 250 for number in range(200)]
+        )
     async with SessionMemory.open(tmp_path, sections=history) as memory:
         assert memory["messages"].proposer.newest_question == before[-1]
         memory.add_many("messages", ["a later one"] * 150)
@@ -234,9 +263,12 @@ def forged(snapshot: Path) -> Iterator[list[dict[str, Any]]]:
     """Give the lines of a file to be changed, and store them under checksums that fit."""
     lines = [json.loads(line) for line in snapshot.read_bytes().splitlines()]
     yield lines
-    chain, data = 0, b""
+    chain = 0
+    data = b""
     for line in lines:
-        encoded, chain = encode_line({field: each for field, each in line.items() if field != "crc"}, chain)
+        encoded, chain = encode_line(
+            {field: each for field, each in line.items() if field != "crc"}, chain
+        )
         data += encoded
     snapshot.write_bytes(data)
 

@@ -67,8 +67,12 @@ async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
         for spec in SPECS:
             keys = [item.key for item in memory[spec.name] if item.key]
             assert len(keys) == len(set(keys))
-        names = [spec.name for spec in SPECS if spec.compaction is None]  # a reader does not compact
-        contexts = [await each.assemble_context("w", budget=100, sections=names) for each in (memory, other)]
+        names = [
+            spec.name for spec in SPECS if spec.compaction is None
+        ]  # a reader does not compact
+        contexts = [
+            await each.assemble_context("w", budget=100, sections=names) for each in (memory, other)
+        ]
         assert contexts[0].text == contexts[1].text
         for query in ("w", "v w"):
             for name in names:
@@ -108,7 +112,9 @@ async def test_eviction_is_decided_anew(place: Any) -> None:
         await one.save()
         await other.save()
         assert other["messages"].used <= 60
-        assert [item.id for item in other["messages"]] == ["b0", "b1", "b2", "b3"][-len(other["messages"]) :]
+        assert [item.id for item in other["messages"]] == ["b0", "b1", "b2", "b3"][
+            -len(other["messages"]) :
+        ]
         for number in range(4):
             for item_id in (f"a{number}", f"b{number}"):
                 assert str(number) in (await other.fetch(item_id)).text
@@ -238,7 +244,10 @@ async def test_what_both_changed_is_not_indexed_again(place: Any) -> None:
         await other.save()
         with other["documents"].index.asked() as after:
             assert after is before
-        assert {item.text for item, _ in other.search("annex schedule")} == {"mine schedule", "their annex"}
+        assert {item.text for item, _ in other.search("annex schedule")} == {
+            "mine schedule",
+            "their annex",
+        }
 
 
 async def test_both_updating_one_item_is_a_conflict_that_shows_both(place: Any) -> None:
@@ -352,7 +361,10 @@ async def test_a_session_read_only_is_not_refreshed(place: Any) -> None:
         (lambda m: m.remove("contract"), lambda m: m.update("contract", "x")),
         (lambda m: m.remove("contract"), lambda m: m.remove("contract")),
         (lambda m: m.add("role", "Be kind."), lambda m: m.update("role", "Be long.")),
-        (lambda m: m.add("documents", "x", id="same"), lambda m: m.add("documents", "y", id="same")),
+        (
+            lambda m: m.add("documents", "x", id="same"),
+            lambda m: m.add("documents", "y", id="same"),
+        ),
         (lambda m: m.add("few", "word " * 15), lambda m: m.add("few", "word " * 15)),
     ],
     ids=["update-remove", "remove-update", "remove-remove", "whole-section", "same-id", "no-room"],
@@ -372,9 +384,13 @@ async def test_what_cannot_follow_is_a_conflict(place: Any, ours: Any, theirs: A
         raise _DroppedError
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [("documents", "role"), ("role", "documents"), ("documents", "messages")])
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("documents", "role"), ("role", "documents"), ("documents", "messages")]
+)
 @pytest.mark.parametrize("is_forgetting", [False, True])
-async def test_one_id_in_two_sections_is_a_conflict(place: Any, ours: str, theirs: str, is_forgetting: bool) -> None:
+async def test_one_id_in_two_sections_is_a_conflict(
+    place: Any, ours: str, theirs: str, is_forgetting: bool
+) -> None:
     """An id is of one live item, in whichever sections two writers give it, and however much the log still tells."""
     async with writers(place) as (one, other):
         other.add(ours, "mine", id="same")
@@ -383,7 +399,9 @@ async def test_one_id_in_two_sections_is_a_conflict(place: Any, ours: str, their
         with pytest.raises(ConflictError, match=r"open .* again"):
             await other.save()
         async with SessionMemory.open(place, sections=SPECS) as memory:
-            assert [spec.name for spec in memory.sections if "same" in memory[spec.name]] == [theirs]
+            assert [spec.name for spec in memory.sections if "same" in memory[spec.name]] == [
+                theirs
+            ]
         raise _DroppedError
 
 
@@ -401,7 +419,10 @@ async def test_what_is_never_stored_goes_with_what_another_forgets(place: Any) -
 
 async def test_what_others_count_otherwise_is_counted_again(place: Any) -> None:
     """A session counted anew since it was opened counts what others add in their way, too."""
-    async with writers(place, 1) as (one,), SessionMemory.open(place, sections=SPECS, counter=len) as other:
+    async with (
+        writers(place, 1) as (one,),
+        SessionMemory.open(place, sections=SPECS, counter=len) as other,
+    ):
         one.add("documents", "an annex", id="annex")
         await one.save()
         other.add("messages", "hello")
@@ -420,7 +441,10 @@ async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
         other.update("note", "a better note")
         await one.save()
         await other.save()
-        assert dict((await stored(place))["documents"]) == {"contract": "amended", "annex": "an annex"}
+        assert dict((await stored(place))["documents"]) == {
+            "contract": "amended",
+            "annex": "an annex",
+        }
         assert (await stored(place))["notes"] == [("note", "a better note")]
 
 
@@ -482,10 +506,13 @@ async def test_a_cancelled_save_is_finished(place: Any) -> None:
         assert len(memory["documents"]) == 7
 
 
-async def test_closing_that_is_cancelled_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_that_is_cancelled_can_be_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither a snapshot being written nor the close after it is cut short by it."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
-    written, snapshot = threading.Event(), log_module.SessionLog.snapshot
+    written = threading.Event()
+    snapshot = log_module.SessionLog.snapshot
 
     def slow(*args: Any, **options: Any) -> bool:
         written.wait(30)
@@ -518,14 +545,30 @@ def test_a_conflict_with_versions_survives_pickling() -> None:
     assert (str(error), error.versions) == ("changed", (("a", None),))
 
 
-OPS = ("add", "add", "update", "remove", "get", "turn", "save", "save", "refresh", "discard", "reopen")
+OPS = (
+    "add",
+    "add",
+    "update",
+    "remove",
+    "get",
+    "turn",
+    "save",
+    "save",
+    "refresh",
+    "discard",
+    "reopen",
+)
 NAMES = ("messages", "notes", "documents", "role", "talk", "talk", "talk")
-wishes = st.tuples(st.sampled_from(OPS), st.integers(0, 2), st.sampled_from(NAMES), st.integers(1, 30))
+wishes = st.tuples(
+    st.sampled_from(OPS), st.integers(0, 2), st.sampled_from(NAMES), st.integers(1, 30)
+)
 
 
 @given(steps=st.lists(wishes, max_size=30))
 @settings(max_examples=60, deadline=None)
-def test_every_order_of_two_writers_ends_in_one_session(steps: list[tuple[str, int, str, int]]) -> None:
+def test_every_order_of_two_writers_ends_in_one_session(
+    steps: list[tuple[str, int, str, int]],
+) -> None:
     """After each save or discard its writer holds what is stored, and nothing acknowledged is ever gone."""
     asyncio.run(_play(steps, _is_as_stored))
 
@@ -535,7 +578,10 @@ def test_every_order_of_two_writers_ends_in_one_session(steps: list[tuple[str, i
 def test_every_order_of_two_that_compact_ends_in_one_session(seed: int) -> None:
     """The same where each of them compacts what the other adds to, updates and removes."""
     rng = random.Random(seed)
-    steps = [(rng.choice(OPS), rng.randrange(2), rng.choice(NAMES), rng.randint(1, 30)) for _ in range(40)]
+    steps = [
+        (rng.choice(OPS), rng.randrange(2), rng.choice(NAMES), rng.randint(1, 30))
+        for _ in range(40)
+    ]
     asyncio.run(_play(steps, _holds_what_is_stored))
 
 
@@ -543,8 +589,11 @@ async def _holds_what_is_stored(memory: SessionMemory, place: Any) -> None:
     assert held(memory) == await stored(place)
 
 
-async def _play(steps: list[tuple[str, int, str, int]], check: Callable[[SessionMemory, Any], Awaitable[None]]) -> None:
-    place, smallest = IsolatedMemoryFileSystem(), log_module.MIN_LOG_BYTES
+async def _play(
+    steps: list[tuple[str, int, str, int]], check: Callable[[SessionMemory, Any], Awaitable[None]]
+) -> None:
+    place = IsolatedMemoryFileSystem()
+    smallest = log_module.MIN_LOG_BYTES
     log_module.MIN_LOG_BYTES = 2_000  # type: ignore[assignment,misc]
     memories: dict[int, Any] = {}
     acknowledged: dict[str, str] = {}
@@ -601,7 +650,9 @@ async def _play(steps: list[tuple[str, int, str, int]], check: Callable[[Session
                     else:
                         acknowledged |= pending[writer]
                         pending[writer] = {}
-                        if writer in changed:  # else it writes nothing, and need not look at what others do
+                        if (
+                            writer in changed
+                        ):  # else it writes nothing, and need not look at what others do
                             await check(memory, place)
                         changed.discard(writer)
                 case "refresh":

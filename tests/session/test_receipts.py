@@ -24,13 +24,21 @@ def files(place: Any) -> dict[str, bytes]:
     """Return the session's files by their paths in its folder."""
     root = place / "default" / "default" if isinstance(place, Path) else "/default/default"
     if isinstance(place, Path):
-        return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
     return {path.removeprefix(f"{root}/"): place.cat_file(path) for path in place.find(root)}
 
 
 def put(place: Any, path: str, data: bytes | None) -> None:
     """Store a file of the session, or delete it."""
-    whole = place / "default" / "default" / path if isinstance(place, Path) else f"/default/default/{path}"
+    whole = (
+        place / "default" / "default" / path
+        if isinstance(place, Path)
+        else f"/default/default/{path}"
+    )
     if data is None:
         whole.unlink() if isinstance(place, Path) else place.rm_file(whole)
     elif isinstance(place, Path):
@@ -57,7 +65,13 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
         receipt = await memory.forget("secret", "rule")
         assert (receipt.items, receipt.derived) == (("secret", "rule"), ("conclusion", "finding"))
         assert receipt.windows == ("main",)
-        assert {path.split("/")[0] for path in receipt.files} == {"log", "snap", "archive", "blob", "index"}
+        assert {path.split("/")[0] for path in receipt.files} == {
+            "log",
+            "snap",
+            "archive",
+            "blob",
+            "index",
+        }
         left = {path for path, data in files(place).items() if data}
         deleted = {path for path in before.keys() - left if not path.startswith(("index/", "lock"))}
         assert deleted <= {*receipt.files}
@@ -71,7 +85,11 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
     for turn in range(12):
         async with opened(place) as memory:
             memory.add("documents", f"life goes on {turn} " * 200)
-            memory.add("findings", "another finding of this name", id=f"finding-{turn}" if turn else "finding")
+            memory.add(
+                "findings",
+                "another finding of this name",
+                id=f"finding-{turn}" if turn else "finding",
+            )
             await memory.assemble_context("life", budget=60_000, window="main")
         assert await verified(place, receipt) == ()
 
@@ -100,14 +118,23 @@ async def test_each_file_that_comes_back_is_named(place: Any) -> None:
 
 @pytest.mark.usefixtures("small_snapshots")
 async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_erasure() -> None:
-    """A server may carry out a request long after its client gave up. `verify` names the file, the next save erases."""
+    """A server may carry out a request long after its client gave up.
+
+    `verify` names the file, the next save erases.
+    """
     place = IsolatedMemoryFileSystem()
     await filled(place)
     before = files(place)
     async with opened(place) as memory:
         receipt = await memory.forget("secret", "rule")
     cut = f"quarantine/{1:020d}-0-0000abcd"
-    assert {path.split("/")[0] for path in receipt.files} == {"log", "snap", "archive", "blob", "index"}
+    assert {path.split("/")[0] for path in receipt.files} == {
+        "log",
+        "snap",
+        "archive",
+        "blob",
+        "index",
+    }
     for path in (*receipt.files, cut):
         put(place, path, before.get(path, CANARY.encode()))
         assert any(path in reason for reason in await verified(place, receipt)), path
@@ -138,13 +165,17 @@ async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
             assert "holds item 'finding', derived from 'contract'" in reasons[1]
         await memory.assemble_context(budget=1_000, window="main")
         await memory.save()
-        assert any("holds a window that shows item 'contract'" in reason for reason in await memory.verify(of))
+        assert any(
+            "holds a window that shows item 'contract'" in reason
+            for reason in await memory.verify(of)
+        )
 
 
 async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place: Any) -> None:
     """A machine whose clock is a day ahead erases; another adds an item of that id, and derives from it."""
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    ahead, behind = count(), count()
+    ahead = count()
+    behind = count()
     async with opened(place, clock=lambda: now + timedelta(days=1, seconds=next(ahead))) as memory:
         memory.add("documents", "a contract", id="contract")
         memory.add("findings", "a finding", id="finding", sources=["contract"])
@@ -160,7 +191,9 @@ async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place: Any) -> No
         stored = receipt.to_dict()
         assert ErasureReceipt.from_dict(json.loads(json.dumps(stored))) == receipt
         times = {"contract": [memory.get("contract").created_at.isoformat()]}
-        erased = ErasureReceipt.from_dict({**stored, "created_at": times})  # the very item, as if it had stayed
+        erased = ErasureReceipt.from_dict(
+            {**stored, "created_at": times}
+        )  # the very item, as if it had stayed
         assert any("holds item 'contract'" in reason for reason in await memory.verify(erased))
 
 
@@ -183,7 +216,12 @@ def test_an_item_is_found_wherever_a_record_holds_it() -> None:
     """By itself, in a list of versions, and in a part of a change; not in the contents that a caller gave."""
     item = {"id": "a", "created_at": "2024-01-01T00:00:00+00:00"}
     held = {**item, "content": [{**item, "id": "b"}], "metadata": {"of": {**item, "id": "c"}}}
-    for record in (held, {"item": held}, {"versions": [{"item": held, "ordinal": 1}]}, {"d": {"items": [[0, held]]}}):
+    for record in (
+        held,
+        {"item": held},
+        {"versions": [{"item": held, "ordinal": 1}]},
+        {"d": {"items": [[0, held]]}},
+    ):
         assert [each["id"] for each in _items_in(record)] == ["a"]
 
 
@@ -220,7 +258,8 @@ async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
 
 async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
     """A source that holds the item again, and one that is not attached, are reasons; so is one that can't forget."""
-    notes, fixed = ErasableNotes(note="1", other="2"), Notes(other="2")
+    notes = ErasableNotes(note="1", other="2")
+    fixed = Notes(other="2")
     async with opened(tmp_path) as memory:
         await memory.attach(notes, name="notes")
         memory.add("documents", "as the note says", id="note")
@@ -235,12 +274,19 @@ async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
             await memory.forget("other")
         assert caught.value.sources == ("fixed",)
         assert caught.value.receipt.sources == {"notes": ("other",)}
-    assert await verified(tmp_path, receipt) == ("source 'notes' is not attached; attach it to have it asked",)
+    assert await verified(tmp_path, receipt) == (
+        "source 'notes' is not attached; attach it to have it asked",
+    )
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_the_next_receipt_names_what_a_failed_call_had_begun(tmp_path: Path, failing: type[Failing]) -> None:
-    """A call that fails gives no receipt. Once a save has finished it, the next receipt names its items too."""
+async def test_the_next_receipt_names_what_a_failed_call_had_begun(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """A call that fails gives no receipt.
+
+    Once a save has finished it, the next receipt names its items too.
+    """
     await filled(tmp_path)
     async with opened(tmp_path) as memory:
         failing.refused = staticmethod(lambda step: type(step).__name__ == "Delete")
@@ -257,7 +303,9 @@ async def test_the_next_receipt_names_what_a_failed_call_had_begun(tmp_path: Pat
 
 async def test_nothing_stored_gives_a_receipt_too(place: Any) -> None:
     """Its record is 0, and it holds while no file has the item."""
-    async with SessionMemory.open(place, sections=[SectionSpec("scratch", persistence="none")]) as memory:
+    async with SessionMemory.open(
+        place, sections=[SectionSpec("scratch", persistence="none")]
+    ) as memory:
         memory.add("scratch", CANARY, id="note")
         receipt = await memory.forget("note")
         assert (receipt.record, receipt.files) == (0, ())

@@ -19,7 +19,14 @@ from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import BM25Ranker, InvalidArgumentError, KaosmemError, LinearRanker, SectionSpec, SessionMemory
+from kaosmem import (
+    BM25Ranker,
+    InvalidArgumentError,
+    KaosmemError,
+    LinearRanker,
+    SectionSpec,
+    SessionMemory,
+)
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory
@@ -62,7 +69,8 @@ class Counter:
     additive = False
 
     def __init__(self, name: Any, count: Any) -> None:
-        self.name, self.count = name, count
+        self.name = name
+        self.count = count
 
     def __call__(self, _: str) -> Any:
         return self.count
@@ -72,26 +80,44 @@ class Counter:
 
 
 offsets = st.integers(-86_399, 86_399).map(lambda seconds: timedelta(seconds=seconds))
-zones = st.sampled_from([None, UTC, Nowhere(), WithoutRules(), ZoneInfo("Europe/Berlin")]) | offsets.map(timezone)
+zones = st.sampled_from(
+    [None, UTC, Nowhere(), WithoutRules(), ZoneInfo("Europe/Berlin")]
+) | offsets.map(timezone)
 moments = st.datetimes(timezones=zones).map(lambda time: Moment.combine(time.date(), time.timetz()))
-times = st.datetimes(timezones=zones) | moments | st.sampled_from([0.0, None, date(2024, 1, 1), "2024-01-01"])
-clocks = st.none() | times.map(lambda time: lambda: time) | st.sampled_from([datetime.now, date.today, 5, "now"])
-counts = st.sampled_from([0, 3, True, -1, 2.0, None, "3", np.int64(3), np.float32(1), Odd.ONE, 2**62, 2**63, 10**40])
+times = (
+    st.datetimes(timezones=zones)
+    | moments
+    | st.sampled_from([0.0, None, date(2024, 1, 1), "2024-01-01"])
+)
+clocks = (
+    st.none()
+    | times.map(lambda time: lambda: time)
+    | st.sampled_from([datetime.now, date.today, 5, "now"])
+)
+counts = st.sampled_from(
+    [0, 3, True, -1, 2.0, None, "3", np.int64(3), np.float32(1), Odd.ONE, 2**62, 2**63, 10**40]
+)
 names = st.sampled_from(["own", "", "estimate", "\ud800", "\0", None, 7, b"own"])
 counters = (
     st.sampled_from([None, "estimate", "cl100k_base", "gpt-4o", "nothing", 5])
     | counts.map(lambda count: lambda _: count)
     | st.builds(Counter, names, counts)
 )
-rankers = st.sampled_from([None, LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), LinearRanker, "best"])
-numbers = st.sampled_from([0, 1, 50, True, 1.0, Odd.ONE, np.int64(5), 2**63, -1, None, "5", float("nan")])
+rankers = st.sampled_from(
+    [None, LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), LinearRanker, "best"]
+)
+numbers = st.sampled_from(
+    [0, 1, 50, True, 1.0, Odd.ONE, np.int64(5), 2**63, -1, None, "5", float("nan")]
+)
 shares = st.sampled_from([0, 1, 0.5, True, np.float64(0.5), np.float32(0.5), float("inf"), 2, None])
 fields = {
     "budget": numbers,
     "priority": numbers,
     "floor": shares,
     "placement": st.sampled_from(["static", "history", "query", Name.QUERY, None, ["query"]]),
-    "eviction": st.sampled_from(["fifo", "lru", "priority", "none", "refuse", Name.FIFO, None, ["fifo"]]),
+    "eviction": st.sampled_from(
+        ["fifo", "lru", "priority", "none", "refuse", Name.FIFO, None, ["fifo"]]
+    ),
     "retrieval_threshold": numbers,
     "recent": numbers,
     "recall": shares,
@@ -110,7 +136,9 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "URL of objects": lambda folder: f"memory:/{folder}",
     "filesystem of a folder": lambda folder: DirFileSystem(path=folder, fs=LocalFileSystem()),
     "objects": lambda folder: IsolatedMemoryFileSystem(),
-    "folder of objects": lambda folder: DirFileSystem(path="/sessions", fs=IsolatedMemoryFileSystem()),
+    "folder of objects": lambda folder: DirFileSystem(
+        path="/sessions", fs=IsolatedMemoryFileSystem()
+    ),
     "none": lambda folder: None,
     "bytes": str.encode,
     "class": lambda folder: LocalFileSystem,
@@ -120,10 +148,16 @@ places = st.sampled_from([*PLACES])
 
 @settings(max_examples=150, deadline=None)
 @given(places, clocks, counters, rankers, specs)
-def test_whatever_is_saved_reopens(place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]) -> None:
+def test_whatever_is_saved_reopens(
+    place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]
+) -> None:
     """Arguments are refused by a typed error, or what was saved with them is read back as it was."""
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_saved_and_reopened(PLACES[place](folder), spec, clock=clock, counter=counter, ranker=ranker))
+        asyncio.run(
+            _saved_and_reopened(
+                PLACES[place](folder), spec, clock=clock, counter=counter, ranker=ranker
+            )
+        )
 
 
 async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) -> None:
@@ -137,12 +171,16 @@ async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) 
     except KaosmemError:
         return
     for read_only in (False, True):
-        async with SessionMemory.open(place, "s", sections=specs, read_only=read_only, **given) as memory:
+        async with SessionMemory.open(
+            place, "s", sections=specs, read_only=read_only, **given
+        ) as memory:
             assert list(memory["notes"]) == held
             assert not memory.damage
 
 
-@pytest.mark.parametrize("clock", [datetime.now, datetime.utcnow, date.today, partial(datetime, 2024, 1, 1), 1_700])
+@pytest.mark.parametrize(
+    "clock", [datetime.now, datetime.utcnow, date.today, partial(datetime, 2024, 1, 1), 1_700]
+)
 def test_a_time_without_a_zone_is_refused_at_once(clock: Any, tmp_path: Any) -> None:
     """A clock without a zone is refused before anything is stored, by an error that says which clock to give."""
 
@@ -163,7 +201,11 @@ def test_a_time_without_a_zone_is_refused_at_once(clock: Any, tmp_path: Any) -> 
 
 def test_a_clock_that_loses_its_zone_later_is_refused_then() -> None:
     """Each time is checked when an item is made, and the refused item changes nothing."""
-    times = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC), datetime(2024, 1, 3)]
+    times = [
+        datetime(2024, 1, 1, tzinfo=UTC),
+        datetime(2024, 1, 2, tzinfo=UTC),
+        datetime(2024, 1, 3),
+    ]
     memory = SessionMemory.test_mode(clock=lambda: times.pop(0), counter=EstimateCounter())
     memory.add("findings", "kept")
     with pytest.raises(InvalidArgumentError):

@@ -26,7 +26,17 @@ from kaosmem.errors import (
 )
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from tests.persistence.damage.damaged import LONG, SPECS, Case, Held, cases, held, opened, place_of, stored
+from tests.persistence.damage.damaged import (
+    LONG,
+    SPECS,
+    Case,
+    Held,
+    cases,
+    held,
+    opened,
+    place_of,
+    stored,
+)
 from tests.persistence.damage.turns import FIRST, added, forged, newer, turns, whole_log
 
 
@@ -41,7 +51,12 @@ async def filled(place: Any, session_id: str = "s") -> Held:
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 3_000):
         for number in range(12):
             async with opened(place, session_id) as memory:
-                memory.add("documents", f"text {number}", id=f"d{number}", metadata={"source": f"{number}.md"})
+                memory.add(
+                    "documents",
+                    f"text {number}",
+                    id=f"d{number}",
+                    metadata={"source": f"{number}.md"},
+                )
                 memory.add("messages", "word " * 12, id=f"m{number}", role="user")
                 if number % 3 == 2:
                     memory.update(f"d{number - 1}", f"newer {number}")
@@ -81,9 +96,13 @@ async def test_all_that_is_intact_is_in_the_new_session(place: Any) -> None:
     async with opened(place, "s-repaired") as memory:
         assert held(memory) == {key: content for key, content in whole.items() if key[1] != "long"}
         assert (memory.damage, memory.notices) == ((), ())
-        assert report.items == {spec.name: len(memory[spec.name]) for spec in memory.sections if memory[spec.name]}
+        assert report.items == {
+            spec.name: len(memory[spec.name]) for spec in memory.sections if memory[spec.name]
+        }
         assert report.archived == {
-            spec.name: len(memory[spec.name].archive) for spec in memory.sections if len(memory[spec.name].archive)
+            spec.name: len(memory[spec.name].archive)
+            for spec in memory.sections
+            if len(memory[spec.name].archive)
         }
         memory.add("documents", "goes on", id="next")
     assert await archived(place, "s-repaired", ["d0", "d3", "m0", "m1"]) == before_damage
@@ -101,7 +120,9 @@ async def test_long_texts_are_rescued(place: Any) -> None:
         memory.add("documents", "after", id="after")
     path = max(path for path in contents(place) if "/s/log/" in path)
     data = contents(place)[path].replace(b'"after"', b'"aftex"')
-    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(data)
+    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(
+        path
+    ).write_bytes(data)
     await repair_session(place, "s", "new")
     await delete_session(place, "s")
     assert await archived(place, "new", ["long"]) == [LONG]
@@ -135,7 +156,9 @@ async def test_damage_in_the_archive_alone_is_repaired(place: Any) -> None:
     path = min(path for path in contents(place) if "/s/archive/" in path)
     data = contents(place)[path]
     data = data[:-200] + b"x" + data[-199:]
-    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(data)
+    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(
+        path
+    ).write_bytes(data)
     report = await repair_session(place, "s")
     assert {error.file for error in report.damage} == {f"archive/{path.rpartition('/')[2]}"}
     async with opened(place, "s-repaired") as memory:
@@ -145,7 +168,10 @@ async def test_damage_in_the_archive_alone_is_repaired(place: Any) -> None:
     place.rm_file(path) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).unlink()
     report = await repair_session(place, "t")
     assert report.into == "t-repaired"
-    assert any(str(error).startswith(f"'archive/{path.rpartition('/')[2]}' is missing") for error in report.damage)
+    assert any(
+        str(error).startswith(f"'archive/{path.rpartition('/')[2]}' is missing")
+        for error in report.damage
+    )
     async with opened(place, "t-repaired") as memory:
         assert held(memory) == gone
 
@@ -155,7 +181,9 @@ async def test_a_damaged_end_of_an_archive_is_reported(place: Any) -> None:
     await filled(place)
     path = min(path for path in contents(place) if "/s/archive/" in path)
     data = contents(place)[path][:-1] + b"x"
-    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).write_bytes(data)
+    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(
+        path
+    ).write_bytes(data)
     report = await repair_session(place, "s")
     assert {error.file for error in report.damage} == {f"archive/{path.rpartition('/')[2]}"}
     assert report.into == "s-repaired"
@@ -178,13 +206,20 @@ async def test_nothing_is_overwritten(place: Any) -> None:
     assert (await repair_session(place, long)).into == "l" * 119 + "-repaired"
 
 
-async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty_one(place: Any) -> None:
-    """All that was rescued is in one snapshot. If that is lost before the next save, opening the session says so."""
+async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty_one(
+    place: Any,
+) -> None:
+    """All that was rescued is in one snapshot.
+
+    If that is lost before the next save, opening the session says so.
+    """
     await filled(place)
     break_log(place)
     report = await repair_session(place, "s")
     snapshot = next(path for path in contents(place) if f"/{report.into}/snap/" in path)
-    place.rm_file(snapshot) if isinstance(place, IsolatedMemoryFileSystem) else Path(snapshot).unlink()
+    place.rm_file(snapshot) if isinstance(place, IsolatedMemoryFileSystem) else Path(
+        snapshot
+    ).unlink()
     with pytest.raises(CorruptionError, match="is missing"):
         async with opened(place, report.into or ""):
             pass
@@ -323,14 +358,18 @@ def test_the_command_prints_what_was_rescued_and_what_is_missing(
     assert (code, "kaosmem repair" in err) == (2, True)
     code, out, err = run(capsys, "repair", f"{ROOT}/s")
     assert (code, err) == (0, "")
-    assert "session s is damaged, and left as it is; session s-repaired has all that is intact" in out
+    assert (
+        "session s is damaged, and left as it is; session s-repaired has all that is intact" in out
+    )
     assert "rescued: " in out
     assert "documents" in out
     assert f"damage: {shown['damage'][0]['message']}" in out
     assert run(capsys, "show", f"{ROOT}/s-repaired")[0] == 0
 
 
-def test_the_command_gives_json_and_takes_an_id(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_gives_json_and_takes_an_id(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """For programs: where it went, what is in it by section, what is damaged."""
     asyncio.run(filled(folder))
     break_log(folder)
@@ -343,11 +382,17 @@ def test_the_command_gives_json_and_takes_an_id(folder: Path, capsys: pytest.Cap
     assert "another id" in err
 
 
-def test_the_command_on_a_sound_missing_or_newer_session(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_on_a_sound_missing_or_newer_session(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nothing to repair is said with exit code 0; what can't be repaired is one line on stderr, exit code 2."""
     asyncio.run(filled(folder))
     before = contents(folder)
-    assert run(capsys, "repair", f"{ROOT}/s") == (0, "session s: nothing to repair, and nothing was written\n", "")
+    assert run(capsys, "repair", f"{ROOT}/s") == (
+        0,
+        "session s: nothing to repair, and nothing was written\n",
+        "",
+    )
     assert json.loads(run(capsys, "repair", f"{ROOT}/s", "--json")[1])["into"] is None
     code, out, err = run(capsys, "repair", f"{ROOT}/gone")
     assert (code, out) == (2, "")

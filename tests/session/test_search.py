@@ -10,7 +10,10 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence import log as session_log
 
-SPECS = (SectionSpec("notes", 200, retrieval_threshold=5), SectionSpec("audit", 200, in_context=False))
+SPECS = (
+    SectionSpec("notes", 200, retrieval_threshold=5),
+    SectionSpec("audit", 200, in_context=False),
+)
 FACT = "The vault code of the Zurich office is 4711."
 QUESTION = "What is the vault code in Zurich?"
 WEATHER = [f"On day {day} the weather was {('fine', 'dull', 'wet')[day % 3]}." for day in range(60)]
@@ -40,7 +43,10 @@ def told(memory: SessionMemory, section: str = "notes") -> str:
 
 
 async def test_a_search_finds_what_was_evicted() -> None:
-    """The hit says so, and unpacks as item and score. An option narrows the search to live items."""
+    """The hit says so, and unpacks as item and score.
+
+    An option narrows the search to live items.
+    """
     memory = SessionMemory.test_mode(sections=SPECS)
     fact_id = told(memory)
     hit = memory.search(QUESTION)[0]
@@ -56,7 +62,10 @@ async def test_a_search_finds_what_was_evicted() -> None:
 
 
 async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Path) -> None:
-    """A search reads no file. `prepare` does, and keeps the texts for all later searches, contexts and saves."""
+    """A search reads no file.
+
+    `prepare` does, and keeps the texts for all later searches, contexts and saves.
+    """
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
         fact_id = told(memory)
         told(memory, "audit")
@@ -92,7 +101,9 @@ async def test_a_search_finds_each_id_once_and_nothing_forgotten(tmp_path: Path)
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
         await memory.prepare()
         hits = [hit for hit in memory.search(QUESTION, limit=50) if hit.item.id == "fact"]
-        assert [(hit.item.text, hit.is_archived) for hit in hits] == [("The vault code of Zurich is 1234.", False)]
+        assert [(hit.item.text, hit.is_archived) for hit in hits] == [
+            ("The vault code of Zurich is 1234.", False)
+        ]
         await memory.forget("fact")
         assert not any("vault" in hit.item.text for hit in memory.search(QUESTION, limit=50))
 

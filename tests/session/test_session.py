@@ -46,7 +46,11 @@ from tests.worlds import World, worlds
 def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
     """Return all that a memory keeps on disk of itself."""
     return {
-        spec.name: (list(memory[spec.name]), len(memory[spec.name].archive), memory[spec.name].ledger.state())
+        spec.name: (
+            list(memory[spec.name]),
+            len(memory[spec.name].archive),
+            memory[spec.name].ledger.state(),
+        )
         for spec in memory.sections
         if spec.persistence != "none"
     }
@@ -71,7 +75,9 @@ def test_a_session_opened_again_is_the_session_that_was_saved(world: World, agai
             contexts = []
             for each in (memory, opened):
                 try:
-                    contexts.append(await each.assemble_context("notice of termination", budget=400))
+                    contexts.append(
+                        await each.assemble_context("notice of termination", budget=400)
+                    )
                 except WindowTooSmallError as error:
                     contexts.append(str(error))
             assert contexts[0] == contexts[1]
@@ -108,17 +114,24 @@ async def test_another_process_finds_what_this_one_saved(tmp_path: Path) -> None
     async with SessionMemory.open(tmp_path.as_uri(), "deal-42") as memory:
         memory.add("role", "You are a careful analyst.")
         for number in range(40):
-            memory.add("documents", f"Clause {number}: notice of {number} days.", metadata={"source": f"{number}.txt"})
+            memory.add(
+                "documents",
+                f"Clause {number}: notice of {number} days.",
+                metadata={"source": f"{number}.txt"},
+            )
         context = await memory.assemble_context("notice of 17 days", budget=200)
     code = (
         "import asyncio, sys\nfrom kaosmem import SessionMemory\n"
         "async def main():\n"
-        f"    async with SessionMemory.open({tmp_path.as_uri()!r}, 'deal-42', read_only=True) as memory:\n"
+        f"    async with SessionMemory.open({tmp_path.as_uri()!r}, 'deal-42', read_only=True) as "
+        "memory:\n"
         "        context = await memory.assemble_context('notice of 17 days', budget=200)\n"
         "        sys.stdout.write(context.text)\n"
         "asyncio.run(main())"
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert printed == context.text
     assert "Clause 17" in printed
 
@@ -218,7 +231,9 @@ async def test_another_counter_counts_again(tmp_path: Path) -> None:
 
 async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Path) -> None:
     """Opening with fewer specs loses nothing: the section comes back with its spec."""
-    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))) as memory:
+    async with SessionMemory.open(
+        str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))
+    ) as memory:
         item = memory.add("old", "still here")
     async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("new"),)) as memory:
         assert "'old'" in memory.notices[0]
@@ -226,7 +241,9 @@ async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Pat
         assert context.items == ()
         assert context.decision(item.id).reason is Reason.NOT_SHOWN
         memory.add("new", "more")
-    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))) as memory:
+    async with SessionMemory.open(
+        str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))
+    ) as memory:
         assert (len(memory["old"]), len(memory["new"]), memory.notices) == (1, 1, ())
 
 
@@ -240,17 +257,28 @@ async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path: Path)
         assert await memory.fetch(item.id) == item
         assert memory["old"].spec.policy.name == "none"
         assert "'old' is stored but no spec names it" in memory.notices[0]
-        assert "'old' was stored with the eviction policy 'largest' and now has 'none'" in memory.notices[1]
-    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old"),), read_only=True) as memory:
-        assert ["'largest' and now has 'fifo'; give the policy" in each for each in memory.notices] == [True]
+        assert (
+            "'old' was stored with the eviction policy 'largest' and now has 'none'"
+            in memory.notices[1]
+        )
+    async with SessionMemory.open(
+        str(tmp_path), sections=(SectionSpec("old"),), read_only=True
+    ) as memory:
+        assert [
+            "'largest' and now has 'fifo'; give the policy" in each for each in memory.notices
+        ] == [True]
     async with SessionMemory.open(str(tmp_path), sections=(old,), read_only=True) as memory:
         assert (memory["old"].spec.policy, memory.notices) == (old.eviction, ())
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_the_stored_name_of_a_shipped_policy_brings_it_back(policy: str, tmp_path: Path) -> None:
+async def test_the_stored_name_of_a_shipped_policy_brings_it_back(
+    policy: str, tmp_path: Path
+) -> None:
     """A session that is opened without a section's spec knows its policy, also after the next save."""
-    async with SessionMemory.open(str(tmp_path), sections=(SectionSpec("old", 40, eviction=policy),)) as memory:
+    async with SessionMemory.open(
+        str(tmp_path), sections=(SectionSpec("old", 40, eviction=policy),)
+    ) as memory:
         memory.add("old", "still here")
     for _ in range(2):
         async with SessionMemory.open(str(tmp_path)) as memory:
@@ -260,7 +288,9 @@ async def test_the_stored_name_of_a_shipped_policy_brings_it_back(policy: str, t
 
 def test_a_stored_spec_is_read_without_its_own_policy() -> None:
     """A policy of one's own is not stored: the spec that is read has none, and no limit that none could keep."""
-    old = SectionSpec("old", max_items=5, eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,)))
+    old = SectionSpec(
+        "old", max_items=5, eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,))
+    )
     assert SectionSpec.from_dict(old.to_dict()) == SectionSpec("old", eviction="none")
 
 
@@ -276,7 +306,9 @@ def test_a_stored_spec_is_read_without_its_own_policy() -> None:
 )
 def test_a_policy_whose_key_is_no_tuple_of_numbers_is_refused(key: Any, fact: str) -> None:
     """The error names the policy, the fact and the remedy, when the policy is made."""
-    with pytest.raises(InvalidArgumentError, match=f"policy 'mine' {fact}; return a tuple of numbers"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"policy 'mine' {fact}; return a tuple of numbers"
+    ):
         EvictionPolicy("mine", key)
 
 
@@ -284,7 +316,15 @@ def test_a_key_that_fails_later_refuses_the_addition_and_changes_nothing() -> No
     """A key that is no tuple for some units fails the addition that needs room; the section stays as it was."""
     mine = EvictionPolicy("mine", lambda unit: (-unit.tokens,) if unit.tokens < 5 else None)  # type: ignore[arg-type, return-value]
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 12, eviction=mine),))
-    for text in ("one", "two", "three", "four", "five", "six", "seven"):  # the queue of victims is made
+    for text in (
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+    ):  # the queue of victims is made
         memory.add("notes", text)
     with pytest.raises(InvalidArgumentError, match="policy 'mine' is None"):
         for text in ("a much longer note than all", "more", "yet more"):
@@ -304,7 +344,10 @@ def test_a_memory_is_iterated_by_section_and_contains_ids_of_items() -> None:
 
 def test_a_policy_has_a_name_of_its_own() -> None:
     """A policy of one's own may not pass for one of kaosmem, whose name a stored session may know."""
-    assert SectionSpec("a", eviction=POLICIES["lru"]).to_dict() == SectionSpec("a", eviction="lru").to_dict()
+    assert (
+        SectionSpec("a", eviction=POLICIES["lru"]).to_dict()
+        == SectionSpec("a", eviction="lru").to_dict()
+    )
     with pytest.raises(InvalidArgumentError, match="rename it"):
         SectionSpec("a", eviction=EvictionPolicy("fifo"))
     with pytest.raises(InvalidNameError):
@@ -328,7 +371,8 @@ async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> Non
 
 def test_test_mode_is_deterministic_and_isolated() -> None:
     """Two memories give the same ids and times and share nothing, not even their filesystems."""
-    one, other = SessionMemory.test_mode(), SessionMemory.test_mode()
+    one = SessionMemory.test_mode()
+    other = SessionMemory.test_mode()
     items = [memory.add("messages", "hello") for memory in (one, other)]
     assert items[0] == items[1]
     assert items[0].created_at == datetime(2024, 1, 1, tzinfo=UTC)
@@ -378,7 +422,9 @@ async def main():
         print((await memory.assemble_context("clause 7", budget=100)).used)
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert 0 < int(done.stdout) <= 100
     assert list(tmp_path.iterdir()) == []
@@ -386,9 +432,24 @@ asyncio.run(main())
 
 def test_importing_is_light() -> None:
     """Importing kaosmem loads none of what is only needed later."""
-    heavy = ("numpy", "pydantic", "fsspec", "tiktoken", "rank_bm25", "Stemmer", "networkx", "typer", "rich")
+    heavy = (
+        "numpy",
+        "pydantic",
+        "fsspec",
+        "tiktoken",
+        "rank_bm25",
+        "Stemmer",
+        "networkx",
+        "typer",
+        "rich",
+    )
     code = f"import kaosmem, sys; print([name for name in {heavy!r} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 async def test_a_text_is_counted_once() -> None:
@@ -422,15 +483,24 @@ async def test_the_ranker_can_be_the_reference() -> None:
         memory.add("documents", f"Clause {number} speaks of fee {number * 3} and of notice.")
     context = await memory.assemble_context("clause 33", budget=60)
     assert any("Clause 33 " in str(item.content) for item in context.items)
-    assert memory.search("clause 33", "documents", limit=1)[0][0].content == "Clause 33 speaks of fee 99 and of notice."
+    assert (
+        memory.search("clause 33", "documents", limit=1)[0][0].content
+        == "Clause 33 speaks of fee 99 and of notice."
+    )
 
 
 async def test_messages_of_a_provider_come_in_with_their_calls() -> None:
     """An assistant's calls and their results are one unit; an answer that is missing is stated."""
     memory = SessionMemory.test_mode()
     memory.add_message({"role": "user", "content": "What is the fee?"}, format="openai")
-    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "fee"}'}}
-    memory.add_message({"role": "assistant", "content": None, "tool_calls": [call]}, format="openai")
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "search", "arguments": '{"q": "fee"}'},
+    }
+    memory.add_message(
+        {"role": "assistant", "content": None, "tool_calls": [call]}, format="openai"
+    )
     context = await memory.assemble_context(budget=200, format="openai")
     assert context.messages[-1]["role"] == "tool"
     assert "no result" in context.messages[-1]["content"]
@@ -445,7 +515,9 @@ def test_a_chat_message_is_added_without_a_format() -> None:
     memory = SessionMemory.test_mode()
     call = ToolUseBlock("c1", "search", {"q": "fee"})
     items = [
-        memory.add_message(ChatMessage("user", "From the page: pay now.", trust=Trust.EXTERNAL, pinned=True)),
+        memory.add_message(
+            ChatMessage("user", "From the page: pay now.", trust=Trust.EXTERNAL, pinned=True)
+        ),
         memory.add_message(ChatMessage("assistant", (TextBlock("I look."), call))),
     ]
     assert [(item.role, item.trust, item.pinned) for item in items] == [
@@ -492,12 +564,36 @@ BAD_CALLS = {
     ),
     "item id": (lambda m: m.add("messages", "x", id="a\nb"), InvalidNameError, "item id"),
     "surrogate": (lambda m: m.add("messages", "ab\ud800"), InvalidArgumentError, "position 2"),
-    "surrogate in role": (lambda m: m.add("messages", "x", role="\ud800"), InvalidArgumentError, "role"),
-    "surrogate in tag": (lambda m: m.add("messages", "x", tags=["\ud800"]), InvalidArgumentError, "tag"),
-    "metadata": (lambda m: m.add("messages", "x", metadata={"a": float("nan")}), InvalidArgumentError, "metadata"),
-    "metadata that is no mapping": (lambda m: m.add("messages", "x", metadata="abc"), InvalidArgumentError, "mapping"),
-    "role that is no text": (lambda m: m.add("messages", "x", role=5), InvalidArgumentError, "role is a int"),
-    "priority that is no number": (lambda m: m.add("messages", "x", priority="high"), InvalidArgumentError, "priority"),
+    "surrogate in role": (
+        lambda m: m.add("messages", "x", role="\ud800"),
+        InvalidArgumentError,
+        "role",
+    ),
+    "surrogate in tag": (
+        lambda m: m.add("messages", "x", tags=["\ud800"]),
+        InvalidArgumentError,
+        "tag",
+    ),
+    "metadata": (
+        lambda m: m.add("messages", "x", metadata={"a": float("nan")}),
+        InvalidArgumentError,
+        "metadata",
+    ),
+    "metadata that is no mapping": (
+        lambda m: m.add("messages", "x", metadata="abc"),
+        InvalidArgumentError,
+        "mapping",
+    ),
+    "role that is no text": (
+        lambda m: m.add("messages", "x", role=5),
+        InvalidArgumentError,
+        "role is a int",
+    ),
+    "priority that is no number": (
+        lambda m: m.add("messages", "x", priority="high"),
+        InvalidArgumentError,
+        "priority",
+    ),
     "too large": (lambda m: m.add("last_intent", "word " * 3_000), SectionFullError, "last_intent"),
     "content": (lambda m: m.add("messages", 5), InvalidArgumentError, "int"),
     "update of nothing": (lambda m: m.update("none", "x"), NotFoundError, "fetch"),
@@ -519,7 +615,9 @@ def test_bad_input_gets_a_typed_error_and_changes_nothing(name: str) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")]
+)
 async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
     """Anything else is refused with what to give; 0 shows nothing."""
     assert (await SessionMemory.test_mode().assemble_context(budget=0)).items == ()
@@ -541,7 +639,9 @@ async def test_assembling_with_bad_options_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a\x00", "x" * 300, "é", "../up"])
-async def test_invalid_names_are_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
+async def test_invalid_names_are_refused_before_anything_is_written(
+    tmp_path: Path, name: str
+) -> None:
     """Session ids and namespaces are checked before any I/O, in every entrance."""
     for arguments in ((name, "default"), ("fine", name)):
         with pytest.raises(InvalidNameError):
@@ -602,7 +702,9 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
     await memory.close()
 
 
-async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(tmp_path: Path) -> None:
+async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(
+    tmp_path: Path,
+) -> None:
     """The changes before the close were given up by it; what was saved stays."""
     async with SessionMemory.open(tmp_path) as memory:
         memory.add("messages", "kept")
@@ -675,7 +777,9 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
     (folder / "c.png").write_bytes(b"\x00\x01")
     read: list[str] = []
     async with SessionMemory.open(str(tmp_path / "store")) as memory:
-        report = await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
+        report = await memory.ingest(
+            str(folder), progress=lambda what, done, total: read.append(what)
+        )
         assert (report.new, report.items_added, [skip.source for skip in report.skipped]) == (
             ("a.md", "b.txt"),
             2,
@@ -688,7 +792,9 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
     (folder / "d.txt").write_text("A new file.\n")
     read.clear()
     async with SessionMemory.open(str(tmp_path / "store")) as memory:
-        report = await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
+        report = await memory.ingest(
+            str(folder), progress=lambda what, done, total: read.append(what)
+        )
         assert read == ["d.txt", "a.md"]
         assert (report.changed, report.vanished, report.unchanged) == (("a.md",), ("b.txt",), ())
         assert {item.content for item in memory["documents"]} == {
@@ -697,7 +803,9 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
         }
         assert (await memory.fetch("b.txt#L1-1")).content == "Notice of thirty days."
         read.clear()
-        assert (await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))).items_added == 0
+        assert (
+            await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
+        ).items_added == 0
         assert read == []
 
 
@@ -710,7 +818,11 @@ async def test_two_places_are_ingested_side_by_side(tmp_path: Path) -> None:
     for place in ("one", "two", "one/README.md", "two"):
         report = await memory.ingest(tmp_path / place)
         assert report.vanished == ()
-    assert sorted(item.content for item in memory["documents"]) == ["This is one.", "This is one.", "This is two."]
+    assert sorted(item.content for item in memory["documents"]) == [
+        "This is one.",
+        "This is one.",
+        "This is two.",
+    ]
     assert report.items_added == 0
 
 
@@ -738,7 +850,11 @@ async def test_the_question_is_what_the_user_says_beside_a_result() -> None:
     """A message of a result and a text asks with the text alone."""
     memory = SessionMemory.test_mode()
     memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
-    memory.add("messages", [ToolResultBlock("c", "governing law"), TextBlock("What is the fee?")], role="user")
+    memory.add(
+        "messages",
+        [ToolResultBlock("c", "governing law"), TextBlock("What is the fee?")],
+        role="user",
+    )
     assert (await memory.assemble_context(budget=200)).query == "What is the fee?"
 
 
@@ -753,7 +869,9 @@ async def test_test_mode_takes_what_open_takes() -> None:
 
     shared = SessionMemory.test_mode()
     shared.add("documents", "The notice period is 90 days.")
-    memory = SessionMemory.test_mode(ranker=Ranker(), sources=[shared["documents"]], counter="gpt-4")
+    memory = SessionMemory.test_mode(
+        ranker=Ranker(), sources=[shared["documents"]], counter="gpt-4"
+    )
     for number in range(30):
         memory.add("findings", f"finding {number}")
     context = await memory.assemble_context("notice period", budget=500)
@@ -774,11 +892,16 @@ async def test_a_smaller_budget_is_told_at_opening() -> None:
     held = memory["findings"].used
     await memory.save()
     for budget in (200, 300, None):
-        async with SessionMemory.open(memory.fs, "test", sections=with_budget(budget), read_only=True) as other:
+        async with SessionMemory.open(
+            memory.fs, "test", sections=with_budget(budget), read_only=True
+        ) as other:
             assert other.notices == ()
-    async with SessionMemory.open(memory.fs, "test", sections=with_budget(50), read_only=True) as other:
+    async with SessionMemory.open(
+        memory.fs, "test", sections=with_budget(50), read_only=True
+    ) as other:
         assert other.notices == (
-            f"section 'findings' has a budget of 50 tokens; it had 200 tokens, and it holds {held}; "
+            "section 'findings' has a budget of 50 tokens; it had 200 tokens, and it holds "
+            f"{held}; "
             "raise the budget, or the next item evicts some",
         )
 

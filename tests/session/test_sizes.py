@@ -18,7 +18,9 @@ async def test_a_session_has_so_many_sections_at_most(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=str(MAX_SECTIONS)):
         check_specs(SectionSpec(f"s{number}") for number in range(MAX_SECTIONS + 1))
     many = {f"s{number}": {"name": f"s{number}"} for number in range(MAX_SECTIONS + 1)}
-    files = changed(await logged(tmp_path, "a"), 0, lambda fields: fields["d"]["sections"].update(many))
+    files = changed(
+        await logged(tmp_path, "a"), 0, lambda fields: fields["d"]["sections"].update(many)
+    )
     with pytest.raises(CorruptionError, match="sections"):
         await ids_at(in_memory(files))
 
@@ -33,7 +35,9 @@ async def test_a_session_has_so_many_sections_at_most(tmp_path: Path) -> None:
     ],
     ids=["containers", "metadata", "tags", "blocks"],
 )
-async def test_what_could_not_be_stored_is_refused_before_it_is_taken(given: dict[str, Any], tmp_path: Path) -> None:
+async def test_what_could_not_be_stored_is_refused_before_it_is_taken(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
     """An item too large for one record leaves the session as it was, and later saves work; one long text is none."""
     async with memory_at(tmp_path) as memory:
         with pytest.raises(InvalidArgumentError, match="split it"):
@@ -49,7 +53,11 @@ def test_shared_references_are_refused_before_they_are_copied(kind: str) -> None
     """Metadata that is small in memory, and vast in JSON as its parts stand in many places, costs little time."""
     shared: Any = ["x"] * (10_000 if kind == "values" else 1)
     for _ in range(60 if kind != "values" else 1):
-        shared = {"a": shared, "b": shared} if kind == "mappings" else [shared] * (1_000 if kind == "values" else 2)
+        shared = (
+            {"a": shared, "b": shared}
+            if kind == "mappings"
+            else [shared] * (1_000 if kind == "values" else 2)
+        )
     memory = SessionMemory.test_mode()
     started = time.process_time()
     with pytest.raises(InvalidArgumentError, match="shared"):

@@ -33,14 +33,22 @@ from kaosmem.retrieval import Query
 from tests.contexts import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
-CLAUSES = ("termination notice", "governing law", "payment terms", "liability cap", "confidential information")
+CLAUSES = (
+    "termination notice",
+    "governing law",
+    "payment terms",
+    "liability cap",
+    "confidential information",
+)
 
 
 async def stored_room(root: Path, *, documents: int = 100, session_id: str = "room") -> None:
     async with SessionMemory.open(root, session_id) as room:
         for number in range(documents):
             clause = CLAUSES[number % len(CLAUSES)]
-            room.add("documents", f"{clause} of contract {number}", metadata={"source": f"{number}.pdf"})
+            room.add(
+                "documents", f"{clause} of contract {number}", metadata={"source": f"{number}.pdf"}
+            )
         room.add("actions", "read the contracts")
 
 
@@ -65,10 +73,16 @@ async def test_a_section_of_another_session_is_shown_beside_the_own(tmp_path: Pa
         left_out = next(item for item in room["documents"] if item not in context.items)
         assert not context.decision(left_out.id).included
         narrowed = await memory.assemble_context(budget=400, filter={"source": "7.pdf"})
-        assert [item.text for item in narrowed.items if "contract" in item.text] == ["payment terms of contract 7"]
+        assert [item.text for item in narrowed.items if "contract" in item.text] == [
+            "payment terms of contract 7"
+        ]
         assert narrowed.decision(left_out.id).reason in (Reason.FILTERED, Reason.NO_ROOM)
-        assert {item.text for item, _ in memory.search("liability cap", name, 3)} <= {i.text for i in room["documents"]}
-        assert memory.search("payment terms of contract 7")[0][0].text == "payment terms of contract 7"
+        assert {item.text for item, _ in memory.search("liability cap", name, 3)} <= {
+            i.text for i in room["documents"]
+        }
+        assert (
+            memory.search("payment terms of contract 7")[0][0].text == "payment terms of contract 7"
+        )
         assert await memory.fetch(shown[0].id) == shown[0]
         only = await memory.assemble_context(budget=400, sections=[name])
         assert {item.section for item in only.items} == {"documents"}
@@ -111,8 +125,10 @@ async def test_an_item_that_two_sources_have_is_shown_once(tmp_path: Path) -> No
 
 async def test_two_items_under_one_id_are_both_shown() -> None:
     """Sessions for tests give the same ids: the attached one's then names its source, and can be fetched by that."""
-    room, memory = SessionMemory.test_mode(), SessionMemory.test_mode()
-    theirs, mine = room.add("documents", "the notice period of theirs"), memory.add("documents", "the notice of mine")
+    room = SessionMemory.test_mode()
+    memory = SessionMemory.test_mode()
+    theirs = room.add("documents", "the notice period of theirs")
+    mine = memory.add("documents", "the notice of mine")
     assert theirs.id == mine.id
     await memory.attach(room["documents"])
     context = await memory.assemble_context("notice", budget=500)
@@ -125,13 +141,18 @@ async def test_two_items_under_one_id_are_both_shown() -> None:
 
 @settings(max_examples=60)
 @given(worlds(), worlds(), queries, budgets, formats)
-def test_the_promises_hold_with_another_session_attached(world, other, query, budget, format) -> None:
+def test_the_promises_hold_with_another_session_attached(
+    world, other, query, budget, format
+) -> None:
     """Counted from scratch it fits, every item is decided once, and twice the same is the same."""
 
     async def twice() -> list[Context]:
         for section in other.memory.sections:
             await world.memory.attach(other.memory[section.name])
-        return [await world.memory.assemble_context(query, budget=budget, format=format) for _ in range(2)]
+        return [
+            await world.memory.assemble_context(query, budget=budget, format=format)
+            for _ in range(2)
+        ]
 
     try:
         first, second = asyncio.run(twice())
@@ -195,11 +216,16 @@ async def test_a_process_reads_a_read_only_session_once(tmp_path: Path, reads: l
         memory = SessionMemory.test_mode(session_id=f"user-{user}")
         async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
             await memory.attach(room["documents"])
-            context = await memory.assemble_context(f"{CLAUSES[user % 5]} of contract {user % 100}", budget=100)
+            context = await memory.assemble_context(
+                f"{CLAUSES[user % 5]} of contract {user % 100}", budget=100
+            )
         return {item.text for item in context.items}
 
     answers = await asyncio.gather(*map(ask, range(60)))
-    assert all(f"{CLAUSES[user % 5]} of contract {user % 100}" in answer for user, answer in enumerate(answers))
+    assert all(
+        f"{CLAUSES[user % 5]} of contract {user % 100}" in answer
+        for user, answer in enumerate(answers)
+    )
     assert len(reads) == len(set(reads))
     async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
         async with SessionMemory.open(tmp_path, "room") as writer:
@@ -246,7 +272,9 @@ def test_threads_may_share_a_room(tmp_path: Path) -> None:
             context = await memory.assemble_context("liability cap of contract 1003", budget=60)
         return [item.text for item in context.items]
 
-    threads = [threading.Thread(target=lambda: answers.append(asyncio.run(ask()))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(asyncio.run(ask()))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -261,7 +289,9 @@ class Weather:
 
     spec = SectionSpec("weather", 50, 65)
 
-    async def propose(self, query: Query, *, cap: int, wanted: MetadataFilter | None = None) -> Proposal:
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
         await asyncio.sleep(0)
         text = f"It is raining; asked: {query.text}"
         item = Item("w1", "weather", "tool", text, 10, datetime(2024, 1, 1, tzinfo=UTC))

@@ -13,7 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import BM25Ranker, KaosmemError, LinearRanker, SectionSpec, SessionMemory, repair_session
+from kaosmem import (
+    BM25Ranker,
+    KaosmemError,
+    LinearRanker,
+    SectionSpec,
+    SessionMemory,
+    repair_session,
+)
 from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.steps import Draft, Read
 from kaosmem.persistence.storage.local import LocalStorage
@@ -51,7 +58,11 @@ def opened(place: Any, **options: Any) -> Any:
 
 
 def indexes(place: Any) -> dict[str, bytes]:
-    return {path.rpartition("/")[2]: data for path, data in files_in(place).items() if f"/{INDEX}/" in path}
+    return {
+        path.rpartition("/")[2]: data
+        for path, data in files_in(place).items()
+        if f"/{INDEX}/" in path
+    }
 
 
 def damage(place: Any, path: str, data: bytes) -> None:
@@ -102,7 +113,9 @@ class Reads:
         monkeypatch.setattr(LinearIndex, "load", load)
 
 
-async def test_a_session_ranks_by_the_index_that_was_kept(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_ranks_by_the_index_that_was_kept(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It gives what it would without, in each section that has one."""
     await filled(place)
     assert {name.partition("-")[0] for name in indexes(place)} == {"documents", "messages"}
@@ -114,7 +127,9 @@ async def test_a_session_ranks_by_the_index_that_was_kept(place: Any, monkeypatc
     assert reads.count == 2
 
 
-async def test_it_catches_up_with_all_that_has_changed(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_catches_up_with_all_that_has_changed(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was added, updated, removed, evicted and forgotten since, whoever did it, saved or not."""
     await filled(place)
     reads = Reads(monkeypatch)
@@ -137,15 +152,21 @@ async def test_it_catches_up_with_all_that_has_changed(place: Any, monkeypatch: 
     assert reads.count >= 2
 
 
-OPS = st.sampled_from(["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"])
+OPS = st.sampled_from(
+    ["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"]
+)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     ops=st.lists(st.tuples(OPS, st.integers(0, 9_999)), min_size=5, max_size=40),
     ranker=st.sampled_from([None, BM25Ranker("okapi")]),
 )
-def test_whatever_happens_a_kept_index_changes_nothing(ops: Sequence[tuple[str, int]], ranker: Any) -> None:
+def test_whatever_happens_a_kept_index_changes_nothing(
+    ops: Sequence[tuple[str, int]], ranker: Any
+) -> None:
     """After each opening the session says what one says that makes its index anew."""
     place = IsolatedMemoryFileSystem()
 
@@ -283,34 +304,46 @@ async def test_a_session_that_is_read_only_reads_it_and_writes_none(
     async with opened(place, read_only=True) as memory:
         found = await asked(memory)
         assert reads.count == 2
-        async with SessionMemory.open(IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]) as other:
+        async with SessionMemory.open(
+            IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]
+        ) as other:
             await other.assemble_context("alpha", budget=100)
     assert reads.count == 2
     assert files_in(place) == before
     assert found == await asked_anew(place)
 
 
-async def test_a_section_that_is_attached_is_ranked_by_its_own(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_section_that_is_attached_is_ranked_by_its_own(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await filled(place)
     reads = Reads(monkeypatch)
     for read_only in (True, False):
         async with (
             opened(place, read_only=read_only) as memory,
-            SessionMemory.open(IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]) as other,
+            SessionMemory.open(
+                IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]
+            ) as other,
         ):
             await other.assemble_context("alpha", budget=100)
     assert reads.count == 2
 
 
-async def test_who_does_not_rank_does_not_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_does_not_rank_does_not_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Opening and saving do without, and who ranks reads each once."""
     await filled(tmp_path)
     steps: list[Any] = []
     perform = LocalStorage.perform
-    monkeypatch.setattr(LocalStorage, "perform", lambda self, step: (steps.append(step), perform(self, step))[1])
+    monkeypatch.setattr(
+        LocalStorage, "perform", lambda self, step: (steps.append(step), perform(self, step))[1]
+    )
 
     def read() -> list[str]:
-        return [step.path for step in steps if isinstance(step, Read) and step.path.startswith(INDEX)]
+        return [
+            step.path for step in steps if isinstance(step, Read) and step.path.startswith(INDEX)
+        ]
 
     async with opened(tmp_path) as memory:
         memory.add("documents", "more")
@@ -323,7 +356,9 @@ async def test_who_does_not_rank_does_not_read_it(tmp_path: Path, monkeypatch: p
     assert len(read()) == 2
 
 
-async def test_leaving_the_session_waits_until_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leaving_the_session_waits_until_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import time
 
     perform = LocalStorage.perform
@@ -338,7 +373,9 @@ async def test_leaving_the_session_waits_until_it_is_written(tmp_path: Path, mon
     assert len(indexes(tmp_path)) == 2
 
 
-async def test_a_full_disk_costs_the_index_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_costs_the_index_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The save succeeds, and a notice says that no index was written."""
     perform = LocalStorage.perform
 
@@ -352,14 +389,20 @@ async def test_a_full_disk_costs_the_index_alone(tmp_path: Path, monkeypatch: py
         memory.add_many("documents", map(text, range(20)))
         await asked(memory)
         await memory.save()
-    assert [notice for notice in memory.notices if "no index of section 'documents' was written" in notice]
+    assert [
+        notice
+        for notice in memory.notices
+        if "no index of section 'documents' was written" in notice
+    ]
     assert CANARY not in str(memory.notices)
     assert indexes(tmp_path) == {}
     async with opened(tmp_path) as memory:
         assert len(memory["documents"]) == 20
 
 
-@pytest.mark.parametrize("ranker", [RankBM25Ranker(), LinearRanker(analyze=lambda text: analyze(text))])
+@pytest.mark.parametrize(
+    "ranker", [RankBM25Ranker(), LinearRanker(analyze=lambda text: analyze(text))]
+)
 async def test_a_ranker_whose_index_cannot_be_kept_does_without(ranker: Any, place: Any) -> None:
     await filled(place, ranker=ranker)
     assert indexes(place) == {}
@@ -385,7 +428,9 @@ class Renamed(LinearRanker):
         return "renamed"
 
 
-async def test_each_ranker_has_an_index_of_its_own(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_ranker_has_an_index_of_its_own(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session that is opened for another ranker keeps the index of the first, which goes on being read."""
     await filled(place, ranker=BM25Ranker())
     assert indexes(place)
@@ -406,12 +451,16 @@ async def test_each_ranker_has_an_index_of_its_own(place: Any, monkeypatch: pyte
     assert indexes(place) == both
 
 
-async def test_the_indexes_of_the_last_three_rankers_are_kept(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_indexes_of_the_last_three_rankers_are_kept(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one written longest ago goes first, and each once something in it changes for good."""
     for number in range(5):
         monkeypatch.setattr(Renamed, "name", f"ranker {number}")
         async with opened(place, ranker=Renamed()) as memory:
-            memory.add_many("documents", [text(each) for each in range(10 * number, 10 * number + 10)])
+            memory.add_many(
+                "documents", [text(each) for each in range(10 * number, 10 * number + 10)]
+            )
             await asked(memory)
         assert len(indexes(place)) == min(3, number + 1)
     kept = indexes(place)
@@ -426,7 +475,9 @@ async def test_the_indexes_of_the_last_three_rankers_are_kept(place: Any, monkey
     assert indexes(place) == {}
 
 
-async def test_one_of_another_name_is_passed_over(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_of_another_name_is_passed_over(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The name says what the index is good for, even where the bytes could be read."""
     await filled(place, ranker=Renamed())
     reads = Reads(monkeypatch)
@@ -440,8 +491,16 @@ async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
     await filled(place)
     for path, data in files_in(place).items():
         if f"/{INDEX}/" in path:
-            flipped = data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
-            damage(place, path, {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}[how])
+            flipped = (
+                data[: len(data) // 2]
+                + bytes([data[len(data) // 2] ^ 4])
+                + data[len(data) // 2 + 1 :]
+            )
+            damage(
+                place,
+                path,
+                {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}[how],
+            )
     async with opened(place) as memory:
         assert await asked(memory) == await asked_anew(place)
         assert not memory.notices
@@ -449,7 +508,9 @@ async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
         assert await asked(memory) == await asked_anew(place)
 
 
-async def test_a_session_that_is_repaired_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_is_repaired_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is served of a damaged session is ranked anew, and so is the session that it is rescued into."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 100_000)
     await filled(tmp_path)
@@ -495,7 +556,9 @@ async def test_what_is_forgotten_is_in_no_index(place: Any) -> None:
         memory.add("documents", f"{CANARY} alpha", id="secret")
         memory.add("messages", f"{CANARY} beta", id="said", role="user")
     await filled(place)
-    assert [path for path, data in files_in(place).items() if CANARY.encode() in data and INDEX in path]
+    assert [
+        path for path, data in files_in(place).items() if CANARY.encode() in data and INDEX in path
+    ]
     for ids in (["secret"], ["said"]):
         async with opened(place) as memory:
             await asked(memory, "alpha beta")
@@ -525,7 +588,8 @@ async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That index is not kept; the next one is, of what was taken in."""
-    perform, is_over = LocalStorage.perform, False
+    perform = LocalStorage.perform
+    is_over = False
 
     async def forget() -> None:
         async with opened(tmp_path) as other:

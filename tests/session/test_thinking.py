@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import ChatMessage, SectionSpec, SessionMemory, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem import (
+    ChatMessage,
+    SectionSpec,
+    SessionMemory,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from kaosmem.compaction import SelectiveToolCallCompaction, Summarizer
 from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, LLMAttentionCondenser
 from kaosmem.formats import render_messages
@@ -29,7 +37,9 @@ def thought(request: pytest.FixtureRequest) -> ThinkingBlock:
     return KINDS[request.param]
 
 
-def reply(thought: ThinkingBlock, words: str = "The notice period is two months.") -> tuple[ThinkingBlock, TextBlock]:
+def reply(
+    thought: ThinkingBlock, words: str = "The notice period is two months."
+) -> tuple[ThinkingBlock, TextBlock]:
     return thought, TextBlock(words)
 
 
@@ -49,7 +59,9 @@ def test_it_is_counted(thought: ThinkingBlock) -> None:
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_a_history_shows_it_to_its_provider_alone(format: str, thought: ThinkingBlock) -> None:
+async def test_a_history_shows_it_to_its_provider_alone(
+    format: str, thought: ThinkingBlock
+) -> None:
     memory = SessionMemory.test_mode()
     memory.add("messages", "How long is the notice?", role="user")
     memory.add("messages", reply(thought), role="assistant")
@@ -68,7 +80,9 @@ async def test_a_history_shows_it_to_its_provider_alone(format: str, thought: Th
 def test_a_speaker_other_than_the_assistant_has_none() -> None:
     """A provider takes thinking from its assistant only; a user's or a named speaker's message is sent without."""
     for role in ("user", "critic", "system"):
-        sent = render_messages([ChatMessage("user", "hi"), ChatMessage(role, reply(SEALED))], "anthropic")
+        sent = render_messages(
+            [ChatMessage("user", "hi"), ChatMessage(role, reply(SEALED))], "anthropic"
+        )
         assert SECRET not in f"{sent.system}{sent.messages}"
 
 
@@ -77,20 +91,31 @@ async def test_search_does_not_find_it(thought: ThinkingBlock) -> None:
     memory.add("findings", reply(thought), role="assistant")
     memory.add("findings", "Nothing else.", role="assistant")
     assert memory.search(SECRET) == []
-    assert [item.text for item, _ in memory.search("notice period")] == ["The notice period is two months."]
+    assert [item.text for item, _ in memory.search("notice period")] == [
+        "The notice period is two months."
+    ]
 
 
 @pytest.mark.parametrize("window", [None, "main"])
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_recall_brings_back_the_words_alone(format: str, window: str | None, thought: ThinkingBlock) -> None:
+async def test_recall_brings_back_the_words_alone(
+    format: str, window: str | None, thought: ThinkingBlock
+) -> None:
     """A message that was evicted comes back without its thinking, whatever it is asked for by."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("messages", max_items=2, placement="history"),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("messages", max_items=2, placement="history"),)
+    )
     memory.add("messages", "How long is the notice?", role="user")
     memory.add("messages", reply(thought), role="assistant")
     for number in range(4):
         memory.add("messages", f"Unrelated matter {number}.", role="user")
-    for question in ("How long is the notice period?", "What may the user mean, and whom never to trust?"):
-        context = await memory.assemble_context(question, budget=2_000, format=format, window=window)
+    for question in (
+        "How long is the notice period?",
+        "What may the user mean, and whom never to trust?",
+    ):
+        context = await memory.assemble_context(
+            question, budget=2_000, format=format, window=window
+        )
         handed_over = context.text if format == "text" else str(context.messages)
         assert "The notice period is two months." in handed_over or question.startswith("What")
         assert SECRET not in handed_over + context.explain()
@@ -129,7 +154,12 @@ async def test_strategies_do_not_turn_it_into_words() -> None:
         ChatMessage("assistant", (SEALED, ToolUseBlock("c1", "find"))),
         ChatMessage("tool", (ToolResultBlock("c1", "found"),)),
     ]
-    history = [ChatMessage("user", "hi"), *round_, ChatMessage("user", "go on"), ChatMessage("assistant", "done")]
+    history = [
+        ChatMessage("user", "hi"),
+        *round_,
+        ChatMessage("user", "go on"),
+        ChatMessage("assistant", "done"),
+    ]
     left = await SelectiveToolCallCompaction(0).compact(history)
     assert [message.text for message in left] == ["hi", "go on", "done"]
 
@@ -145,7 +175,9 @@ async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
     for name in ("openai", "text"):
         told = render_messages(ConversationMemory(function_calling=False).process_events(log), name)
         assert SECRET not in f"{told.text}{told.messages}"
-    model = ScriptedLLM([ChatMessage("assistant", (ToolUseBlock("r", "rank_events", {"ids": [0, 6]}),))])
+    model = ScriptedLLM(
+        [ChatMessage("assistant", (ToolUseBlock("r", "rank_events", {"ids": [0, 6]}),))]
+    )
     await LLMAttentionCondenser(model, max_size=4).condense(log.view)
     asked = [message.text for request in model.requests for message in request]
     assert "two months" in "".join(asked)
@@ -167,7 +199,10 @@ async def test_a_thread_of_a_store_is_shown_without_it(format: str, thought: Thi
 async def test_it_goes_back_unchanged_after_a_session_is_stored(tmp_path: Path) -> None:
     """What is no text is still kept: a stored session sends it to its provider as it came."""
     call = {"type": "tool_use", "id": "c1", "name": "find", "input": {}}
-    answer = {"role": "assistant", "content": [{"type": "thinking", "thinking": THOUGHT, "signature": "seal"}, call]}
+    answer = {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": THOUGHT, "signature": "seal"}, call],
+    }
     result = {"type": "tool_result", "tool_use_id": "c1", "content": "two months"}
     async with SessionMemory.open(tmp_path, "s") as memory:
         memory.add("messages", "How long is the notice?", role="user")
@@ -176,6 +211,8 @@ async def test_it_goes_back_unchanged_after_a_session_is_stored(tmp_path: Path) 
         await memory.save()
     async with SessionMemory.open(tmp_path, "s") as again:
         context = await again.assemble_context(budget=1_000, format="anthropic")
-        check_anthropic_messages(context.messages, context.system, thinking=True, replies=[answer["content"]])
+        check_anthropic_messages(
+            context.messages, context.system, thinking=True, replies=[answer["content"]]
+        )
         assert context.messages[1] == answer
         assert again.search(SECRET) == []

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, Reason, SectionSpec, SessionMemory
+from kaosmem import (
+    CorruptionError,
+    InvalidArgumentError,
+    NotFoundError,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+)
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections import Archived
@@ -21,7 +28,9 @@ from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 @given(ops, moments, moments)
 @settings(max_examples=25)
-def test_what_held_and_was_known_is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -> None:
+def test_what_held_and_was_known_is_exact(
+    steps: list[Any], as_of: int | None, known_at: int | None
+) -> None:
     """Whatever was added, replaced, updated, removed, evicted, compacted, forgotten and reopened."""
     asyncio.run(_is_exact(steps, as_of, known_at))
 
@@ -31,12 +40,20 @@ async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -
         patch.setattr(session_log, "MIN_LOG_BYTES", 500)
         world = World()
         memory = await world.run(steps)
-    times = {name: hour(at) for name, at in (("as_of", as_of), ("known_at", known_at)) if at is not None}
-    sections = await memory._timeline.sections_at(as_of=times.get("as_of"), known_at=times.get("known_at"))
-    found = sorted((name, item.id, item.text) for name, section in sections.items() for item in section)
+    times = {
+        name: hour(at) for name, at in (("as_of", as_of), ("known_at", known_at)) if at is not None
+    }
+    sections = await memory._timeline.sections_at(
+        as_of=times.get("as_of"), known_at=times.get("known_at")
+    )
+    found = sorted(
+        (name, item.id, item.text) for name, section in sections.items() for item in section
+    )
     assert found == world.model.shown(as_of, known_at)
     if times:
-        context = await memory.assemble_context("", budget=10_000, sections=[spec.name for spec in WHOLE], **times)
+        context = await memory.assemble_context(
+            "", budget=10_000, sections=[spec.name for spec in WHOLE], **times
+        )
         shown = sorted((item.section, item.id, item.text) for item in context.items)
         assert shown == [each for each in found if each[0] != COMPACTED.name]
         assert all(context.decision(item.id).included for item in context.items)
@@ -65,7 +82,13 @@ async def _are_versions(steps: list[Any]) -> None:
                 expected.append((begin, at, each.id, text, min(ends, default=None), each.told_at))
             versions = await memory.versions(key, name)
             assert [
-                (version.item.id, version.item.text, version.valid_from, version.valid_until, version.known_from)
+                (
+                    version.item.id,
+                    version.item.text,
+                    version.valid_from,
+                    version.valid_until,
+                    version.known_from,
+                )
                 for version in versions
             ] == [
                 (item_id, text, hour(begin), None if end is None else hour(end), hour(told))
@@ -73,42 +96,62 @@ async def _are_versions(steps: list[Any]) -> None:
             ]
         everywhere = await memory.versions(key)
         assert len(everywhere) == sum(each.key == key for each in world.model.told)
-        assert [each.valid_from for each in everywhere] == sorted(each.valid_from for each in everywhere)
+        assert [each.valid_from for each in everywhere] == sorted(
+            each.valid_from for each in everywhere
+        )
 
 
 async def test_times_are_datetimes_or_texts() -> None:
     """A day is its first moment, and a time without a zone is in UTC."""
     memory = SessionMemory.test_mode()
     for day, name in (("2023-05-08", "Ann"), ("2024-06-01", "Bob")):
-        memory.add("findings", f"{name} owns the deal.", key="owner", metadata={"timestamp": day}, id=name)
-    for as_of in ("2024-05-31", "2023-05-08", datetime(2024, 5, 31, 23), datetime(2024, 5, 31, tzinfo=UTC).date()):
+        memory.add(
+            "findings", f"{name} owns the deal.", key="owner", metadata={"timestamp": day}, id=name
+        )
+    for as_of in (
+        "2024-05-31",
+        "2023-05-08",
+        datetime(2024, 5, 31, 23),
+        datetime(2024, 5, 31, tzinfo=UTC).date(),
+    ):
         context = await memory.assemble_context("owner", budget=100, as_of=as_of)
         assert [item.id for item in context.items] == ["Ann"]
         assert context.decision("Bob").reason is Reason.FILTERED
-    assert [item.id for item in (await memory.assemble_context("", budget=100, as_of="2024-06-01")).items] == ["Bob"]
+    assert [
+        item.id
+        for item in (await memory.assemble_context("", budget=100, as_of="2024-06-01")).items
+    ] == ["Bob"]
     assert (await memory.assemble_context("", budget=100, as_of="2023-05-07")).items == ()
     for wrong in ("yesterday", 7, 2024.5):
-        with pytest.raises(InvalidArgumentError, match=r"known_at is .*; give a datetime, or a text in ISO 8601"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"known_at is .*; give a datetime, or a text in ISO 8601"
+        ):
             await memory.assemble_context("", budget=100, known_at=wrong)  # type: ignore[arg-type]
 
 
 async def test_a_question_about_the_past_is_asked_as_the_session_knew_it() -> None:
     """With known_at, the current version is the one of that time, and the replaced ones are those known then."""
     memory = SessionMemory.test_mode(clock=(times := iter(map(hour, range(99)))).__next__)
-    made = [memory.add("findings", f"{name} owns the deal.", key="owner") for name in ("Ann", "Bob", "Eve")]
+    made = [
+        memory.add("findings", f"{name} owns the deal.", key="owner")
+        for name in ("Ann", "Bob", "Eve")
+    ]
     at = made[1].created_at
     now = await memory.assemble_context("Who owns the deal?", budget=200, known_at=at)
     assert [item.text for item in now.items] == ["Bob owns the deal."]
     before = await memory.assemble_context("Who owned the deal before?", budget=200, known_at=at)
     assert before.text == (
-        "## findings\n[until 1 January 2024] Ann owns the deal.\n[since 1 January 2024] Bob owns the deal.\n"
+        "## findings\n[until 1 January 2024] Ann owns the deal.\n[since 1 January 2024] Bob owns "
+        "the deal.\n"
     )
     assert next(times)
 
 
 async def test_a_look_into_the_past_changes_nothing() -> None:
     """No use is marked, and the next context is as it would have been."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("actions", max_items=2, eviction="lru"),))
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("actions", max_items=2, eviction="lru"),)
+    )
     for text in "abc":
         memory.add("actions", text)
     journal = list(memory["actions"].journal)
@@ -119,7 +162,8 @@ async def test_a_look_into_the_past_changes_nothing() -> None:
 
 async def test_another_sessions_section_leaves_newer_items_out() -> None:
     """An attached section shows items that had begun and were known at the times that are asked for."""
-    theirs, memory = SessionMemory.test_mode(), SessionMemory.test_mode()
+    theirs = SessionMemory.test_mode()
+    memory = SessionMemory.test_mode()
     for day in ("2023-01-01", "2024-01-01"):
         theirs.add("findings", f"said on {day}", metadata={"timestamp": day})
     await memory.attach(theirs["findings"])
@@ -150,7 +194,9 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         await memory.versions("k5")
         perform = memory._log._storage.perform
-        monkeypatch.setattr(memory._log._storage, "perform", lambda step: (reads.append(step), perform(step))[1])
+        monkeypatch.setattr(
+            memory._log._storage, "perform", lambda step: (reads.append(step), perform(step))[1]
+        )
         versions = await memory.versions("k7")
         assert [version.item.text.split()[1] for version in versions] == ["7", "107", "207"]
         parts = [part for step in reads if isinstance(step, ReadParts) for part in step.parts]
@@ -159,7 +205,9 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_a_damaged_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool) -> None:
+async def test_a_damaged_version_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
     """A session for writing raises with the file; a read-only one has the other versions and says what is damaged."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
@@ -172,22 +220,33 @@ async def test_a_damaged_version_is_named(tmp_path: Path, monkeypatch: pytest.Mo
             with pytest.raises(CorruptionError, match=r"archive.*is damaged at byte"):
                 await memory.versions("k")
             return
-        assert [version.item.text.split()[1] for version in await memory.versions("k")] == ["0", "2", "3"]
+        assert [version.item.text.split()[1] for version in await memory.versions("k")] == [
+            "0",
+            "2",
+            "3",
+        ]
         assert memory.damage
 
 
-async def test_a_forgotten_key_is_in_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_forgotten_key_is_in_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What versions() knows of archive files goes with what is forgotten."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        made = [memory.add(name, "value " * 20, key="CANARY") for name in ("kept", "kept", "findings", "findings")]
+        made = [
+            memory.add(name, "value " * 20, key="CANARY")
+            for name in ("kept", "kept", "findings", "findings")
+        ]
         memory.add("kept", "value " * 20, key="k")
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         assert len(await memory.versions("CANARY")) == 4
         await memory.forget(*(item.id for item in made))
         assert await memory.versions("CANARY") == []
         assert "CANARY" not in repr(memory._log._keyed)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
+    assert not [
+        path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()
+    ]
 
 
 def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
@@ -195,4 +254,7 @@ def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
     memory = SessionMemory.test_mode()
     new = memory.add("findings", "The fee is 20.")
     old = replace(new, id="old")
-    assert {each.item.id for each in told(memory["findings"], [Archived(old, ordinal=0)])} == {"old", new.id}
+    assert {each.item.id for each in told(memory["findings"], [Archived(old, ordinal=0)])} == {
+        "old",
+        new.id,
+    }

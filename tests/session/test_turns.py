@@ -35,10 +35,14 @@ def test_turns_are_never_mixed(turns: list[list[int]]) -> None:
     memory = memory_of_turns()
 
     async def run() -> None:
-        await asyncio.gather(*(take_turn(memory, number, pauses) for number, pauses in enumerate(turns)))
+        await asyncio.gather(
+            *(take_turn(memory, number, pauses) for number, pauses in enumerate(turns))
+        )
 
     asyncio.run(run())
-    expected = [f"{number}.{step}" for number, pauses in enumerate(turns) for step in range(len(pauses))]
+    expected = [
+        f"{number}.{step}" for number, pauses in enumerate(turns) for step in range(len(pauses))
+    ]
     assert [item.text for item in memory["messages"]] == expected
 
 
@@ -51,11 +55,9 @@ async def test_a_turn_that_fails_or_is_cancelled_gives_way() -> None:
             await asyncio.sleep(0)
             raise ValueError("the model failed")
 
-    failing, waiting, last = (
-        asyncio.create_task(fail()),
-        asyncio.create_task(take_turn(memory, 1, [1])),
-        asyncio.create_task(take_turn(memory, 2, [1])),
-    )
+    failing = asyncio.create_task(fail())
+    waiting = asyncio.create_task(take_turn(memory, 1, [1]))
+    last = asyncio.create_task(take_turn(memory, 2, [1]))
     await asyncio.sleep(0)
     waiting.cancel()
     done = await asyncio.gather(failing, waiting, last, return_exceptions=True)
@@ -65,7 +67,8 @@ async def test_a_turn_that_fails_or_is_cancelled_gives_way() -> None:
 
 async def test_a_turn_inside_a_turn_is_refused() -> None:
     """It would wait for itself, also in a task that the turn waits for; other sessions' turns may be inside."""
-    memory, other = memory_of_turns(), memory_of_turns()
+    memory = memory_of_turns()
+    other = memory_of_turns()
     async with asyncio.timeout(30), memory.turn():
         with pytest.raises(ConcurrentUseError, match="inside a turn"):
             async with memory.turn():
@@ -115,12 +118,16 @@ async def test_a_second_event_loop_is_refused(tmp_path: object) -> None:
         assert not memory["messages"]
 
 
-def turns_of_two_places(tmp_path: Path) -> tuple[list[str], Callable[[str, int, int], Awaitable[None]]]:
+def turns_of_two_places(
+    tmp_path: Path,
+) -> tuple[list[str], Callable[[str, int, int], Awaitable[None]]]:
     """A journal, and a turn over one of two sessions, which notes in it when it begins and ends."""
     journal: list[str] = []
 
     async def turn(session_id: str, number: int, pauses: int) -> None:
-        async with SessionMemory.open(tmp_path, session_id, counter=EstimateCounter(), in_turn=True) as memory:
+        async with SessionMemory.open(
+            tmp_path, session_id, counter=EstimateCounter(), in_turn=True
+        ) as memory:
             journal.append(f"{session_id} {number} begins")
             memory.add("messages", f"question {len(memory['messages'])}")
             for _ in range(pauses):
@@ -142,7 +149,8 @@ async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_
     for thread in threads:
         thread.start()
     await asyncio.gather(
-        *(turn("s", number, number % 4) for number in range(6)), *(turn("other", number, 1) for number in range(3))
+        *(turn("s", number, number % 4) for number in range(6)),
+        *(turn("other", number, 1) for number in range(3)),
     )
     for thread in threads:
         await asyncio.to_thread(thread.join, 30)
@@ -154,10 +162,14 @@ async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_
             assert [item.text for item in memory["messages"]] == said
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8), st.integers(0, 8))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8), st.integers(0, 8)
+)
 def test_a_queue_lets_one_in_at_a_time(turns: list[tuple[int, bool]], ticks: int) -> None:
     """Whoever is cancelled, waiting or inside, gives way, and all others come in the order in which they asked."""
-    queues, inside, done = Queues(), [], []
+    queues = Queues()
+    inside = []
+    done = []
 
     async def take(number: int, pauses: int) -> None:
         async with queues.take("key"):
@@ -171,7 +183,9 @@ def test_a_queue_lets_one_in_at_a_time(turns: list[tuple[int, bool]], ticks: int
                 inside.clear()
 
     async def run() -> None:
-        tasks = [asyncio.create_task(take(number, pauses)) for number, (pauses, _) in enumerate(turns)]
+        tasks = [
+            asyncio.create_task(take(number, pauses)) for number, (pauses, _) in enumerate(turns)
+        ]
         for _ in range(ticks):
             await asyncio.sleep(0)
         for task, (_, is_cancelled) in zip(tasks, turns, strict=True):
@@ -193,7 +207,10 @@ async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_pat
         with pytest.raises(ConcurrentUseError, match="wait for itself"):
             async with SessionMemory.open(str(tmp_path), "s", in_turn=True):
                 pytest.fail("it waited for itself")
-        async with SessionMemory.open(tmp_path, "other", in_turn=True), SessionMemory.open(tmp_path, "s"):
+        async with (
+            SessionMemory.open(tmp_path, "other", in_turn=True),
+            SessionMemory.open(tmp_path, "s"),
+        ):
             pass
     async with asyncio.timeout(30), SessionMemory.open(tmp_path, "s", in_turn=True):
         pass

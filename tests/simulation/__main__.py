@@ -25,17 +25,22 @@ def kind(error: ViolationError) -> str:
 
 def shortest(seed: int, place: str, steps: int) -> ViolationError | None:
     """Leave out acts, in halves, quarters and so on, as long as the life still fails."""
-    found, skipped = failure(seed, place, steps, frozenset()), frozenset[int]()
+    found = failure(seed, place, steps, frozenset())
+    skipped = frozenset[int]()
     size = (found.acts if found else 0) // 2
     while found and size:
         for start in range(0, found.acts, size):
             fewer = skipped | {*range(start, start + size)}
             shorter = failure(seed, place, steps, fewer) if fewer != skipped else None
             if shorter and kind(shorter) == kind(found):
-                found, skipped = shorter, fewer
+                found = shorter
+                skipped = fewer
         size //= 2
     return found
 
 
 if __name__ == "__main__":
-    print(shortest(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 600) or "it passes")
+    print(
+        shortest(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 600)
+        or "it passes"
+    )

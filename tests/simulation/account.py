@@ -10,7 +10,10 @@ Value = tuple[str, bool | None] | None
 
 
 class ViolationError(AssertionError):
-    """Something that was promised is not so. acts: how many acts of processes there were until it showed."""
+    """Something that was promised is not so.
+
+    acts: how many acts of processes there were until it showed.
+    """
 
     acts = 0
 
@@ -31,7 +34,8 @@ class Held:
 
     erasing: how far its forgetting got: "" not asked for, "tried" may have happened, "done".
     is_clean: whether no file may hold its texts any more.
-    is_placed: whether its place among others is known: not after a repair, as a lost record may have held it.
+    is_placed: whether its place among others is known: not after a repair, as a lost record may
+        have held it.
     """
 
     id: str
@@ -56,7 +60,9 @@ class Held:
             each.value
             for each in self.attempts
             if each.began is not None
-            and not any(each.ended is not None and each.ended < (later.began or 0) for later in known)
+            and not any(
+                each.ended is not None and each.ended < (later.began or 0) for later in known
+            )
         }
         if not known or self.erasing:
             values.add(None)
@@ -85,7 +91,10 @@ class Account:
             held.born = held.born or now
 
     def acknowledged(self, unsaved: list[tuple[Held, Attempt]]) -> None:
-        """Note that a process was told that all is saved. Of several values of one item the last counts."""
+        """Note that a process was told that all is saved.
+
+        Of several values of one item the last counts.
+        """
         now = self.tick()
         last = {id(held): attempt for held, attempt in unsaved}
         for held, attempt in unsaved:
@@ -122,11 +131,15 @@ class Account:
             if value is None and held.erasing and held.settled:
                 held.erasing = "done"
             elif value is None:
-                del self.items[item_id]  # never acknowledged, so that no erasure of it may ever have begun
+                del self.items[
+                    item_id
+                ]  # never acknowledged, so that no erasure of it may ever have begun
                 continue
             elif held.erasing == "tried":
                 held.erasing = ""
-            held.attempts = [] if value is None else [Attempt(value, now, now, is_acknowledged=True)]
+            held.attempts = (
+                [] if value is None else [Attempt(value, now, now, is_acknowledged=True)]
+            )
             held.settled = held.settled or now
 
     def check(self, held: Held, seen: Value, allowed: set[Value] = frozenset()) -> None:  # type: ignore[assignment]
@@ -137,11 +150,14 @@ class Account:
         if held.erasing == "done":
             raise ViolationError(f"forgotten item {held.id} is found")
         lost = "is lost" if seen is None else f"is {_shown(seen)}"
-        raise ViolationError(f"item {held.id} {lost}, and can only be {' or '.join(map(_shown, possible))}")
+        raise ViolationError(
+            f"item {held.id} {lost}, and can only be {' or '.join(map(_shown, possible))}"
+        )
 
     def check_order(self, ids: Iterable[str]) -> None:
         """Raise ViolationError if an item stands before one that was acknowledged before it was begun."""
-        latest, before = 0, ""
+        latest = 0
+        before = ""
         for each in ids:
             held = self.items.get(each)
             if held is None or held.born is None or not held.is_placed:
@@ -149,7 +165,8 @@ class Account:
             if held.settled is not None and held.settled < latest:
                 raise ViolationError(f"{held.id} stands after {before}, and was saved before")
             if held.born > latest:
-                latest, before = held.born, each
+                latest = held.born
+                before = each
 
 
 def _same(seen: Value, value: Value) -> bool:

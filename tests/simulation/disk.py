@@ -24,12 +24,19 @@ class Written:
 
     def on(self, content: bytes) -> bytes:
         """Return the content with them; what lies between its end and them reads as NULs."""
-        return content[: self.start].ljust(self.start, b"\0") + self.data + content[self.start + len(self.data) :]
+        return (
+            content[: self.start].ljust(self.start, b"\0")
+            + self.data
+            + content[self.start + len(self.data) :]
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """A write of which the file got the size alone, or some pieces, each with its place. Elsewhere it is as before."""
+    """A write of which the file got the size alone, or some pieces, each with its place.
+
+    Elsewhere it is as before.
+    """
 
     end: int
     pieces: tuple[tuple[int, bytes], ...] = ()
@@ -74,7 +81,8 @@ class File:
     def lose_pages(self) -> None:
         """Take what is unsynced for written, though only its size will ever be."""
         self.unsynced = [
-            Torn(change.start + len(change.data)) if isinstance(change, Written) else change for change in self.unsynced
+            Torn(change.start + len(change.data)) if isinstance(change, Written) else change
+            for change in self.unsynced
         ]
 
 
@@ -110,13 +118,16 @@ def set_entries(entries: dict[str, Node], change: tuple[tuple[str, Node | None],
 class SimulatedDisk:
     """The calls of `Disk` on a filesystem in memory that does no more than POSIX promises.
 
-    `sync` makes one file's data and size durable, but not its name; `sync_folder` one folder's entries, but not
-    their data. `power_loss.states` lists what a disk may hold after a power loss at this moment.
+    `sync` makes one file's data and size durable, but not its name; `sync_folder` one folder's
+    entries, but not their data. `power_loss.states` lists what a disk may hold after a power loss
+    at this moment.
 
     watch: called with the name of each call that changes something, before it does.
     """
 
-    def __init__(self, image: Image | None = None, watch: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, image: Image | None = None, watch: Callable[[str], None] | None = None
+    ) -> None:
         self.root = Folder()
         self.watch = watch
         self.calls = 0
@@ -166,9 +177,12 @@ class SimulatedDisk:
         return file.content[start:][:size]
 
     def write(self, fd: int, data: bytes | memoryview, start: int | None = None) -> int:
-        file, appends = self._writable(fd), bool(self._open(fd)[1] & os.O_APPEND)
+        file = self._writable(fd)
+        appends = bool(self._open(fd)[1] & os.O_APPEND)
         self._changing("write")
-        at = len(file.content) if appends else self._positions.get(fd, 0) if start is None else start
+        at = (
+            len(file.content) if appends else self._positions.get(fd, 0) if start is None else start
+        )
         file.change(Written(at, bytes(data)))
         self._positions[fd] = at + len(data)
         return len(data)
@@ -232,7 +246,8 @@ class SimulatedDisk:
 
     def replace(self, old: str, new: str) -> None:
         (folder, name), (target, new_name) = self._place(old), self._place(new)
-        node, there = self._node(old), target.entries.get(new_name)
+        node = self._node(old)
+        there = target.entries.get(new_name)
         assert folder is target, "a rename between folders is not simulated"
         if isinstance(there, Folder) and isinstance(node, File):
             raise _error(errno.EISDIR, new)
@@ -254,7 +269,9 @@ class SimulatedDisk:
 
     def lock(self, fd: int) -> None:
         file, _ = self._open(fd)
-        assert file.locked_by in (None, fd), "the lock is held already: one thread would wait for itself"
+        assert file.locked_by in (None, fd), (
+            "the lock is held already: one thread would wait for itself"
+        )
         file.locked_by = fd
 
     def unlock(self, fd: int) -> None:

@@ -44,8 +44,11 @@ class Writer:
     """One process with the session open."""
 
     def __init__(self, world: World, process: Process, acts: list[str]) -> None:
-        self.world, self.process, self.acts = world, process, acts
-        self.rng, self.account = world.rng, world.account
+        self.world = world
+        self.process = process
+        self.acts = acts
+        self.rng = world.rng
+        self.account = world.account
         self.unsaved: Unsaved = []
         self.opened = self.account.tick()
         self.alone = False
@@ -108,8 +111,12 @@ class Writer:
                 case "fetch":
                     await self.fetch()
                 case "compact":
-                    await self.did(name, self.memory.assemble_context(budget=5_000, sections=["talk"]))
-                    self.world.counts["compacted"] += any(item.sources for item in self.memory["talk"])
+                    await self.did(
+                        name, self.memory.assemble_context(budget=5_000, sections=["talk"])
+                    )
+                    self.world.counts["compacted"] += any(
+                        item.sources for item in self.memory["talk"]
+                    )
                 case _:
                     await self.assemble(is_window=name == "window")
         return True
@@ -130,8 +137,12 @@ class Writer:
     def add(self, kind: str) -> None:
         for _ in range(self.rng.randint(1, 3) if kind == "add" else 1):
             number = next(self.world.numbers)
-            section = self.rng.choice(["messages", "findings", "documents", "documents", "talk", "talk", "role"])
-            section = {"key": "findings", "derive": "documents", "expire": "findings"}.get(kind, section)
+            section = self.rng.choice(
+                ["messages", "findings", "documents", "documents", "talk", "talk", "role"]
+            )
+            section = {"key": "findings", "derive": "documents", "expire": "findings"}.get(
+                kind, section
+            )
             live = [item.id for item in self.memory["documents"]]
             sources = [self.rng.choice(live)] if kind == "derive" and live else []
             key = self.rng.choice(["fee", "owner"]) if kind == "key" else None
@@ -195,7 +206,9 @@ class Writer:
         return is_done
 
     async def forget(self) -> bool:
-        known = [held for held in self.account.items.values() if held.erasing != "done" and held.born]
+        known = [
+            held for held in self.account.items.values() if held.erasing != "done" and held.born
+        ]
         if not known:
             return True
         target = self.rng.choice(known)
@@ -229,9 +242,11 @@ class Writer:
     def note_clean(self) -> None:
         """After a save that nobody was beside, no file holds what was forgotten.
 
-        A request that takes effect late may bring back a file. The next writer to open the session deletes it.
+        A request that takes effect late may bring back a file. The next writer to open the session
+        deletes it.
         """
-        store, is_alone = self.world.store, self.alone and len(self.process.schedule.living) == 1
+        store = self.world.store
+        is_alone = self.alone and len(self.process.schedule.living) == 1
         if is_alone and not store.late and store.came_late < self.opened:
             for held in self.account.items.values():
                 held.is_clean |= held.erasing == "done"
@@ -265,7 +280,9 @@ class Reader:
     """One process that reads the session and goes."""
 
     def __init__(self, world: World, process: Process) -> None:
-        self.world, self.process, self.account = world, process, world.account
+        self.world = world
+        self.process = process
+        self.account = world.account
         process.state["unsaved"] = []
 
     async def main(self) -> None:
@@ -274,12 +291,20 @@ class Reader:
         self.process.calls, self.process.state["doing"] = 0, "read"
         try:
             async with self.world.opened(self.process, read_only=True) as memory:
-                if damage := [each for each in memory.damage if "unfinished commit" not in str(each)]:
+                if damage := [
+                    each for each in memory.damage if "unfinished commit" not in str(each)
+                ]:
                     raise ViolationError(f"a reader is told of damage: {damage}")
                 self.world.say("reads")
                 self.world.counts["read"] += 1
-                ids = {spec.name: [item.id for item in memory[spec.name]] for spec in memory.sections}
-                texts = {item.id: str(item.content) for spec in memory.sections for item in memory[spec.name]}
+                ids = {
+                    spec.name: [item.id for item in memory[spec.name]] for spec in memory.sections
+                }
+                texts = {
+                    item.id: str(item.content)
+                    for spec in memory.sections
+                    for item in memory[spec.name]
+                }
         except NotFoundError:
             if any(None not in possible for possible in before.values()):
                 raise ViolationError("a reader finds no session") from None
@@ -297,14 +322,20 @@ class Reader:
             if item_id in texts and held.section == "documents":
                 self.account.check(held, (texts[item_id], True), possible | since)
             elif held.section == "documents" and held.erasing == "":
-                allowed = {value for value in possible | since | held.possible() if value is None or not value[1]}
+                allowed = {
+                    value
+                    for value in possible | since | held.possible()
+                    if value is None or not value[1]
+                }
                 if not allowed:
                     raise ViolationError(f"a reader misses {item_id}")
         self.account.check_order(ids["documents"])
 
 
 def lived(seed: int, *, is_local: bool, steps: int, skipped: frozenset[int] = frozenset()) -> World:
-    """Live until so many steps are made, and return the world. Raises ViolationError with what happened.
+    """Live until so many steps are made, and return the world.
+
+    Raises ViolationError with what happened.
 
     skipped: numbers of acts of processes that are left out.
     """
@@ -317,7 +348,9 @@ def lived(seed: int, *, is_local: bool, steps: int, skipped: frozenset[int] = fr
             story = "\n".join(world.said[-150:])
             calls = "\n".join(world.io)
             where = "disk" if is_local else "objects"
-            violation = ViolationError(f"seed {seed}, {where}: {error}\n{story}\nthe last calls:\n{calls}")
+            violation = ViolationError(
+                f"seed {seed}, {where}: {error}\n{story}\nthe last calls:\n{calls}"
+            )
             violation.acts = next(world.acts)
             raise violation from error
     return world
@@ -329,7 +362,10 @@ def episode(world: World) -> None:
     schedule = Schedule(rng, world.each_step)
     world.looks = 0.3 if world.shaken else rng.choice([0.0, 0.02])
     world.shaken = max(0, world.shaken - 1)
-    world.changing, world.power_at = 0, rng.randint(1, 60) if rng.random() < 0.4 and world.is_local else None
+    world.changing, world.power_at = (
+        0,
+        rng.randint(1, 60) if rng.random() < 0.4 and world.is_local else None,
+    )
     processes = [process(world, number) for number in range(rng.choice([1, 1, 2, 2, 3]))]
     world.say(f"{len(processes)} processes begin")
     try:
@@ -347,7 +383,9 @@ def episode(world: World) -> None:
     while world.store.late and rng.random() < 0.7:  # others arrive in a later episode
         arrive(world.store, rng, world.account.tick())
     seen = world.check()
-    if world.is_durable and not world.store.late:  # else what a killed process left may yet be lost, or come
+    if (
+        world.is_durable and not world.store.late
+    ):  # else what a killed process left may yet be lost, or come
         world.account.settle(seen)
     world.check_erased()
     if world.is_durable and not world.store.late:
@@ -379,5 +417,7 @@ def process(world: World, number: int) -> Process:
             faults.sync = rng.randint(1, 6)
         case 2 | 3:
             faults.rate = rng.choice([0.01, 0.05, 0.2])
-    made.state.update(faults=faults, skew=rng.choice([0.0, 0.0, 3_600.0, -100_000.0]), doing="", unsaved=[])
+    made.state.update(
+        faults=faults, skew=rng.choice([0.0, 0.0, 3_600.0, -100_000.0]), doing="", unsaved=[]
+    )
     return made

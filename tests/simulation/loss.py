@@ -19,7 +19,10 @@ LOSSES = "is deleted", "are swapped", "is an old copy", "is there again"
 
 
 def befall(world: World) -> None:
-    """Damage some files, and check that nothing is lost or wrong without a word. Then bring them back, or repair."""
+    """Damage some files, and check that nothing is lost or wrong without a word.
+
+    Then bring them back, or repair.
+    """
     before = world.files
     done, files = _damaged(world, before)
     if files == before:
@@ -35,10 +38,13 @@ def befall(world: World) -> None:
 
 def _damaged(world: World, files: Files) -> tuple[str, Files]:
     rng = world.rng
-    paths = sorted(path for path in files if f"/{world.session}/" in path and not path.endswith("/lock"))
+    paths = sorted(
+        path for path in files if f"/{world.session}/" in path and not path.endswith("/lock")
+    )
     end = max((each for each in paths if "/log/" in each), default="")
-    # A log that ends with an earlier commit cannot be told from one that never went on. On a disk, this is so for the
-    # only commit of a segment, if its writer was killed before the identity named the segment: nobody was told of it.
+    # A log that ends with an earlier commit cannot be told from one that never went on. On a disk,
+    # this is so for the only commit of a segment, if its writer was killed before the identity
+    # named the segment: nobody was told of it.
     if not (world.is_local and _named(world, files) == end):
         paths = [path for path in paths if path != end]
     if not paths:
@@ -47,7 +53,9 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     short = path.partition(f"/{world.session}/")[2]
     match rng.choice(["delete", "swap", "old"][: 2 if path == end else 3]):
         case "delete":
-            return f"{short} is deleted", {each: data for each, data in files.items() if each != path}
+            return f"{short} is deleted", {
+                each: data for each, data in files.items() if each != path
+            }
         case "swap":
             folder = path.rpartition("/")[0]
             other = rng.choice([each for each in paths if each.rpartition("/")[0] == folder])
@@ -59,7 +67,12 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     if copies:
         return f"{short} is an old copy", files | {path: rng.choice(copies)[path]}
     gone = sorted(
-        {each for copy in world.copies for each in copy if each not in files and f"/{world.session}/" in each}
+        {
+            each
+            for copy in world.copies
+            for each in copy
+            if each not in files and f"/{world.session}/" in each
+        }
     )
     if not gone:
         return "", files
@@ -90,7 +103,10 @@ def _put(world: World, files: Files) -> None:
 
 
 def _check_told(world: World, *, read_only: bool) -> bool:
-    """Return whether something is missing or wrong. Raises ViolationError if the session does not say so."""
+    """Return whether something is missing or wrong.
+
+    Raises ViolationError if the session does not say so.
+    """
     wrong, told = asyncio.run(_looked(world, read_only=read_only))
     if wrong and not told:
         how = "read-only" if read_only else "for writing"
@@ -100,7 +116,8 @@ def _check_told(world: World, *, read_only: bool) -> bool:
 
 async def _looked(world: World, *, read_only: bool) -> tuple[str, bool]:
     """Return what is missing or wrong in a session, and whether opening it says that there is damage."""
-    wrong, is_told = "", False
+    wrong = ""
+    is_told = False
     try:
         async with world.opened(read_only=read_only) as memory:
             is_told = bool(memory.damage)
@@ -147,7 +164,8 @@ def _repaired(world: World) -> bool:
     if not report.damage:
         raise ViolationError("a repair names no damage")
     world.counts["repaired"] += 1
-    old, world.session = world.session, report.into
+    old = world.session
+    world.session = report.into
     world.say(f"the session is repaired into {report.into}")
     for held in world.account.items.values():
         held.is_placed = False
@@ -166,13 +184,27 @@ def _repaired(world: World) -> bool:
     for held in [*world.account.items.values()]:
         if held.is_clean and seen[held.id] is None:
             continue
-        if seen[held.id] not in held.possible():  # an older text, which is no version of the key if it was corrected
+        if (
+            seen[held.id] not in held.possible()
+        ):  # an older text, which is no version of the key if it was corrected
             held.key = None
-        held.attempts, held.erasing, held.is_clean = [], "", False
-    world.account.settle({held.id: seen[held.id] for held in world.account.items.values() if not held.is_clean})
+        held.attempts = []
+        held.erasing = ""
+        held.is_clean = False
+    world.account.settle(
+        {held.id: seen[held.id] for held in world.account.items.values() if not held.is_clean}
+    )
     world.copies.clear()
-    # The summary between an item and a summary of that summary may be lost: nothing tells then what was derived.
-    summaries = [line for data in world.files.values() for line in data.split(b"\n") if b'"role":"summary"' in line]
+    # The summary between an item and a summary of that summary may be lost: nothing tells then what
+    # was derived.
+    summaries = [
+        line
+        for data in world.files.values()
+        for line in data.split(b"\n")
+        if b'"role":"summary"' in line
+    ]
     for held in world.account.items.values():
-        held.marks = [mark for mark in held.marks if not any(mark.encode() in line for line in summaries)]
+        held.marks = [
+            mark for mark in held.marks if not any(mark.encode() in line for line in summaries)
+        ]
     return True

@@ -19,7 +19,8 @@ from tests.simulation.schedule import KilledError, Process
 class Store:
     """The objects of all clients, by path, each with the time when it was stored.
 
-    late: requests whose clients wait no longer; each may still take effect. came_late: when the last of them did, in
+    late: requests whose clients wait no longer; each may still take effect. came_late: when the
+        last of them did, in
     moments of the account.
     """
 
@@ -36,7 +37,9 @@ class Client(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self, world: Any, process: Process | None = None) -> None:
         super().__init__()
-        self.world, self.store, self.process = world, world.store, process
+        self.world = world
+        self.store = world.store
+        self.process = process
 
     def __hash__(self) -> int:
         return id(self)
@@ -52,7 +55,9 @@ class Client(AbstractFileSystem):  # type: ignore[misc]
 
         self._ask("put", path, put, changes=True)
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **options: Any
+    ) -> bytes:
         def get() -> bytes:
             if path not in self.store.objects:
                 raise FileNotFoundError(errno.ENOENT, "no such object", path)
@@ -90,9 +95,12 @@ class Client(AbstractFileSystem):  # type: ignore[misc]
             raise FileNotFoundError(errno.ENOENT, "no such prefix", folder)
         return list(found.values())
 
-    def _ask(self, kind: str, path: str, effect: Callable[[], Any], *, changes: bool = False) -> Any:
+    def _ask(
+        self, kind: str, path: str, effect: Callable[[], Any], *, changes: bool = False
+    ) -> Any:
         """Do a request, with what may become of it on the way there and back."""
-        process, rng = self.process, self.world.rng
+        process = self.process
+        rng = self.world.rng
         if process is None:
             return effect()
         if process.is_killed or process.is_over:

@@ -2,20 +2,22 @@
 
 The menu, of which every combination is enumerated and each different result is returned once:
 
-- Folders: any subset of the entries made, renamed, and removed since their folder was synced; of a rename also
-  the half in which both names are there. Above `MAX_ENTRIES` combinations: every first so many changes, all but
-  one, and one alone.
-- A file's writes and truncates since it was synced: any subset; above `MAX_CHANGES` of them every first so many, all
-  but one, and one alone.
-- And one of the writes in part, where what comes before it, or all else, or nothing else was kept: cut at its first
-  and last byte, at the ends and in the middle of its lines (of the first and last `EDGE` lines), and at sectors; cut
-  so, or filled up to its size with NULs, since a size may reach the disk before the data; and any subset of its
-  sectors, above `MAX_SECTORS` sectors all but one, one alone, and the last so many. A sector is written whole or not;
-  bytes of it that were durable stay.
-- Several such files: all combinations; above `MAX_FILES` each file in all its states beside the others in their first
-  and last (nothing and everything kept).
+- Folders: any subset of the entries made, renamed, and removed since their folder was synced; of a
+  rename also the half in which both names are there. Above `MAX_ENTRIES` combinations: every first
+  so many changes, all but one, and one alone.
+- A file's writes and truncates since it was synced: any subset; above `MAX_CHANGES` of them every
+  first so many, all but one, and one alone.
+- And one of the writes in part, where what comes before it, or all else, or nothing else was kept:
+  cut at its first and last byte, at the ends and in the middle of its lines (of the first and last
+  `EDGE` lines), and at sectors; cut so, or filled up to its size with NULs, since a size may reach
+  the disk before the data; and any subset of its sectors, above `MAX_SECTORS` sectors all but one,
+  one alone, and the last so many. A sector is written whole or not; bytes of it that were durable
+  stay.
+- Several such files: all combinations; above `MAX_FILES` each file in all its states beside the
+  others in their first and last (nothing and everything kept).
 
-Locks are free after it. What is not on the menu: stale bytes instead of NULs, and damage to durable bytes.
+Locks are free after it. What is not on the menu: stale bytes instead of NULs, and damage to durable
+bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def states(disk: SimulatedDisk) -> list[Image]:
     found: dict[frozenset[tuple[str, bytes | None]], Image] = {}
     menus: dict[File, list[bytes]] = {}
     for files, folders in _trees(disk.root):
-        for contents in _products([menus.setdefault(file, _contents(file)) for file in files.values()]):
+        for contents in _products(
+            [menus.setdefault(file, _contents(file)) for file in files.values()]
+        ):
             image = {**folders, **dict(zip(files, contents, strict=True))}
             found.setdefault(frozenset(image.items()), image)
     return list(found.values())
@@ -64,7 +68,9 @@ def _trees(root: Folder) -> Iterator[tuple[dict[str, File], dict[str, None]]]:
     if prod(steps + 1 for steps in whole) <= MAX_ENTRIES:
         fates: Iterable[Sequence[int]] = product(*(range(steps + 1) for steps in whole))
     else:
-        fates = [[n * keep for n, keep in zip(whole, kept, strict=True)] for kept in _few(len(whole))]
+        fates = [
+            [n * keep for n, keep in zip(whole, kept, strict=True)] for kept in _few(len(whole))
+        ]
     for fate in fates:
         entries: dict[Folder, dict[str, Node]] = {}
         for (folder, change), steps in zip(pending, fate, strict=True):
@@ -78,7 +84,9 @@ def _trees(root: Folder) -> Iterator[tuple[dict[str, File], dict[str, None]]]:
 def _all_folders(root: Folder) -> Iterator[Folder]:
     """Yield every folder that may be found from here after a power loss."""
     nodes = {id(node): node for node in (*root.durable.values(), *root.entries.values())}
-    nodes.update((id(node), node) for change in root.unsynced for _, node in change if node is not None)
+    nodes.update(
+        (id(node), node) for change in root.unsynced for _, node in change if node is not None
+    )
     yield root
     for node in nodes.values():
         if isinstance(node, Folder):
@@ -115,10 +123,15 @@ def _contents(file: File) -> list[bytes]:
     count = len(changes)
     found: dict[bytes, None] = {file.durable: None}
     for kept in product((False, True), repeat=count) if count <= MAX_CHANGES else _few(count):
-        found[_apply(file.durable, [change for change, keep in zip(changes, kept, strict=True) if keep])] = None
+        found[
+            _apply(
+                file.durable, [change for change, keep in zip(changes, kept, strict=True) if keep]
+            )
+        ] = None
     for index, change in enumerate(changes):
         if isinstance(change, Written):
-            before, after = changes[:index], changes[index + 1 :]
+            before = changes[:index]
+            after = changes[index + 1 :]
             for part in _parts(change):
                 for rest in ((before, []), (before, after), ([], [])):
                     found[_apply(file.durable, [*rest[0], part, *rest[1]])] = None
@@ -144,14 +157,17 @@ def _few(count: int) -> Iterator[list[bool]]:
 
 def _parts(change: Written) -> Iterator[Change]:
     """Yield what may be there of one write: cut, filled up with NULs, or some of its sectors."""
-    start, data = change.start, change.data
+    start = change.start
+    data = change.data
     for cut in _cuts(change):
         yield Written(start, data[:cut])
         yield Torn(start + len(data), ((start, data[:cut]),))
     edges = [0, *_sectors(change), len(data)]
     sectors = [(start + a, data[a:b]) for a, b in pairwise(edges)]
     for length in range(2, len(sectors) + 1) if len(sectors) <= MAX_SECTORS else [len(sectors)]:
-        for kept in product((False, True), repeat=length) if length <= MAX_SECTORS else _some(length):
+        for kept in (
+            product((False, True), repeat=length) if length <= MAX_SECTORS else _some(length)
+        ):
             pairs = zip(sectors[:length], kept, strict=True)
             yield Torn(start + edges[length], tuple(sector for sector, keep in pairs if keep))
 
@@ -204,7 +220,8 @@ def sample(disk: SimulatedDisk, rng: random.Random) -> Image:
 def _sampled(file: File, rng: random.Random) -> bytes:
     """Return what a file may hold: each sector, and the size, as it was after some of the changes.
 
-    A sector is written whole, with all that was in it then: never a later change without an earlier one.
+    A sector is written whole, with all that was in it then: never a later change without an earlier
+    one.
     """
     moments = [file.durable]
     for change in file.unsynced:
@@ -220,6 +237,8 @@ def _sampled(file: File, rng: random.Random) -> bytes:
     some = [rng.randrange(len(moments)) for _ in range(2)]
     starts = range(0, size, SECTOR)
     return b"".join(
-        moments[rng.choice(some)][start : min(start + SECTOR, size)].ljust(min(SECTOR, size - start), b"\0")
+        moments[rng.choice(some)][start : min(start + SECTOR, size)].ljust(
+            min(SECTOR, size - start), b"\0"
+        )
         for start in starts
     )

@@ -11,7 +11,10 @@ from typing import Any
 _local = threading.local()
 
 STICKINESS = 0.7
-"""How likely the same process goes on. Without it, hardly any operation would meet another half done."""
+"""How likely the same process goes on.
+
+Without it, hardly any operation would meet another half done.
+"""
 
 
 class KilledError(BaseException):
@@ -21,12 +24,14 @@ class KilledError(BaseException):
 class Process(threading.Thread):
     """One simulated process: a thread that runs while it has the turn.
 
-    calls: to the disk or network, in the present operation. waits: until this is so. descriptors: open files.
+    calls: to the disk or network, in the present operation. waits: until this is so. descriptors:
+        open files.
     """
 
     def __init__(self, name: str, main: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
         super().__init__(daemon=True)
-        self.name, self.main = name, main
+        self.name = name
+        self.main = main
         self.turn = threading.Semaphore(0)
         self.schedule: Schedule
         self.calls = 0
@@ -55,13 +60,15 @@ class Process(threading.Thread):
 class Schedule:
     """Lets one process at a time go on.
 
-    steps: calls so far, of all processes. each_step: called before each, in the thread of the process.
+    steps: calls so far, of all processes. each_step: called before each, in the thread of the
+        process.
     """
 
     def __init__(self, rng: random.Random, each_step: Callable[[Process], None]) -> None:
         self.steps = 0
         self.failure: BaseException | None = None
-        self._rng, self._each_step = rng, each_step
+        self._rng = rng
+        self._each_step = each_step
         self._processes: list[Process] = []
         self._main = threading.Semaphore(0)
         self._request: tuple[Process, Callable[[], None]] | None = None
@@ -123,7 +130,9 @@ class Schedule:
     @property
     def living(self) -> list[Process]:
         """The processes that have neither ended nor been killed."""
-        return [process for process in self._processes if not (process.is_over or process.is_killed)]
+        return [
+            process for process in self._processes if not (process.is_over or process.is_killed)
+        ]
 
     def leave(self, process: Process) -> None:
         """Let others go on at the end of a process."""

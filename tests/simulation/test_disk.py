@@ -31,9 +31,17 @@ calls = st.one_of(
     st.tuples(st.just("read"), st.integers(0, 3), st.integers(0, 3)),
     st.tuples(st.sampled_from(["size", "sync", "close"]), st.integers(0, 3)),
     st.tuples(st.just("is_at"), st.integers(0, 3), paths),
-    st.tuples(st.sampled_from(["list", "is_folder", "make_folder", "remove_folder", "sync_folder", "unlink"]), paths),
+    st.tuples(
+        st.sampled_from(
+            ["list", "is_folder", "make_folder", "remove_folder", "sync_folder", "unlink"]
+        ),
+        paths,
+    ),
     st.builds(
-        lambda folder, old, new: ("replace", folder + old, folder + new), st.sampled_from(["", "a/"]), names, names
+        lambda folder, old, new: ("replace", folder + old, folder + new),
+        st.sampled_from(["", "a/"]),
+        names,
+        names,
     ),
 )
 
@@ -89,7 +97,8 @@ def answer(root: str, opened: list[int], disk: Any, call: tuple[Any, ...]) -> An
 @given(sequence=st.lists(calls, max_size=25))
 def test_it_answers_as_the_real_disk_does(sequence: list[tuple[Any, ...]]) -> None:
     """Any calls give the same answers, errors included, and leave the same files."""
-    real, simulated = Disk(), SimulatedDisk({"/r": None})
+    real = Disk()
+    simulated = SimulatedDisk({"/r": None})
     with tempfile.TemporaryDirectory() as root:
         ours: list[int] = []
         theirs: list[int] = []
@@ -115,7 +124,9 @@ def test_what_is_synced_survives_every_power_loss(data: st.DataObject) -> None:
     disk.sync_folder("/a")
     kept = disk.image["/a/kept"]
     opened: list[int] = []
-    for call in data.draw(st.lists(calls.filter(lambda call: call[0] != "replace" or "a" not in call), max_size=6)):
+    for call in data.draw(
+        st.lists(calls.filter(lambda call: call[0] != "replace" or "a" not in call), max_size=6)
+    ):
         answer("", opened, disk, call)
     found = power_loss.states(disk)
     assert all(image["/a/kept"] == kept and image["/a/old"] == b"old" for image in found)
@@ -173,9 +184,16 @@ def test_of_several_writes_any_subset_is_there() -> None:
     descriptor = written(disk, "/f", b"11")
     disk.write(descriptor, b"22")
     disk.write(descriptor, b"33")
-    assert {b"", b"11", b"\0\x0022", b"\0\0\0\x0033", b"1122", b"11\0\x0033", b"\0\x002233", b"112233"} <= contents(
-        disk, "/f"
-    )
+    assert {
+        b"",
+        b"11",
+        b"\0\x0022",
+        b"\0\0\0\x0033",
+        b"1122",
+        b"11\0\x0033",
+        b"\0\x002233",
+        b"112233",
+    } <= contents(disk, "/f")
 
 
 def test_of_several_writes_one_is_there_in_part_whatever_became_of_the_others() -> None:
@@ -217,7 +235,10 @@ def test_a_file_in_a_folder_that_is_not_synced_may_be_gone() -> None:
     disk.make_folder("/d")
     written(disk, "/d/f", b"data", sync=True)
     disk.sync_folder("/d")
-    assert {frozenset(image) for image in power_loss.states(disk)} == {frozenset(), frozenset({"/d", "/d/f"})}
+    assert {frozenset(image) for image in power_loss.states(disk)} == {
+        frozenset(),
+        frozenset({"/d", "/d/f"}),
+    }
 
 
 def test_a_folder_made_and_removed_since_may_be_there_with_what_was_in_it() -> None:
@@ -282,7 +303,9 @@ def test_a_restart_closes_files_and_frees_locks() -> None:
         (lambda disk: disk.replace("/f", "/g"), 1),
     ],
 )
-def test_each_call_that_changes_something_is_a_crash_point(act: Callable[[SimulatedDisk], None], changes: int) -> None:
+def test_each_call_that_changes_something_is_a_crash_point(
+    act: Callable[[SimulatedDisk], None], changes: int
+) -> None:
     seen: list[str] = []
     disk = SimulatedDisk({"/f": b""}, seen.append)
     act(disk)

@@ -60,5 +60,8 @@ def test_a_million_steps_break_no_promise(place: str, table: Table) -> None:
     while table.get(place, (0, 0))[0] < SOAKED:
         counts += live(place, range(seed, seed + 1), 1_000 if seed % 10 else 3_000, table)
         seed += 1
-        print(f"{place}: {table[place][0]:,} of {SOAKED:,} steps, {table[place][1]:,} states", end="\r")
+        print(
+            f"{place}: {table[place][0]:,} of {SOAKED:,} steps, {table[place][1]:,} states",
+            end="\r",
+        )
     assert all(counts[each] for each in COMMON | RARE[place] | HAPPENED), counts

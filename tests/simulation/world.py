@@ -51,7 +51,9 @@ SECTIONS = (
         300,
         placement="history",
         recall=0.0,
-        compaction=SummarizationCompaction(ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90),
+        compaction=SummarizationCompaction(
+            ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90
+        ),
     ),
 )
 BOUND = 2_000
@@ -63,7 +65,9 @@ SAMPLES = 3
 """How many states that a power loss may leave are looked at in one moment, as far as they differ."""
 
 CRITICAL = frozenset("sync sync_folder replace unlink truncate write put delete".split())
-CHANGING = frozenset("open write truncate sync make_folder sync_folder remove_folder replace unlink".split())
+CHANGING = frozenset(
+    "open write truncate sync make_folder sync_folder remove_folder replace unlink".split()
+)
 FILLING = frozenset("open write make_folder replace".split())
 FAILING = CHANGING | frozenset("close read size list is_folder is_link is_at lock age_s".split())
 """`unlock` cannot fail on Linux."""
@@ -79,9 +83,10 @@ class DiscardError(Exception):
 class Faults:
     """What goes wrong for one process.
 
-    rate: of calls that fail. lasting: from which of its calls on all fail, and how many. kill: at which of its calls
-    that change something it is killed. sync: which of its syncs loses what was written. made, changing, syncs: how many
-    calls there were so far.
+    rate: of calls that fail. lasting: from which of its calls on all fail, and how many. kill: at
+        which of its calls
+    that change something it is killed. sync: which of its syncs loses what was written. made,
+    changing, syncs: how many calls there were so far.
     """
 
     rate: float = 0.0
@@ -101,7 +106,10 @@ class Faults:
 
 @dataclass
 class World:
-    """seed: decides everything. is_local: a disk, else an object store. skipped: numbers of acts that are left out."""
+    """seed: decides everything.
+
+    is_local: a disk, else an object store. skipped: numbers of acts that are left out.
+    """
 
     seed: int
     is_local: bool
@@ -122,12 +130,15 @@ class World:
         self.io: deque[str] = deque(maxlen=60)
         self.schedule: Schedule | None = None
         self.power_at: int | None = None
-        self.changing = self.shaken = 0  # for so many episodes, somebody may meet what a kill has left
+        self.changing = self.shaken = (
+            0  # for so many episodes, somebody may meet what a kill has left
+        )
         self.counts: Counter[str] = Counter()
         self.looks = 0.0
         self.first: Process | None = None  # in the line of writers
         self._looked: set[int] = set()
-        self.numbers, self.acts = count(1), count()
+        self.numbers = count(1)
+        self.acts = count()
 
     def say(self, line: str) -> None:
         """Note what happened, for who reads a failure."""
@@ -145,7 +156,9 @@ class World:
         """Let time pass at a call, and all that may happen meanwhile."""
         self.io.append(f"    {process.name} {name} {path}")
         if name in ("replace", "put"):
-            self.counts.update(kind for kind in ("snap", "archive", "blob", "index") if f"/{kind}/" in str(path))
+            self.counts.update(
+                kind for kind in ("snap", "archive", "blob", "index") if f"/{kind}/" in str(path)
+            )
         process.state["call"] = name
         process.schedule.step(process)
 
@@ -173,7 +186,9 @@ class World:
 
     def line_up(self, process: Process) -> Future[Leave]:
         """Let a process wait for the first place in the line of writers."""
-        process.schedule.wait(process, lambda: self.first is None or self.first.is_killed or self.first.is_over)
+        process.schedule.wait(
+            process, lambda: self.first is None or self.first.is_killed or self.first.is_over
+        )
         self.first = process
         turn: Future[Leave] = Future()
         turn.set_result(lambda: setattr(self, "first", None))
@@ -194,17 +209,25 @@ class World:
         faults: Faults = process.state["faults"]
         if name not in FAILING:
             return ""
-        is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
+        is_lasting = (
+            faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
+        )
         faults.syncs += name == "sync"
         is_spoiled = name == "sync" and faults.syncs == faults.sync
-        if not is_lasting and not is_spoiled and self.rng.random() >= faults.rate * (3 if name == "write" else 1):
+        if (
+            not is_lasting
+            and not is_spoiled
+            and self.rng.random() >= faults.rate * (3 if name == "write" else 1)
+        ):
             return ""
         kinds = ["error"]
         kinds += ["late"] * (name in CHANGING and name != "open")
         kinds += ["full"] * (name in FILLING)
         kinds += ["short"] * (name == "write") * 2
         kinds += ["lost pages"] * (name == "sync")
-        kinds += ["missing"] * (name == "make_folder" or (name == "open" and bool(given[1] & os.O_CREAT)))
+        kinds += ["missing"] * (
+            name == "make_folder" or (name == "open" and bool(given[1] & os.O_CREAT))
+        )
         kind = "lost pages" if is_spoiled else self.rng.choice(kinds)
         if is_spoiled:  # then the file can't be cut, either
             faults.lasting = faults.made + 1, self.rng.choice([1, 2, 5])
@@ -215,7 +238,9 @@ class World:
     def network_fault(self, process: Process, name: str, path: str, *, changes: bool) -> str:
         """Return what becomes of a request."""
         faults: Faults = process.state["faults"]
-        is_lasting = faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
+        is_lasting = (
+            faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
+        )
         if not is_lasting and self.rng.random() >= faults.rate * (3 if changes else 0.5):
             return ""
         kinds = ["error", "late", "late", "lost", "doubled"] if changes else ["error"]
@@ -245,21 +270,27 @@ class World:
     @contextmanager
     def holding(self, image: Mapping[str, bytes | None]) -> Iterator[None]:
         """Let the world hold other files."""
-        disk, before = self.disk, self.store.objects
+        disk = self.disk
+        before = self.store.objects
         if self.is_local:
             self.disk = SimulatedDisk(image)
         else:
-            self.store.objects = {path: (data, self.clock) for path, data in image.items() if data is not None}
+            self.store.objects = {
+                path: (data, self.clock) for path, data in image.items() if data is not None
+            }
         try:
             yield
         finally:
-            self.disk, self.store.objects = disk, before
+            self.disk = disk
+            self.store.objects = before
 
     # oracles
 
     def look(self) -> None:
         """Check what a power loss, or the death of all processes, would leave now."""
-        for image in [self.sampled() for _ in range(SAMPLES)] if self.is_local else [dict(self.files)]:
+        for image in (
+            [self.sampled() for _ in range(SAMPLES)] if self.is_local else [dict(self.files)]
+        ):
             state = hash((frozenset(image.items()), self.account.ticks))
             if state not in self._looked:
                 self._looked.add(state)
@@ -288,7 +319,9 @@ class World:
         try:
             with suppress(DiscardError):
                 async with self.opened() as memory:
-                    if damage := [each for each in memory.damage if "unfinished commit" not in str(each)]:
+                    if damage := [
+                        each for each in memory.damage if "unfinished commit" not in str(each)
+                    ]:
                         raise ViolationError(f"there is damage: {damage}")
                     seen = await self.values(memory)
                     self.account.check_order(item.id for item in memory["documents"])
@@ -323,7 +356,10 @@ class World:
             except NotFoundError:
                 seen[held.id] = None
                 continue
-            seen[held.id] = str(item.content), held.id in memory if held.section == "documents" else None
+            seen[held.id] = (
+                str(item.content),
+                held.id in memory if held.section == "documents" else None,
+            )
         live = [each for each, value in seen.items() if value is not None and value[1]]
         for item_id in live[-1:]:
             value = seen[item_id]
@@ -334,22 +370,37 @@ class World:
         return seen
 
     async def _check_keys(self, memory: SessionMemory, seen: Mapping[str, Value]) -> None:
-        keys = {held.key for held in self.account.items.values() if held.key and seen[held.id] is not None}
+        keys = {
+            held.key
+            for held in self.account.items.values()
+            if held.key and seen[held.id] is not None
+        }
         for key in sorted(keys):
             versions = await memory.versions(key)
             found = {version.item.id for version in versions}
-            known = [each for each in self.account.items.values() if each.key == key and seen[each.id] is not None]
+            known = [
+                each
+                for each in self.account.items.values()
+                if each.key == key and seen[each.id] is not None
+            ]
             # After a loss an older text may be found. It is no version if it was corrected.
             stored = {each.id for each in known if seen[each.id] in each.possible()}
             if stored - found:
                 raise ViolationError(f"versions of {key!r} lack {sorted(stored - found)}")
-            texts = {mark for each in self.account.items.values() if each.erasing == "done" for mark in each.marks}
+            texts = {
+                mark
+                for each in self.account.items.values()
+                if each.erasing == "done"
+                for mark in each.marks
+            }
             if any(str(version.item.content).partition(" ")[0] in texts for version in versions):
                 raise ViolationError(f"a forgotten version of {key!r} is shown")
 
     def check_erased(self) -> None:
         """Raise ViolationError if a file holds a text that was forgotten while nobody else was at work."""
-        marks = [mark for held in self.account.items.values() if held.is_clean for mark in held.marks]
+        marks = [
+            mark for held in self.account.items.values() if held.is_clean for mark in held.marks
+        ]
         if marks and (found := paths_holding(self.files, *marks)):
             raise ViolationError(f"{found[0]} holds a text that was forgotten")
 
@@ -358,13 +409,16 @@ class DiskView:
     """The calls of one process to the disk."""
 
     def __init__(self, world: World, process: Process | None) -> None:
-        self._world, self._process, self._disk = world, process, world.disk
+        self._world = world
+        self._process = process
+        self._disk = world.disk
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return partial(self._call, name, getattr(self._disk, name))
 
     def _call(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
-        world, process = self._world, self._process
+        world = self._world
+        process = self._process
         if process is None:
             return call(*given)
         if process.is_killed or process.is_over:
@@ -409,14 +463,19 @@ class _ByProcess:
 
     def __getattr__(self, name: str) -> Any:
         process = current()
-        own = self._made() if process is None else process.state.setdefault(self._made.__name__, self._made())
+        own = (
+            self._made()
+            if process is None
+            else process.state.setdefault(self._made.__name__, self._made())
+        )
         return getattr(own, name)
 
 
 @contextmanager
 def simulated(world: World) -> Iterator[None]:
     """Put the world in the place of the disk, the network, the clock, chance and threads."""
-    numbers, own_rng = count(1), random.Random(world.seed + 1)
+    numbers = count(1)
+    own_rng = random.Random(world.seed + 1)
     time = SimpleNamespace(time=lambda: world.clock, sleep=lambda seconds: _sleep(world, seconds))
     open_folder = places.folder_storage
     list_folders = places.session_folders
@@ -429,7 +488,9 @@ def simulated(world: World) -> Iterator[None]:
     def session_folders(location: Any, namespace: str) -> list[str]:
         if not isinstance(location, str):
             return list_folders(location, namespace)
-        return sorted({path.split("/")[3] for path in world.files if "/log/" in path or "/snap/" in path})
+        return sorted(
+            {path.split("/")[3] for path in world.files if "/log/" in path or "/snap/" in path}
+        )
 
     async def to_thread(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
         if own_rng.random() < 0.5:
@@ -440,13 +501,19 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(places, "folder_storage", folder_storage)
         patch.setattr(places, "session_folders", session_folders)
         patch.setattr(asyncio, "to_thread", to_thread)
-        patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
+        patch.setattr(
+            secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :]
+        )
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
         patch.setattr(session_memory, "_SHARED", _ByProcess(SharedSessions))
         patch.setattr(turns, "_LINES", _ByProcess(turns.Queues))
         for module in (local, log, objects):
             patch.setattr(module, "time", time)
-        for function in (log.SessionLog.__init__, log.SessionLog.open.__func__, log.SessionLog.over.__func__):
+        for function in (
+            log.SessionLog.__init__,
+            log.SessionLog.open.__func__,
+            log.SessionLog.over.__func__,
+        ):
             patch.setitem(function.__kwdefaults__, "clock", time.time)
         patch.setitem(objects.ObjectStorage.__init__.__kwdefaults__, "clock", time.time)
         patch.setattr(log, "MIN_LOG_BYTES", world.rng.choice([1_000, 3_000, 10_000]))

@@ -16,7 +16,14 @@ from kaosmem import SessionMemory, Source, Trust
 from kaosmem.clients import EmbeddingClient
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.sections import ForgettingSource
-from kaosmem.sources import BlobSource, FactSource, GraphSource, StateSource, TaskSource, VectorSource
+from kaosmem.sources import (
+    BlobSource,
+    FactSource,
+    GraphSource,
+    StateSource,
+    TaskSource,
+    VectorSource,
+)
 from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
@@ -30,7 +37,9 @@ from kaosmem.stores import (
 )
 from tests.worlds import SOURCES, WORDS, texts
 
-ENTITIES = [{"id": f"e{n}", "name": name, "type": "thing"} for n, name in enumerate(dict.fromkeys(WORDS))]
+ENTITIES = [
+    {"id": f"e{n}", "name": name, "type": "thing"} for n, name in enumerate(dict.fromkeys(WORDS))
+]
 
 
 class WordLlamaClient:
@@ -46,7 +55,9 @@ class Stores:
 
     facts: InMemoryLongTermMemory
     state: InMemoryShortTermMemory = field(default_factory=InMemoryShortTermMemory)
-    vectors: InMemoryVectorStore = field(default_factory=lambda: InMemoryVectorStore(WordLlamaClient()))
+    vectors: InMemoryVectorStore = field(
+        default_factory=lambda: InMemoryVectorStore(WordLlamaClient())
+    )
     graph: InMemoryGraphStore = field(default_factory=InMemoryGraphStore)
     tasks: InMemoryTaskStore = field(default_factory=InMemoryTaskStore)
     files: InMemoryFileStore = field(default_factory=InMemoryFileStore)
@@ -83,10 +94,16 @@ _pairs = st.tuples(*[st.integers(0, len(ENTITIES) - 1)] * 2)
 def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
     """Draw sources over stores that hold up to `most` texts each, hostile ones among them."""
     stores = Stores.new()
-    sources = stores.sources(trust=draw(st.sampled_from([Trust.EXTERNAL, Trust.EXTERNAL, Trust.APPLICATION])))
+    sources = stores.sources(
+        trust=draw(st.sampled_from([Trust.EXTERNAL, Trust.EXTERNAL, Trust.APPLICATION]))
+    )
     facts = draw(st.lists(texts, max_size=most))
-    state = draw(st.dictionaries(st.one_of(ids, texts), st.one_of(texts, st.integers(0, 9)), max_size=most))
-    documents = draw(st.dictionaries(ids, st.tuples(texts, st.sampled_from(SOURCES)), max_size=most))
+    state = draw(
+        st.dictionaries(st.one_of(ids, texts), st.one_of(texts, st.integers(0, 9)), max_size=most)
+    )
+    documents = draw(
+        st.dictionaries(ids, st.tuples(texts, st.sampled_from(SOURCES)), max_size=most)
+    )
     relations = draw(st.lists(st.tuples(_pairs, texts), max_size=most))
     tasks = draw(st.dictionaries(ids, texts, max_size=most))
     files = draw(st.dictionaries(ids, texts, max_size=most))
@@ -96,10 +113,15 @@ def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
         for text in facts:
             await stores.facts.save("a", text)
         await stores.state.set_state("s", state)
-        made = [VectorDocument(text, key, metadata={"source": source}) for key, (text, source) in documents.items()]
+        made = [
+            VectorDocument(text, key, metadata={"source": source})
+            for key, (text, source) in documents.items()
+        ]
         embedded = await WordLlamaClient().embed([each.text for each in made])
         await stores.vectors.add(
-            VectorDocument(each.content, each.id, vector if any(vector) else [1.0] * len(vector), each.metadata)
+            VectorDocument(
+                each.content, each.id, vector if any(vector) else [1.0] * len(vector), each.metadata
+            )
             for each, vector in zip(made, embedded, strict=True)
         )
         await stores.graph.add_entities(ENTITIES)
@@ -107,7 +129,9 @@ def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
             {"source": f"e{one}", "target": f"e{other}", "type": "cites", "description": text}
             for (one, other), text in relations
         )
-        await stores.tasks.create_task_list("c", "a", [Task(key, title) for key, title in tasks.items()])
+        await stores.tasks.create_task_list(
+            "c", "a", [Task(key, title) for key, title in tasks.items()]
+        )
         for key in list(tasks)[:started]:
             await stores.tasks.update_status("c", "a", key, TaskStatus.IN_PROGRESS)
         blobs = next(source for source in sources if isinstance(source, BlobSource))

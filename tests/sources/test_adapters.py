@@ -17,7 +17,15 @@ from kaosmem import ImageBlock, NotFoundError, Reason, SectionSpec, SessionMemor
 from kaosmem.errors import MissingFileError, SourceError
 from kaosmem.retrieval import Query
 from kaosmem.sections import NamedSource
-from kaosmem.sources import BlobHandle, BlobSource, FactSource, GraphSource, StateSource, TaskSource, VectorSource
+from kaosmem.sources import (
+    BlobHandle,
+    BlobSource,
+    FactSource,
+    GraphSource,
+    StateSource,
+    TaskSource,
+    VectorSource,
+)
 from kaosmem.stores import (
     Entity,
     GlobalTaskStore,
@@ -45,10 +53,15 @@ def memory() -> SessionMemory:
 def test_sources_are_loaded_only_where_they_are_imported() -> None:
     """A program without stores does not wait for the sources over them."""
     code = "import sys, kaosmem; print([name for name in sys.modules if name.startswith('kaosmem.sources')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip()
+        == b"[]"
+    )
 
 
-async def shown(memory: SessionMemory, source: Source, query: str = "", budget: int = 1_000, **options) -> list[str]:
+async def shown(
+    memory: SessionMemory, source: Source, query: str = "", budget: int = 1_000, **options
+) -> list[str]:
     """Return the texts that one source alone brings."""
     name = next((name for name, each in memory.sources.items() if each is source), None)
     name = name or await memory.attach(source)
@@ -57,15 +70,27 @@ async def shown(memory: SessionMemory, source: Source, query: str = "", budget: 
     return [item.text for item in context.items]
 
 
-async def test_facts_that_answer_come_best_first_with_their_scores(stores: Stores, memory: SessionMemory) -> None:
+async def test_facts_that_answer_come_best_first_with_their_scores(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """The facts of this agent and namespace are ranked by the question, and shown oldest first."""
-    for text in ("Ada likes tea", "the notice period is thirty days", "Ada's notice period is ninety days"):
+    for text in (
+        "Ada likes tea",
+        "the notice period is thirty days",
+        "Ada's notice period is ninety days",
+    ):
         await stores.facts.save("a", text)
     await stores.facts.save("a", "the notice period of another namespace", namespace="other")
     await stores.facts.save("b", "the notice period of another agent")
     facts = FactSource(stores.facts, "a")
-    context = await memory.assemble_context("Ada's notice period", budget=500, sections=[await memory.attach(facts)])
-    texts = ["Ada likes tea", "the notice period is thirty days", "Ada's notice period is ninety days"]
+    context = await memory.assemble_context(
+        "Ada's notice period", budget=500, sections=[await memory.attach(facts)]
+    )
+    texts = [
+        "Ada likes tea",
+        "the notice period is thirty days",
+        "Ada's notice period is ninety days",
+    ]
     assert [item.text for item in context.items] == texts
     ranks = [context.decision(item.id).rank for item in context.items]
     assert ranks == [3, 2, 1]
@@ -85,8 +110,13 @@ async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> 
     facts = FactSource(stores.facts, "a")
     proposal = await facts.propose(Query("notice"), cap=500)
     assert 1_000 <= sum(unit.tokens for unit in proposal.candidates) < 1_010
-    large = [VectorDocument("notice " * 400 + str(n), f"large{n}", metadata={"kind": "large"}) for n in range(40)]
-    small = [VectorDocument(f"notice {n}", f"small{n}", metadata={"kind": "small"}) for n in range(40)]
+    large = [
+        VectorDocument("notice " * 400 + str(n), f"large{n}", metadata={"kind": "large"})
+        for n in range(40)
+    ]
+    small = [
+        VectorDocument(f"notice {n}", f"small{n}", metadata={"kind": "small"}) for n in range(40)
+    ]
     await stores.vectors.add([*large, *small])
     memory = SessionMemory.test_mode()
     vectors = VectorSource(stores.vectors, WordLlamaClient())
@@ -99,7 +129,9 @@ async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() ->
     """What moved down the list since it was first asked for is proposed once."""
 
     class Growing(InMemoryLongTermMemory):
-        async def search(self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, **named):
+        async def search(
+            self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, **named
+        ):
             await self.save(agent_id, "notice notice")
             return await super().search(agent_id, query, namespace=namespace, limit=limit, **named)
 
@@ -114,9 +146,13 @@ async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() ->
 async def test_what_can_not_be_shown_keeps_no_room(stores: Stores, memory: SessionMemory) -> None:
     """Copies of one text, and texts larger than the cap, do not crowd out the others that were found."""
     for _ in range(100):
-        await stores.facts.save("a", "notice notice period of Acme, given by hand on the first of a month")
+        await stores.facts.save(
+            "a", "notice notice period of Acme, given by hand on the first of a month"
+        )
     await stores.facts.save("a", "notice " + "word " * 500)
-    await stores.facts.save("a", "a notice period of Birch, among the many other words that make it rank last of all")
+    await stores.facts.save(
+        "a", "a notice period of Birch, among the many other words that make it rank last of all"
+    )
     texts = await shown(memory, FactSource(stores.facts, "a"), "notice period", budget=70)
     assert len(texts) == 2
     assert any("Birch" in text for text in texts)
@@ -126,8 +162,15 @@ async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: Ses
     """Values are JSON but for texts, and a state that changes is shown as it is now."""
     state = StateSource(stores.state, "s")
     assert await shown(memory, state) == []
-    await stores.state.set_state("s", {"step": 2, "goal": "ship it", "done": ["a", "b"], "über": None})
-    assert await shown(memory, state) == ['done: ["a","b"]', "goal: ship it", "step: 2", "über: null"]
+    await stores.state.set_state(
+        "s", {"step": 2, "goal": "ship it", "done": ["a", "b"], "über": None}
+    )
+    assert await shown(memory, state) == [
+        'done: ["a","b"]',
+        "goal: ship it",
+        "step: 2",
+        "über: null",
+    ]
     await stores.state.update_state("s", {"step": 3})
     assert "step: 3" in await shown(memory, state, "an unrelated question")
     assert await shown(memory, state, filter={"key": "goal"}) == ["goal: ship it"]
@@ -142,8 +185,14 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     stores: Stores, memory: SessionMemory
 ) -> None:
     """A filter of fields that no document has lets nothing through; a query without words finds nothing."""
-    texts = {"cat": "a cat on a mat", "dog": "a dog in the fog", "law": "the governing law of the contract"}
-    await stores.vectors.add(VectorDocument(text, key, metadata={"kind": key}) for key, text in texts.items())
+    texts = {
+        "cat": "a cat on a mat",
+        "dog": "a dog in the fog",
+        "law": "the governing law of the contract",
+    }
+    await stores.vectors.add(
+        VectorDocument(text, key, metadata={"kind": key}) for key, text in texts.items()
+    )
     vectors = VectorSource(stores.vectors, WordLlamaClient())
     await memory.attach(vectors)
     (embedding,) = await WordLlamaClient().embed(["kittens"])
@@ -166,7 +215,9 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     assert await shown(memory, vectors) == []
 
 
-async def test_a_query_that_means_nothing_finds_nothing(stores: Stores, memory: SessionMemory) -> None:
+async def test_a_query_that_means_nothing_finds_nothing(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """Where a client embeds it as zeros, which have no direction, the source is well and has nothing to say."""
 
     class Zeros:
@@ -177,10 +228,16 @@ async def test_a_query_that_means_nothing_finds_nothing(stores: Stores, memory: 
     assert await shown(memory, VectorSource(stores.vectors, Zeros()), "?!") == []
 
 
-async def test_a_graph_shows_what_is_around_the_named(stores: Stores, memory: SessionMemory) -> None:
+async def test_a_graph_shows_what_is_around_the_named(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """As lines, also two steps away and under names that only the source knows; nothing where none is named."""
-    graph = GraphSource(stores.graph, [{"id": "acme", "name": "Acme Corp", "aliases": ["the bridge builder"]}])
-    await stores.graph.add_entities([{"id": "acme", "name": "Acme Corp"}, {"id": "far", "name": "Far Away"}])
+    graph = GraphSource(
+        stores.graph, [{"id": "acme", "name": "Acme Corp", "aliases": ["the bridge builder"]}]
+    )
+    await stores.graph.add_entities(
+        [{"id": "acme", "name": "Acme Corp"}, {"id": "far", "name": "Far Away"}]
+    )
     await graph.add(
         [{"id": "beta", "name": "Beta Bolts"}, {"id": "lyon", "name": "Lyon"}],
         [
@@ -197,7 +254,12 @@ async def test_a_graph_shows_what_is_around_the_named(stores: Stores, memory: Se
     assert await shown(memory, graph, "What could delay it?") == []
     for item in (await memory.assemble_context("Acme Corp", budget=500)).items:
         assert await memory.fetch(item.id) == item
-    for unknown in ("relations/entity:", "relations/x", "relations/relationship:[1]", "relations/entity:nobody"):
+    for unknown in (
+        "relations/entity:",
+        "relations/x",
+        "relations/relationship:[1]",
+        "relations/entity:nobody",
+    ):
         with pytest.raises(NotFoundError):
             await memory.fetch(unknown)
 
@@ -207,7 +269,12 @@ async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None
     names = [{"id": f"c{n}", "name": f"Company {n}"} for n in range(3_000)]
     await stores.graph.add_entities([{"id": "hub", "name": "Acme"}, *names])
     await stores.graph.add_relationships(
-        {"source": "hub", "target": each["id"], "type": "knows", "description": "of old" if n == 1 else ""}
+        {
+            "source": "hub",
+            "target": each["id"],
+            "type": "knows",
+            "description": "of old" if n == 1 else "",
+        }
         for n, each in enumerate(names)
     )
     graph = GraphSource(stores.graph, [{"id": "hub", "name": "Acme"}])
@@ -220,11 +287,25 @@ async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None
     assert await graph.get(last.id) == last
 
 
-async def test_relationships_of_the_same_ends_are_told_apart(stores: Stores, memory: SessionMemory) -> None:
+async def test_relationships_of_the_same_ends_are_told_apart(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """Each of them is shown, fetched and forgotten by its own id."""
     jobs = [
-        {"source": "ann", "target": "acme", "type": "works at", "id": "job-1", "description": "clerk"},
-        {"source": "ann", "target": "acme", "type": "works at", "id": "job-2", "description": "director"},
+        {
+            "source": "ann",
+            "target": "acme",
+            "type": "works at",
+            "id": "job-1",
+            "description": "clerk",
+        },
+        {
+            "source": "ann",
+            "target": "acme",
+            "type": "works at",
+            "id": "job-2",
+            "description": "director",
+        },
         {"source": "ann", "target": "acme", "type": "works at"},
     ]
     graph = GraphSource(stores.graph)
@@ -249,9 +330,13 @@ async def test_relationships_of_the_same_ends_are_told_apart(stores: Stores, mem
             await memory.fetch(f"relations/relationship:{unknown}")
 
 
-def link(source: str, target: str, begin: str | None = None, end: str | None = None) -> Relationship:
+def link(
+    source: str, target: str, begin: str | None = None, end: str | None = None
+) -> Relationship:
     stated = {name: value for name, value in (("valid_from", begin), ("valid_until", end)) if value}
-    return Relationship(source, target, "moved to", properties=stated, id=f"{source}-{target}-{begin}-{end}")
+    return Relationship(
+        source, target, "moved to", properties=stated, id=f"{source}-{target}-{begin}-{end}"
+    )
 
 
 async def test_relationships_show_when_they_held(stores: Stores, memory: SessionMemory) -> None:
@@ -266,7 +351,12 @@ async def test_relationships_show_when_they_held(stores: Stores, memory: Session
     ]
     await graph.add(names, links)
     lines = await shown(memory, graph, "Where is Ann?")
-    expected = ["(1 May 2019 until 1 June 2021)", "(until 1 January 2020)", "(since 1 June 2021)", ""]
+    expected = [
+        "(1 May 2019 until 1 June 2021)",
+        "(until 1 January 2020)",
+        "(since 1 June 2021)",
+        "",
+    ]
     ends = [("Ann", "Oslo"), ("Oslo", "Acme"), ("Ann", "Bergen"), ("Bergen", "Rome")]
     for (one, other), interval in zip(ends, expected, strict=True):
         assert f"{one} -[moved to]-> {other} {interval}".strip() in lines
@@ -287,14 +377,18 @@ _years = st.none() | st.integers(2000, 2009).map(str)
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"), _years, _years), max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"), _years, _years), max_size=12
+    ),
     st.integers(2000, 2009),
 )
 def test_a_walk_as_of_a_time_is_the_walk_of_then(
     links: list[tuple[str, str, str | None, str | None]], year: int
 ) -> None:
     """It shows what a store would show that held the relationships of that time alone."""
-    dated = [link(a, b, begin and f"{begin}-01-01", end and f"{end}-01-01") for a, b, begin, end in links]
+    dated = [
+        link(a, b, begin and f"{begin}-01-01", end and f"{end}-01-01") for a, b, begin, end in links
+    ]
     then = [
         each
         for each, (*_, begin, end) in zip(dated, links, strict=True)
@@ -313,14 +407,20 @@ def test_a_walk_as_of_a_time_is_the_walk_of_then(
 
 async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionMemory) -> None:
     """In its own order, under the status, whatever the query; narrowed by status."""
-    await stores.tasks.create_task_list("c", "a", [Task("t1", "read"), Task("t2", "write\nit"), Task("t3", "file")])
+    await stores.tasks.create_task_list(
+        "c", "a", [Task("t1", "read"), Task("t2", "write\nit"), Task("t3", "file")]
+    )
     for status in (TaskStatus.IN_PROGRESS, TaskStatus.SUCCEEDED):
         await stores.tasks.update_status("c", "a", "t1", status)
     for status in (TaskStatus.IN_PROGRESS, TaskStatus.FAILED):
         await stores.tasks.update_status("c", "a", "t3", status)
     await stores.tasks.increment_retry("c", "a", "t3")
     board = TaskSource(stores.tasks, "c", "a")
-    assert await shown(memory, board, "read") == ["t2: write it", "t3: file (retry 1 of 3)", "t1: read"]
+    assert await shown(memory, board, "read") == [
+        "t2: write it",
+        "t3: file (retry 1 of 3)",
+        "t1: read",
+    ]
     text = (await memory.assemble_context("read", budget=500)).text
     assert "## tasks\n[planned] t2: write it\n[in_progress] t3: file" in text
     assert await shown(memory, board, filter={"status": "succeeded"}) == ["t1: read"]
@@ -335,7 +435,9 @@ async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory: Sessio
     before = GlobalTaskStore.set(InMemoryTaskStore())
     try:
         for agent in ("reader", "writer"):
-            await GlobalTaskStore.get().create_task_list("c", agent, [Task("t", f"what a {agent} does")])
+            await GlobalTaskStore.get().create_task_list(
+                "c", agent, [Task("t", f"what a {agent} does")]
+            )
         await memory.attach(TaskSource())
         for agent in ("reader", "writer"):
             with agent_scope(agent, thread_id="c"):
@@ -347,7 +449,9 @@ async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory: Sessio
         GlobalTaskStore.set(before)
 
 
-async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memory: SessionMemory) -> None:
+async def test_an_artefact_is_a_handle_until_it_is_fetched(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """Text comes whole, an image as one, other bytes as a URL; the newest is first, or what the query asks for."""
     files = BlobSource(stores.files)
     await memory.attach(files)
@@ -356,7 +460,10 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memor
     await files.upload("chart.png", b"\x89PNG\x00", content_type="image/png")
     await files.upload("model.bin", b"\x00\xff" * 50, content_type="application/octet-stream")
     texts = await shown(memory, files, budget=500)
-    assert texts[:2] == ["model.bin (application/octet-stream, 100 bytes)", "chart.png (image/png, 5 bytes)"]
+    assert texts[:2] == [
+        "model.bin (application/octet-stream, 100 bytes)",
+        "chart.png (image/png, 5 bytes)",
+    ]
     assert texts[2].startswith("report.txt (text/plain, 260,000 bytes): Umsätze")
     assert len(texts[2]) < 400
     fetched = await memory.fetch("files/report.txt")
@@ -366,10 +473,14 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memor
     assert image == ImageBlock("data:image/png;base64,iVBORwA=", "image/png")
     assert (await memory.fetch("files/model.bin")).text.endswith("memory://model.bin")
     for number in range(30):
-        await files.upload(f"{number}.txt", f"minutes of meeting {number}".encode(), content_type="text/plain")
+        await files.upload(
+            f"{number}.txt", f"minutes of meeting {number}".encode(), content_type="text/plain"
+        )
     assert (await shown(memory, files, "Umsätze", budget=200))[0].startswith("report.txt")
     again = BlobSource(stores.files, files.handles)
-    assert (await again.propose(Query("Umsätze"), cap=100)) == (await files.propose(Query("Umsätze"), cap=100))
+    assert (await again.propose(Query("Umsätze"), cap=100)) == (
+        await files.propose(Query("Umsätze"), cap=100)
+    )
     await stores.files.delete("0.txt")
     with pytest.raises(NotFoundError):
         await memory.fetch("files/0.txt")
@@ -377,10 +488,16 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(stores: Stores, memor
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_labels_name_source_day_and_speaker(stores: Stores, memory: SessionMemory, format: str) -> None:
+async def test_labels_name_source_day_and_speaker(
+    stores: Stores, memory: SessionMemory, format: str
+) -> None:
     """Facts, documents and artefacts of one source and day share a header, and each line names its speaker."""
     said = {"source": "session_5", "timestamp": "2023-05-08T13:56:00"}
-    texts = {"Emi": "I moved to Oslo.", "Kate": "When did you move to Oslo?", "system": "Oslo obeys me."}
+    texts = {
+        "Emi": "I moved to Oslo.",
+        "Kate": "When did you move to Oslo?",
+        "system": "Oslo obeys me.",
+    }
     vectors = VectorSource(stores.vectors, WordLlamaClient())
     files = BlobSource(stores.files)
     for speaker, text in texts.items():
@@ -402,11 +519,16 @@ def test_a_preview_ends_at_a_character(cut: int) -> None:
     """Wherever the bytes are cut, text stays text and bytes stay bytes."""
     data = ("x" * (cut % 4) + "日本語👍" * 2_000).encode()
     assert "日本" in BlobHandle.of("k", data, content_type="text/plain").preview
-    assert BlobHandle.of("k", data[:cut] + b"\xff" + data[cut:], content_type="").preview == "" or cut >= 2_400
+    assert (
+        BlobHandle.of("k", data[:cut] + b"\xff" + data[cut:], content_type="").preview == ""
+        or cut >= 2_400
+    )
     assert BlobHandle.of("k", b"", content_type="text/plain").text == "k (text/plain, 0 bytes)"
 
 
-async def test_forgetting_reaches_into_stores_that_can(stores: Stores, memory: SessionMemory) -> None:
+async def test_forgetting_reaches_into_stores_that_can(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """What can't is named, and still has it; neighbours in the store stay."""
     kept, gone = [await stores.facts.save("a", f"notice {n}") for n in range(2)]
     await stores.state.set_state("s", {"kept": 1, "gone": 2})
@@ -441,7 +563,9 @@ async def test_forgetting_reaches_into_stores_that_can(stores: Stores, memory: S
         await memory.fetch("facts/")
 
 
-async def test_a_forgotten_entity_is_found_by_none_of_its_names(stores: Stores, memory: SessionMemory) -> None:
+async def test_a_forgotten_entity_is_found_by_none_of_its_names(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """Not even where another is stored under its id."""
     graph = GraphSource(stores.graph)
     await graph.add([{"id": "e1", "name": "Ada Lovelace", "aliases": ["the countess"]}])
@@ -451,7 +575,9 @@ async def test_a_forgotten_entity_is_found_by_none_of_its_names(stores: Stores, 
     assert await shown(memory, graph, "Who is the countess, Ada Lovelace?") == []
 
 
-async def test_two_sources_of_a_kind_never_share_an_id(stores: Stores, memory: SessionMemory) -> None:
+async def test_two_sources_of_a_kind_never_share_an_id(
+    stores: Stores, memory: SessionMemory
+) -> None:
     """The second is numbered, its ids too; forgetting in one leaves the other."""
     for agent in ("a", "b"):
         await stores.tasks.create_task_list("c", agent, [Task("t", f"of {agent}")])
@@ -477,6 +603,9 @@ async def test_two_sources_of_a_kind_never_share_an_id(stores: Stores, memory: S
 async def test_a_store_is_shown_in_the_block_alone(stores: Stores, placement) -> None:
     """It can't be made a system message, nor turns of the conversation."""
     spec = replace(SectionSpec("x"), placement=placement)
-    for source in (lambda: FactSource(stores.facts, "a", spec=spec), lambda: StateSource(stores.state, "s", spec=spec)):
+    for source in (
+        lambda: FactSource(stores.facts, "a", spec=spec),
+        lambda: StateSource(stores.state, "s", spec=spec),
+    ):
         with pytest.raises(ValueError, match="query"):
             source()

@@ -46,7 +46,11 @@ from tests.worlds import queries
 
 def worked(turns: int) -> EventLog:
     """Return the log of an agent that has called a tool so often."""
-    events = [each for n in range(turns) for each in (call(f"{n}"), result(f"{n}", f"result {n}: " + "found " * 20))]
+    events = [
+        each
+        for n in range(turns)
+        for each in (call(f"{n}"), result(f"{n}", f"result {n}: " + "found " * 20))
+    ]
     return logged(system("You write code."), user("fix TASK-17"), *events)
 
 
@@ -63,15 +67,25 @@ async def remembering(log: EventLog, condenser: Condenser | None = None) -> Sess
 
 
 @settings(max_examples=settings().max_examples // 2)
-@given(workings(), condensers(), queries, st.integers(100, 1_500), st.sampled_from(["openai", "anthropic"]))
-def test_the_budget_holds_and_the_messages_are_the_providers(events, condenser, query, budget, format):
+@given(
+    workings(),
+    condensers(),
+    queries,
+    st.integers(100, 1_500),
+    st.sampled_from(["openai", "anthropic"]),
+)
+def test_the_budget_holds_and_the_messages_are_the_providers(
+    events, condenser, query, budget, format
+):
     """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
     full, and each event that is proposed has a decision."""
 
     async def scenario() -> None:
         memory = await remembering(logged(*events), condenser)
         try:
-            first, second = [await memory.assemble_context(query, budget=budget, format=format) for _ in range(2)]
+            first, second = [
+                await memory.assemble_context(query, budget=budget, format=format) for _ in range(2)
+            ]
         except WindowTooSmallError:
             return
         assert first.messages == second.messages
@@ -88,14 +102,20 @@ def test_the_budget_holds_and_the_messages_are_the_providers(events, condenser, 
 
 def check(context: Context) -> None:
     beside = context.system if context.format == "anthropic" else ""
-    assert count_messages(context.messages, context.format, system=beside) == context.used <= context.budget
+    assert (
+        count_messages(context.messages, context.format, system=beside)
+        == context.used
+        <= context.budget
+    )
     if context.format == "openai":
         check_openai_messages(context.messages)
     else:
         check_anthropic_messages(context.messages, beside)
 
 
-def proposed_slowly(view: ConversationView, *, cap: int) -> tuple[list[tuple[object, ...]], set[int], bool]:
+def proposed_slowly(
+    view: ConversationView, *, cap: int
+) -> tuple[list[tuple[object, ...]], set[int], bool]:
     """Return the proposal of a view by a look at all of it, its legal cuts, and whether it is all."""
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
@@ -112,20 +132,28 @@ def proposed_slowly(view: ConversationView, *, cap: int) -> tuple[list[tuple[obj
     return rows, {*outline.cuts_beside(must)}, len(rows) == len(outline.units)
 
 
-def check_positions(proposal: Proposal, places: list[int], shown: list[int], whole: list[int]) -> None:
+def check_positions(
+    proposal: Proposal, places: list[int], shown: list[int], whole: list[int]
+) -> None:
     """The positions ascend as the places in the view do, and are those of the view without condensations."""
     positions = [unit.position for _, unit in sorted(zip(places, proposal.candidates, strict=True))]
     assert positions == sorted({*positions})
-    assert proposal.taken == (whole.index(shown[-1]) + 1 if shown and shown[-1] in whole else len(whole))
+    assert proposal.taken == (
+        whole.index(shown[-1]) + 1 if shown and shown[-1] in whole else len(whole)
+    )
     if set(shown) <= set(whole):  # no summary
-        assert [unit.position for unit in proposal.candidates] == [whole.index(shown[place]) for place in places]
+        assert [unit.position for unit in proposal.candidates] == [
+            whole.index(shown[place]) for place in places
+        ]
 
 
 steps = st.lists(st.tuples(ANY_RUNS, st.sampled_from([None, 0, 1, 4, 8, 20, 200])), max_size=12)
 
 
 @given(workings(), st.one_of(st.none(), unrecorded), steps)
-def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_proposes(events, condenser, steps):
+def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_proposes(
+    events, condenser, steps
+):
     """However a log grew, records in it, and whenever it was asked; also where the log is read anew. A history begins
     nowhere but within twice the cap."""
 
@@ -137,10 +165,14 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
                 log.append(event)
             if cap is not None:
                 proposal = await source.propose(Query(""), cap=cap)
-                units = [(tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates]
+                units = [
+                    (tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates
+                ]
                 try:
                     view = await (condenser or CondenserPipeline()).condense(ConversationView(log))
-                except NoCondensationError:  # pinned messages exceed its limit: the source shows the log as it is
+                except (
+                    NoCondensationError
+                ):  # pinned messages exceed its limit: the source shows the log as it is
                     view = ConversationView(log)
                 slow, cuts, is_all = proposed_slowly(view, cap=cap)
                 assert ([(ids, must) for ids, _, must in units], proposal.is_all) == (
@@ -151,8 +183,12 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
                 near = min((place for _, place, must in slow if not must), default=len(view))
                 for unit, place in zip(proposal.candidates, places, strict=True):
                     assert unit.cut == (place in cuts) or (not unit.cut and place < near)
-                whole = ConversationView(event for event in log if not isinstance(event, Condensation))
-                check_positions(proposal, places, [event.id for event in view], [event.id for event in whole])
+                whole = ConversationView(
+                    event for event in log if not isinstance(event, Condensation)
+                )
+                check_positions(
+                    proposal, places, [event.id for event in view], [event.id for event in whole]
+                )
                 anew = ConversationSource(EventLog.from_lines(log.lines()), condenser)
                 assert (await anew.propose(Query(""), cap=cap)).candidates == proposal.candidates
 
@@ -192,10 +228,14 @@ async def test_what_was_condensed_is_fetched_back() -> None:
         found = [
             inner
             for item in found
-            for inner in ([await memory.fetch(i) for i in item.sources] if item.role == "summary" else [item])
+            for inner in (
+                [await memory.fetch(i) for i in item.sources] if item.role == "summary" else [item]
+            )
         ]
     assert earlier.sources
-    assert {f"result {number}: " + "found " * 20 for number in range(39)} <= {item.text for item in found}
+    assert {f"result {number}: " + "found " * 20 for number in range(39)} <= {
+        item.text for item in found
+    }
 
 
 async def test_a_masked_result_is_fetched_in_full() -> None:

@@ -29,11 +29,15 @@ days = st.integers(0, 9)
 
 async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, SessionMemory]:
     """Return facts in which an address was replaced, among so many others, and a session that shows them."""
-    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    facts = InMemoryLongTermMemory()
+    memory = SessionMemory.test_mode()
     metadata = {"timestamp": "2023-03-01", **old}
     await facts.save("a", OLD, key="address", metadata=metadata)
     for number in range(others):
-        await facts.save("a", f"Note {number}: the user's {('cat', 'dog', 'car')[number % 3]} has number {number}.")
+        await facts.save(
+            "a",
+            f"Note {number}: the user's {('cat', 'dog', 'car')[number % 3]} has number {number}.",
+        )
     await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01"})
     await memory.attach(FactSource(facts, "a"))
     return facts, memory
@@ -58,7 +62,9 @@ async def test_a_question_about_the_past_is_shown_both(others: int, query: str) 
 
 
 @pytest.mark.parametrize("others", [0, 1, 40, 2_000])
-@pytest.mark.parametrize("query", ["What is the user's address?", "The user's address in July 2024?"])
+@pytest.mark.parametrize(
+    "query", ["What is the user's address?", "The user's address in July 2024?"]
+)
 async def test_a_question_about_now_is_shown_the_current_one(others: int, query: str) -> None:
     """A superseded fact is not shown, even if everything fits."""
     _, memory = await moved(others)
@@ -70,28 +76,40 @@ async def test_a_question_about_now_is_shown_the_current_one(others: int, query:
 async def test_source_and_speaker_stand_beside_the_interval() -> None:
     _, memory = await moved(source="session_5", speaker="Emi")
     text = (await memory.assemble_context("What was the user's address before?", budget=200)).text
-    assert f"[session_5, 1 March 2023 until 1 June 2024]\nEmi: {OLD}\n[since 1 June 2024] {NEW}" in text
+    assert (
+        f"[session_5, 1 March 2023 until 1 June 2024]\nEmi: {OLD}\n[since 1 June 2024] {NEW}"
+        in text
+    )
 
 
 async def test_labels_name_the_day_that_was_stated() -> None:
     """A time near midnight in its own zone has the same day in each label."""
-    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    facts = InMemoryLongTermMemory()
+    memory = SessionMemory.test_mode()
     await facts.save("a", OLD, key="address", metadata={"timestamp": "2023-03-01T23:00:00-05:00"})
     await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01T01:00:00+09:00"})
     await memory.attach(FactSource(facts, "a"))
     now = await memory.assemble_context("What is the user's address?", budget=200)
     assert now.text == f"## facts\n[1 June 2024] {NEW}\n"
     before = await memory.assemble_context("What was the user's address before?", budget=200)
-    assert before.text == f"## facts\n[1 March 2023 until 1 June 2024] {OLD}\n[since 1 June 2024] {NEW}\n"
+    assert (
+        before.text
+        == f"## facts\n[1 March 2023 until 1 June 2024] {OLD}\n[since 1 June 2024] {NEW}\n"
+    )
 
 
 async def test_many_versions_of_one_fact_crowd_out_no_other() -> None:
     """Of a fact that changed a thousand times, a question about the past gets what it asks for."""
-    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
-    await facts.save("a", "The meter of the north gate counts visitors.", metadata={"timestamp": "2020-01-01"})
+    facts = InMemoryLongTermMemory()
+    memory = SessionMemory.test_mode()
+    await facts.save(
+        "a", "The meter of the north gate counts visitors.", metadata={"timestamp": "2020-01-01"}
+    )
     for number in range(1_000):
         day = (datetime(2021, 1, 1) + timedelta(days=number)).isoformat()
-        await facts.save("a", f"The meter reads {number} now.", key="meter", metadata={"timestamp": day})
+        await facts.save(
+            "a", f"The meter reads {number} now.", key="meter", metadata={"timestamp": day}
+        )
     await memory.attach(FactSource(facts, "a"))
     text = (await memory.assemble_context("What did the meter read before?", budget=400)).text
     assert "The meter of the north gate" in text
@@ -102,20 +120,29 @@ async def test_many_versions_of_one_fact_crowd_out_no_other() -> None:
 
 async def test_facts_without_keys_stand_in_the_order_of_their_times() -> None:
     """Of two that contradict each other the newer stands last, and both are dated."""
-    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    facts = InMemoryLongTermMemory()
+    memory = SessionMemory.test_mode()
     await facts.save("a", "Actually dislikes coffee now.", metadata={"timestamp": "2025-02-01"})
     await facts.save("a", "Likes coffee.", metadata={"timestamp": "2024-01-01"})
     await memory.attach(FactSource(facts, "a"))
     text = (await memory.assemble_context("Does she like coffee?", budget=200)).text
-    assert text == "## facts\n[1 January 2024] Likes coffee.\n[1 February 2025] Actually dislikes coffee now.\n"
+    assert (
+        text
+        == "## facts\n[1 January 2024] Likes coffee.\n[1 February 2025] Actually dislikes coffee "
+        "now.\n"
+    )
 
 
-_subjects = st.sampled_from(["The launch of Apollo is planned for day", "The rent of the flat in Oslo is now"])
+_subjects = st.sampled_from(
+    ["The launch of Apollo is planned for day", "The rent of the flat in Oslo is now"]
+)
 
 
 @given(
     st.lists(st.tuples(_subjects, st.integers(1, 4), days), min_size=1, max_size=6),
-    st.sampled_from(["When is the launch of Apollo?", "What is the rent of the flat in Oslo?", "launch, rent 2"]),
+    st.sampled_from(
+        ["When is the launch of Apollo?", "What is the rent of the flat in Oslo?", "launch, rent 2"]
+    ),
     st.integers(10, 120),
 )
 def test_a_fact_is_shown_only_with_those_that_correct_it(
@@ -127,7 +154,8 @@ def test_a_fact_is_shown_only_with_those_that_correct_it(
     """
 
     async def main() -> None:
-        facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+        facts = InMemoryLongTermMemory()
+        memory = SessionMemory.test_mode()
         for subject, value, held in sorted(told, key=lambda each: each[2]):
             metadata = {"timestamp": day(held).isoformat(), "speaker": "Emi", "source": "chat"}
             await facts.save("a", f"{subject} {value}.", metadata=metadata)
@@ -137,7 +165,11 @@ def test_a_fact_is_shown_only_with_those_that_correct_it(
         for subject in {text.rpartition(" ")[0] for text in shown}:
             of_subject = [text for text in shown if text.startswith(subject)]
             last = max(held for each, _, held in told if each == subject)
-            values = {f"{subject} {value}." for each, value, held in told if each == subject and held == last}
+            values = {
+                f"{subject} {value}."
+                for each, value, held in told
+                if each == subject and held == last
+            }
             is_alone = f"possibly replaced): {of_subject[-1]}\n" in (context.text or "")
             assert of_subject[-1] in values or (is_alone and len(of_subject) == 1)
 
@@ -147,7 +179,8 @@ def test_a_fact_is_shown_only_with_those_that_correct_it(
 async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
     """Once the current version is forgotten or has expired, no question about the past brings an older one back."""
     for expires in (True, False):
-        clock, memory = Clock(), SessionMemory.test_mode()
+        clock = Clock()
+        memory = SessionMemory.test_mode()
         facts = InMemoryLongTermMemory(clock=clock)
         await facts.save("a", OLD, key="address", metadata={"timestamp": "2023-03-01"})
         new = await facts.save("a", NEW, key="address", ttl=60)
@@ -174,7 +207,8 @@ async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
 )
 async def test_a_session_asks_its_facts_for_other_times(times: dict[str, str], shown: str) -> None:
     """`as_of` chooses the version that held at a time, `known_at` the one that the store had been told by a time."""
-    clock, memory = Clock(), SessionMemory.test_mode()
+    clock = Clock()
+    memory = SessionMemory.test_mode()
     facts = InMemoryLongTermMemory(clock=clock)
     await facts.save("a", OLD, key="address", metadata={"timestamp": "2023-03-01"})
     clock.advance(30 * 86_400)
@@ -189,10 +223,14 @@ async def test_a_filter_leaves_out_versions_too() -> None:
     _, memory = await moved(source="a.md")
     query = "What was the user's address before?"
     for source in ("a.md", "b.md"):
-        assert (await memory.assemble_context(query, budget=400, filter={"source": source})).items == ()
+        assert (
+            await memory.assemble_context(query, budget=400, filter={"source": source})
+        ).items == ()
     shown = await memory.assemble_context(query, budget=400, filter={"source": {"$exists": False}})
     assert [item.text for item in shown.items] == [NEW]
-    unknown = await memory.assemble_context(query, budget=400, filter={"year": 2024})  # a field that no fact has
+    unknown = await memory.assemble_context(
+        query, budget=400, filter={"year": 2024}
+    )  # a field that no fact has
     assert unknown.items == ()
     both = await memory.assemble_context(query, budget=400, filter={"$if_present": {"year": 2024}})
     assert [item.text for item in both.items] == [OLD, NEW]
@@ -210,7 +248,8 @@ def test_as_of_and_known_at_are_exact(
 
     told: key, days after the fact before it, day from which it holds.
     """
-    clock, facts = Clock(), InMemoryLongTermMemory(clock=None)
+    clock = Clock()
+    facts = InMemoryLongTermMemory(clock=None)
     clock._now = day(0)
     facts = InMemoryLongTermMemory(clock=clock)
     model: list[tuple[str, datetime, datetime, str]] = []  # key, begin, known from, id
@@ -220,10 +259,16 @@ def test_as_of_and_known_at_are_exact(
             clock.advance(later * 86_400)
             metadata = None if begins is None else {"timestamp": day(begins).isoformat()}
             fact_id = await facts.save("a", "the word", key=key, metadata=metadata)
-            [version] = [each for each in await facts.versions("a", key or fact_id) if each.item.id == fact_id]
+            [version] = [
+                each
+                for each in await facts.versions("a", key or fact_id)
+                if each.item.id == fact_id
+            ]
             model.append((key or fact_id, version.valid_from, clock(), fact_id))
         query = Query("word", as_of=None if as_of is None else day(as_of))
-        query = Query("word", as_of=query.as_of, known_at=None if known_at is None else day(known_at))
+        query = Query(
+            "word", as_of=query.as_of, known_at=None if known_at is None else day(known_at)
+        )
         proposal = await FactSource(facts, "a").propose(query, cap=10_000)
         return [unit.items[0].id.removeprefix("facts/") for unit in proposal.candidates]
 
@@ -238,19 +283,26 @@ def test_as_of_and_known_at_are_exact(
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["k", "m"]), days, st.sampled_from(["word", "other"])), max_size=8),
-    st.sampled_from(["word", "word before", "other at first", "was there ever a word", "word in 2024"]),
+    st.lists(
+        st.tuples(st.sampled_from(["k", "m"]), days, st.sampled_from(["word", "other"])), max_size=8
+    ),
+    st.sampled_from(
+        ["word", "word before", "other at first", "was there ever a word", "word in 2024"]
+    ),
     st.sampled_from([30, 60, 1_000]),
 )
 def test_no_replaced_version_is_shown_without_its_successor(
     told: list[tuple[str, int, str]], query: str, budget: int
 ) -> None:
     """Whatever a question about the past finds, each fact's current version follows all its replaced ones."""
-    facts, memory = InMemoryLongTermMemory(), SessionMemory.test_mode()
+    facts = InMemoryLongTermMemory()
+    memory = SessionMemory.test_mode()
 
     async def main() -> None:
         for key, begins, text in told:
-            await facts.save("a", f"{text} of {key}", key=key, metadata={"timestamp": day(begins).isoformat()})
+            await facts.save(
+                "a", f"{text} of {key}", key=key, metadata={"timestamp": day(begins).isoformat()}
+            )
         await memory.attach(FactSource(facts, "a"))
         items = (await memory.assemble_context(query, budget=budget)).items
         for key in {item.key for item in items if item.key}:

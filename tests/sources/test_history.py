@@ -98,7 +98,8 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     asyncio.run(world.memory.attach(sources[0]))
     try:
         first, second = (
-            asyncio.run(world.memory.assemble_context(query, budget=budget, format=format)) for _ in range(2)
+            asyncio.run(world.memory.assemble_context(query, budget=budget, format=format))
+            for _ in range(2)
         )
     except WindowTooSmallError:
         return
@@ -111,11 +112,15 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
         check_anthropic_messages(first.messages, first.system)
     decided = {decision.item_id: decision for decision in first.decisions}
     assert len(decided) == len(first.decisions)
-    assert {item.id for item in first.items} == {each for each, decision in decided.items() if decision.included}
+    assert {item.id for item in first.items} == {
+        each for each, decision in decided.items() if decision.included
+    }
     assert first.sources["history"].error in ("", "WindowTooSmallError")  # the pipeline's own
     if "history" in first.by_section:
         assert first.by_section["history"].used <= cap_of(spec, budget)
-    proposals = [asyncio.run(source.propose(Query(query), cap=cap_of(spec, budget))) for source in sources]
+    proposals = [
+        asyncio.run(source.propose(Query(query), cap=cap_of(spec, budget))) for source in sources
+    ]
     assert proposals[0] == proposals[1]
     units = (*proposals[0].candidates, *proposals[0].earlier)
     assert {item.id for unit in units for item in unit.items} <= decided.keys()
@@ -142,9 +147,13 @@ def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budge
         assert shown.isdisjoint(unit) or shown.issuperset(unit)
     assert shown.isdisjoint(outline.orphans)
     tail = [_position(each.item_id) for each in context.decisions if each.reason == Reason.TAIL]
-    assert shown.issuperset({*range(min(tail, default=len(messages)), len(messages))} - outline.orphans)
+    assert shown.issuperset(
+        {*range(min(tail, default=len(messages)), len(messages))} - outline.orphans
+    )
     assert shown.issuperset(outline.questions[-1:])
-    newest = max((unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=None)
+    newest = max(
+        (unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=None
+    )
     assert newest is None or newest in shown
 
 
@@ -157,7 +166,9 @@ def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
 
 
 @pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1_999, ToolResultCompaction(60))])
-async def test_a_window_over_a_thread_only_grows(before: int, pipeline: ToolResultCompaction | None) -> None:
+async def test_a_window_over_a_thread_only_grows(
+    before: int, pipeline: ToolResultCompaction | None
+) -> None:
     """Between two rebases each request begins with the one before, byte for byte."""
     provider = await thread(said(*("earlier" for _ in range(before))))
     memory = await memory_over(HistorySource(provider, "a", "s", pipeline))
@@ -165,7 +176,9 @@ async def test_a_window_over_a_thread_only_grows(before: int, pipeline: ToolResu
     rebased = []
     for turn in grown(40):
         await provider.append_many("a", turn, session_id="s")
-        context = await memory.assemble_context("", budget=3_000, format="openai", window="main", block=100)
+        context = await memory.assemble_context(
+            "", budget=3_000, format="openai", window="main", block=100
+        )
         if last is not None and context.rebased is None:
             assert context.messages[: len(last.messages)] == last.messages
         rebased.append(context.rebased)
@@ -180,7 +193,9 @@ class Counting(InMemoryHistoryProvider):
     read = 0
 
     async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
-        messages = await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset)
+        messages = await super().get_messages(
+            agent_id, session_id=session_id, limit=limit, offset=offset
+        )
         self.read += len(messages)
         return messages
 
@@ -190,7 +205,9 @@ async def test_a_window_reads_the_same_of_any_thread() -> None:
     reads = []
     for turns in (250, 10_000):
         provider = Counting()
-        await provider.append_many("a", [each for turn in grown(10) * (turns // 10) for each in turn], session_id="s")
+        await provider.append_many(
+            "a", [each for turn in grown(10) * (turns // 10) for each in turn], session_id="s"
+        )
         memory = await memory_over(HistorySource(provider, "a", "s"))
         await window(memory, 2_000)
         reads.append(provider.read)
@@ -203,7 +220,9 @@ async def test_a_question_far_back_is_looked_for_once() -> None:
     provider = Counting()
     await provider.append_many("a", said("Earlier.", "Go on."), session_id="s")
     await provider.append_many("a", said("Aside."), session_id="s", run_id="r")
-    await provider.append_many("a", [each for n in range(3_000) for each in called(f"c{n}")], session_id="s")
+    await provider.append_many(
+        "a", [each for n in range(3_000) for each in called(f"c{n}")], session_id="s"
+    )
     memory = await memory_over(HistorySource(provider, "a", "s"))
     for expected in ("Aside.", "Aside."):
         provider.read = 0
@@ -222,7 +241,9 @@ async def test_the_newest_question_is_shown_however_far_back_it_is() -> None:
     work = [each for number in range(200) for each in called(f"c{number}", "found " * 20)]
     messages = [*said("one", "two"), *said("Find it.", *["noted"] * 3), *work]
     messages[3:6] = said(*["noted"] * 3, role="assistant")
-    context = await window(await memory_over(HistorySource(await thread(messages), "a", "s")), 1_000)
+    context = await window(
+        await memory_over(HistorySource(await thread(messages), "a", "s")), 1_000
+    )
     first, mark, *rest = context.messages
     assert first["content"] == "Find it."
     assert mark["content"] == f"[{len(messages) - 1 - len(rest)} earlier messages left out]"
@@ -241,9 +262,21 @@ async def test_a_message_is_fetched_by_its_id_or_by_its_position() -> None:
     context = await window(memory, 200)
     ids = [item.id for item in context.items]
     assert ids[-4:] == ["history/#396", "history/#397", "history/#398", "history/m"]
-    assert [(await memory.fetch(each)).text for each in ids[-4:]] == ["old", "none", "number", "new"]
+    assert [(await memory.fetch(each)).text for each in ids[-4:]] == [
+        "old",
+        "none",
+        "number",
+        "new",
+    ]
     assert (await memory.fetch("history/#0")).text == "old"
-    for missing in ("history/#400", "history/#x", "history/#-1", "history/nothing", "m", "elsewhere/#0"):
+    for missing in (
+        "history/#400",
+        "history/#x",
+        "history/#-1",
+        "history/nothing",
+        "m",
+        "elsewhere/#0",
+    ):
         with pytest.raises(NotFoundError):
             await memory.fetch(missing)
 
@@ -258,7 +291,11 @@ async def test_one_that_is_not_shown_is_found_by_its_id() -> None:
 
 async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() -> None:
     """It is shown short, is no more trusted, and is fetched in full."""
-    messages = [ChatMessage("user", "Go.", id="q"), *called("c", "found " * 200), *said("Done.", role="assistant")]
+    messages = [
+        ChatMessage("user", "Go.", id="q"),
+        *called("c", "found " * 200),
+        *said("Done.", role="assistant"),
+    ]
     source = HistorySource(await thread(messages), "a", "s", ToolResultCompaction(60))
     memory = await memory_over(source)
     context = await window(memory, 1_000)
@@ -266,14 +303,21 @@ async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() ->
     assert len(short.text) == 60
     assert short.sources == ("history/#2",)
     assert short.trust == Trust.TOOL
-    assert [item.id for item in context.items] == ["history/q", "history/#1", "history/~#2", "history/#3"]
+    assert [item.id for item in context.items] == [
+        "history/q",
+        "history/#1",
+        "history/~#2",
+        "history/#3",
+    ]
     assert (await memory.fetch(short.id)).text == "found " * 200
     assert (await memory.fetch("history/#2")).text == "found " * 200
 
 
 async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> None:
     """The context says what it did without, and the next one has it again."""
-    summarizer = Summarizer(ScriptedLLM(["", "They counted."]), attempts=1, pause_s=0, fallback=False)
+    summarizer = Summarizer(
+        ScriptedLLM(["", "They counted."]), attempts=1, pause_s=0, fallback=False
+    )
     strategy = SummarizationCompaction(summarizer, 60, 60, max_summary_tokens=60)
     provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
     memory = await memory_over(HistorySource(provider, "a", "s", strategy))
@@ -291,7 +335,9 @@ async def test_where_a_model_fails_an_outline_is_shown() -> None:
         (down, "degraded with ConnectionError, ", "ConnectionError"),
         (None, "ok, ", "no model"),
     ):
-        memory = await memory_over(HistorySource(provider, "a", "s", SummarizationCompaction(llm, 60, 60)))
+        memory = await memory_over(
+            HistorySource(provider, "a", "s", SummarizationCompaction(llm, 60, 60))
+        )
         context = await memory.assemble_context("", budget=1_000, format="openai")
         assert str(context.sources["history"]).startswith(status)
         assert fallback_reason(context.items[1].text) == reason
@@ -305,7 +351,11 @@ def echoing(answers: int = 1_000) -> tuple[ScriptedLLM, SummarizationCompaction]
     """Return a model that says the names of all that it reads, so many times, and what asks it once each time."""
 
     def answer(request: Sequence[ChatMessage]) -> str:
-        return " ".join(re.findall(r"sheep-\d+-", request[-1].text)) if len(llm.requests) <= answers else ""
+        return (
+            " ".join(re.findall(r"sheep-\d+-", request[-1].text))
+            if len(llm.requests) <= answers
+            else ""
+        )
 
     llm = ScriptedLLM(answer)
     summarizer = Summarizer(llm, attempts=1, fallback=False, max_kept_tokens=0)
@@ -342,12 +392,18 @@ async def test_where_a_model_fails_its_last_summary_is_shown() -> None:
     await provider.append_many("a", counting_turns(30, 30), session_id="s")
     context = await memory.assemble_context("", budget=4_000, format="openai")
     assert context.sources["history"].error == "SummaryError"
-    assert {*re.findall(r"sheep-\d+-", str(context.messages))} == {f"sheep-{each}-" for each in range(60)}
+    assert {*re.findall(r"sheep-\d+-", str(context.messages))} == {
+        f"sheep-{each}-" for each in range(60)
+    }
 
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.sampled_from(["a", "b", "a", "b", "clear a", "clear b", "clear"]), min_size=3, max_size=10),
+    st.lists(
+        st.sampled_from(["a", "b", "a", "b", "clear a", "clear b", "clear"]),
+        min_size=3,
+        max_size=10,
+    ),
     st.sampled_from([500, 1_200, 4_000]),
 )
 def test_nothing_that_was_cleared_is_shown(steps: list[str], budget: int) -> None:
@@ -360,7 +416,9 @@ def test_nothing_that_was_cleared_is_shown(steps: list[str], budget: int) -> Non
         number = 0
         for step in ("a", *steps):
             if step in ("a", "b"):
-                await provider.append_many("a", counting_turns(number, 40), session_id="s", run_id=step)
+                await provider.append_many(
+                    "a", counting_turns(number, 40), session_id="s", run_id=step
+                )
                 number += 40
             elif step == "clear":
                 await provider.clear("a", session_id="s")
@@ -383,7 +441,9 @@ async def test_what_a_pipeline_leaves_too_much_of_is_read_anew() -> None:
     class Least:
         async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
             given.append(len(history))
-            summary = ChatMessage("summary", "One spoke.", id=f"s{len(given)}", sources=(history[0].id,))
+            summary = ChatMessage(
+                "summary", "One spoke.", id=f"s{len(given)}", sources=(history[0].id,)
+            )
             return [summary, *history[1:]]
 
     provider = await thread(counting_turns(0, 10))
@@ -399,13 +459,21 @@ async def test_what_a_pipeline_made_of_several_is_shown_in_their_place() -> None
 
     class SummaryEvent:
         async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-            summary = ChatMessage("summary", "Much was said.", id="s1", sources=("m1", "m2"), trust=Trust.MODEL)
+            summary = ChatMessage(
+                "summary", "Much was said.", id="s1", sources=("m1", "m2"), trust=Trust.MODEL
+            )
             return [history[0], summary, *history[3:]]
 
     messages = [ChatMessage("user", f"text {number}", id=f"m{number}") for number in range(6)]
     memory = await memory_over(HistorySource(await thread(messages), "a", "s", SummaryEvent()))
     context = await window(memory)
-    assert [item.id.removeprefix("history/") for item in context.items] == ["m0", "~s1", "m3", "m4", "m5"]
+    assert [item.id.removeprefix("history/") for item in context.items] == [
+        "m0",
+        "~s1",
+        "m3",
+        "m4",
+        "m5",
+    ]
     summary = context.items[1]
     assert summary.sources == ("history/m1", "history/m2")
     assert summary.trust == Trust.MODEL
@@ -425,15 +493,23 @@ async def test_what_a_pipeline_leaves_of_a_long_thread_begins_with_a_mark() -> N
     for _ in range(4):
         await provider.append_many("a", said(*["more"] * 50), session_id="s")
         source = HistorySource(provider, "a", "s", SlidingWindowCompaction(5))
-        assert (await window(memory, 2_000)).messages == (await window(await memory_over(source), 2_000)).messages
+        assert (await window(memory, 2_000)).messages == (
+            await window(await memory_over(source), 2_000)
+        ).messages
 
 
 def test_what_is_added_where_nothing_is_missing_takes_a_place_of_its_own() -> None:
     """What comes after it moves on."""
     messages = said("one", "two")
-    excerpt = Excerpt.of([Placed(place, each, each) for place, each in enumerate(messages)], start=0, taken=2)
+    excerpt = Excerpt.of(
+        [Placed(place, each, each) for place, each in enumerate(messages)], start=0, taken=2
+    )
     replaced = excerpt.replaced([messages[0], *said("between"), messages[1]]).placed
-    assert [(each.position, each.original) for each in replaced] == [(0, messages[0]), (1, None), (2, messages[1])]
+    assert [(each.position, each.original) for each in replaced] == [
+        (0, messages[0]),
+        (1, None),
+        (2, messages[1]),
+    ]
 
 
 @settings(max_examples=50)
@@ -514,7 +590,10 @@ async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
     memory = await memory_over(HistorySource(provider, "a", "s"))
     assert await memory.attach(HistorySource(provider, "b", "s")) == "history-2"
     context = await window(memory)
-    assert [(item.id, item.text) for item in context.items] == [("history/m", "of a"), ("history-2/m", "of b")]
+    assert [(item.id, item.text) for item in context.items] == [
+        ("history/m", "of a"),
+        ("history-2/m", "of b"),
+    ]
     with pytest.raises(SourceError):
         await memory.forget("history/m")
 
@@ -532,9 +611,14 @@ def test_it_is_a_history_of_one_thread() -> None:
 
 
 async def test_an_item_has_the_time_run_and_metadata_of_its_message() -> None:
-    """A time that the metadata state counts more than that of the append. A message of an older store has none."""
+    """A time that the metadata state counts more than that of the append.
+
+    A message of an older store has none.
+    """
     provider = InMemoryHistoryProvider(clock=lambda: datetime(2026, 1, 2, 3, tzinfo=UTC))
-    mail = ChatMessage("user", "Ann moved.", metadata={"channel": "mail", "timestamp": "2023-05-08"})
+    mail = ChatMessage(
+        "user", "Ann moved.", metadata={"channel": "mail", "timestamp": "2023-05-08"}
+    )
     await provider.append_many("a", [mail, *said("Where?")], session_id="s", run_id="r-1")
     old = decode_message('{"role":"user","content":"old"}')
     provider._threads["a", "s"].insert(0, ("", old))
@@ -544,4 +628,7 @@ async def test_an_item_has_the_time_run_and_metadata_of_its_message() -> None:
     assert (before.metadata, before.timestamp) == ({}, None)
     assert moved.metadata == {"timestamp": "2023-05-08", "run_id": "r-1", "channel": "mail"}
     assert where.timestamp == where.created_at == datetime(2026, 1, 2, 3, tzinfo=UTC)
-    assert (await memory.fetch(where.id)).metadata == {"timestamp": "2026-01-02T03:00:00+00:00", "run_id": "r-1"}
+    assert (await memory.fetch(where.id)).metadata == {
+        "timestamp": "2026-01-02T03:00:00+00:00",
+        "run_id": "r-1",
+    }

@@ -26,7 +26,9 @@ def assembled(memory: SessionMemory, query: str | None, budget: int, format: str
 
 
 @given(worlds(counters=COUNTERS, max_adds=12), filled_sources(), queries, budgets, formats)
-def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sources, query, budget, format):
+def test_stores_beside_sections_keep_budgets_reasons_and_themselves(
+    world, sources, query, budget, format
+):
     """Counted anew it fits, each source within its cap; no call lacks its result; all that was proposed is decided, and
     the stores hold it still."""
     memory = world.memory
@@ -35,7 +37,9 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
     if first is None:
         return
     assert second is not None
-    assert {name: report.status for name, report in first.sources.items()} == dict.fromkeys(memory.sources, "ok")
+    assert {name: report.status for name, report in first.sources.items()} == dict.fromkeys(
+        memory.sources, "ok"
+    )
     assert counted(first, memory.counter) == first.used <= budget
     for name, use in first.by_section.items():
         spec = memory.sources[name].spec if name in memory.sources else memory[name].spec
@@ -45,7 +49,9 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(world, sourc
     assert first.decisions == second.decisions
     decided = {decision.item_id: decision for decision in first.decisions}
     assert len(decided) == len(first.decisions)
-    assert {item.id for item in first.items} == {each for each, decision in decided.items() if decision.included}
+    assert {item.id for item in first.items} == {
+        each for each, decision in decided.items() if decision.included
+    }
     for source in sources:
         proposal = asyncio.run(source.propose(Query(first.query), cap=cap_of(source.spec, budget)))
         ids = {item.id for unit in proposal.candidates for item in unit.items}
@@ -82,7 +88,9 @@ def test_what_stores_hold_is_never_a_system_message(sources, query, budget, form
     context = assembled(memory, query, budget, format)
     if context is None:
         return
-    alone = asyncio.run(memory.assemble_context(query, budget=5_000, format=format, sections=["role"]))
+    alone = asyncio.run(
+        memory.assemble_context(query, budget=5_000, format=format, sections=["role"])
+    )
     if format == "openai":
         assert [m for m in context.messages if m["role"] == "system"] == alone.messages
     elif format == "anthropic":

@@ -43,7 +43,9 @@ async def test_a_store_that_another_process_has_filled_is_shown(tmp_path: Path) 
     async with open_stores(tmp_path) as stores:
         memory = SessionMemory.test_mode()
         await memory.attach(GraphSource(stores.graph))
-        assert "Ada Lovelace -[lives in]-> Oslo" in await texts(memory, "Where does the countess live?")
+        assert "Ada Lovelace -[lives in]-> Oslo" in await texts(
+            memory, "Where does the countess live?"
+        )
         await memory.attach(BlobSource(stores.files))
         shown = await texts(memory, "rent")
         assert {"report.txt (text/plain, 22 bytes)", "chart.png (image/png, 4 bytes)"} <= {*shown}
@@ -90,7 +92,10 @@ class CountingGraph(InMemoryGraphStore):
 
 
 async def test_only_new_entities_are_read() -> None:
-    """Once each, however many contexts there are. Entities that are given are the only ones that a query names."""
+    """Once each, however many contexts there are.
+
+    Entities that are given are the only ones that a query names.
+    """
     store = CountingGraph()
     await store.add_entities([Entity(f"e{number}", f"Company {number}") for number in range(3_000)])
     memory = SessionMemory.test_mode()
@@ -113,7 +118,9 @@ async def test_handles_that_are_given_are_the_only_ones() -> None:
     for key in ("a.txt", "b.txt"):
         await store.upload(key, b"text", content_type="text/plain")
     memory = SessionMemory.test_mode()
-    await memory.attach(BlobSource(store, [BlobHandle.of("a.txt", b"text", content_type="text/plain")]))
+    await memory.attach(
+        BlobSource(store, [BlobHandle.of("a.txt", b"text", content_type="text/plain")])
+    )
     assert await texts(memory, "") == ["a.txt (text/plain, 4 bytes): text"]
     with pytest.raises(NotFoundError):
         await memory.fetch("files/b.txt")

@@ -61,7 +61,9 @@ async def test_an_early_fact_of_a_long_thread_is_recalled(kind: str, tmp_path: P
         assert f"[8 May 2024]\nuser: {FACT}" in context.text
         without = await asked(HistorySource(provider, "a", "s", spec=replace(HISTORY, recall=0.0)))
         assert "SWORDFISH" not in without.text
-    memory = SessionMemory.test_mode(sections=[SectionSpec("history", 32_000, 90, 0.35, placement="history")])
+    memory = SessionMemory.test_mode(
+        sections=[SectionSpec("history", 32_000, 90, 0.35, placement="history")]
+    )
     for message in talk(300):
         memory.add("history", message.text, role=message.role)
     assert FACT in (await memory.assemble_context(QUESTION, budget=1_500)).text
@@ -121,7 +123,10 @@ async def test_a_cleared_message_is_recalled_no_more() -> None:
 
 
 async def test_a_recalled_message_has_its_own_id_and_is_filtered() -> None:
-    """A pinned one is recalled, too; one of two with the same id by its position. A filter narrows by run and field."""
+    """A pinned one is recalled, too; one of two with the same id by its position.
+
+    A filter narrows by run and field.
+    """
     messages = talk(300)
     messages[10] = replace(messages[10], id="m", pinned=True, metadata={"channel": "mail"})
     messages[20] = replace(messages[20], id="n", content=FACT + " Mind it.")
@@ -132,8 +137,16 @@ async def test_a_recalled_message_has_its_own_id_and_is_filtered() -> None:
     context = await asked(source)
     assert context.decision("history/m").reason == Reason.RECALLED
     assert (await source.get("history/m")).text == FACT
-    assert context.decision("history/#20").reason in (Reason.RECALLED, Reason.DUPLICATE, Reason.BEFORE_TAIL)
-    for wanted, is_in in (({"channel": "mail"}, True), ({"run_id": "r"}, True), ({"run_id": "q"}, False)):
+    assert context.decision("history/#20").reason in (
+        Reason.RECALLED,
+        Reason.DUPLICATE,
+        Reason.BEFORE_TAIL,
+    )
+    for wanted, is_in in (
+        ({"channel": "mail"}, True),
+        ({"run_id": "r"}, True),
+        ({"run_id": "q"}, False),
+    ):
         narrowed = await asked(source, filter=wanted)
         assert ("SWORDFISH" in narrowed.text) == is_in
 

@@ -25,7 +25,12 @@ NOBODY = (None, None, None, None)
 
 
 def at_work() -> tuple[str | None, ...]:
-    return current_thread_id.get(), current_agent_id.get(), current_agent_label.get(), current_parent_agent_id.get()
+    return (
+        current_thread_id.get(),
+        current_agent_id.get(),
+        current_agent_label.get(),
+        current_parent_agent_id.get(),
+    )
 
 
 def test_a_scope_says_who_is_at_work() -> None:
@@ -51,7 +56,9 @@ def test_a_board_is_the_one_of_who_is_at_work() -> None:
         assert current_board_key() == ("t", "a")
 
 
-@pytest.mark.parametrize("given", [{"agent_id": ""}, {"agent_id": "a", "thread_id": ""}, {"agent_id": None}])
+@pytest.mark.parametrize(
+    "given", [{"agent_id": ""}, {"agent_id": "a", "thread_id": ""}, {"agent_id": None}]
+)
 def test_a_scope_that_names_nobody_is_refused(given: dict[str, str]) -> None:
     """And leaves everything as it was."""
     with pytest.raises(InvalidNameError), agent_scope(**given):
@@ -67,7 +74,8 @@ def test_an_exception_ends_the_scope() -> None:
 
 async def test_siblings_do_not_see_each_other() -> None:
     """Of agents that wait inside each other's scopes each sees itself alone, whatever order they leave in."""
-    inside, seen = asyncio.Barrier(3), {}
+    inside = asyncio.Barrier(3)
+    seen = {}
 
     async def agent(name: str, turns: int) -> None:
         assert at_work() == ("t", "lead", "lead", None)

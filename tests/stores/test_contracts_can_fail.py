@@ -45,7 +45,9 @@ class LimitFromTheEnd(InMemoryHistoryProvider):
 
 class NewestFirst(InMemoryHistoryProvider):
     async def get_messages(self, agent_id, session_id, limit=None, offset=0):
-        return (await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset))[::-1]
+        return (
+            await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset)
+        )[::-1]
 
 
 class ClearRunClearsThread(InMemoryHistoryProvider):
@@ -77,7 +79,9 @@ class JoinedKeys(InMemoryHistoryProvider):
 
     async def append_many(self, agent_id, messages, session_id, run_id=""):
         await super().get_messages(agent_id, session_id=session_id)
-        await super().append_many(self._key(agent_id, session_id), messages, session_id="s", run_id=run_id)
+        await super().append_many(
+            self._key(agent_id, session_id), messages, session_id="s", run_id=run_id
+        )
 
     async def get_messages(self, agent_id, session_id, limit=None, offset=0):
         await super().get_messages(agent_id, session_id=session_id)
@@ -125,7 +129,9 @@ class KeepsForever(InMemoryLongTermMemory):
 class GetsFromAnyNamespace(InMemoryLongTermMemory):
     async def get(self, agent_id, memory_id, namespace="default"):
         await super().get(agent_id, memory_id, namespace=namespace)
-        return next((found for shelf in self._shelves.values() if (found := shelf.get(memory_id))), None)
+        return next(
+            (found for shelf in self._shelves.values() if (found := shelf.get(memory_id))), None
+        )
 
 
 class SavesATextOnce(InMemoryLongTermMemory):
@@ -138,13 +144,19 @@ class SavesATextOnce(InMemoryLongTermMemory):
 
 class FindsSuperseded(InMemoryLongTermMemory):
     async def search(self, agent_id, query, namespace="default", limit=5, *, superseded=False):
-        return await super().search(agent_id, query, namespace=namespace, limit=limit, superseded=True)
+        return await super().search(
+            agent_id, query, namespace=namespace, limit=limit, superseded=True
+        )
 
 
 class DeletesTheVersionBefore(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
+    async def save(
+        self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None
+    ):
         before = [] if key is None else await self.versions(agent_id, key, namespace=namespace)
-        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
+        saved = await super().save(
+            agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
+        )
         for version in before:
             await self.delete(agent_id, version.item.id, namespace=namespace)
         return saved
@@ -161,8 +173,12 @@ class BringsTheVersionBeforeBack(InMemoryLongTermMemory):
 
 
 class KeysOfAllNamespaces(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
-        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
+    async def save(
+        self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None
+    ):
+        saved = await super().save(
+            agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
+        )
         for (agent, other), shelf in self._shelves.items():
             if agent == agent_id and other != namespace:
                 shelf._live = {at for at in shelf._live if shelf._versions[at].item.key != key}
@@ -170,13 +186,21 @@ class KeysOfAllNamespaces(InMemoryLongTermMemory):
 
 
 class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
-    async def save(self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None):
+    async def save(
+        self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None
+    ):
         before = [] if key is None else await self.versions(agent_id, key, namespace=namespace)
         await asyncio.sleep(0)
-        saved = await super().save(agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata)
+        saved = await super().save(
+            agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
+        )
         shelf = self._shelves[agent_id, namespace]
         known = {shelf.ids[each.item.id] for each in before if each.item.id in shelf.ids}
-        others = {at for at, each in shelf._versions.items() if each.item.key == key and each.item.id != saved}
+        others = {
+            at
+            for at, each in shelf._versions.items()
+            if each.item.key == key and each.item.id != saved
+        }
         shelf._live |= others - known
         return saved
 
@@ -189,10 +213,18 @@ class OrdersVersionsBySaving(InMemoryLongTermMemory):
 
 
 class UpdateKeepsMetadata(InMemoryLongTermMemory):
-    async def update(self, agent_id, memory_id, content, namespace="default", ttl=None, *, metadata=None):
+    async def update(
+        self, agent_id, memory_id, content, namespace="default", ttl=None, *, metadata=None
+    ):
         before = await self.get(agent_id, memory_id, namespace=namespace)
-        kept = {**(before.metadata if before else {}), **(metadata or {})} if isinstance(metadata, dict) else metadata
-        return await super().update(agent_id, memory_id, content, namespace=namespace, ttl=ttl, metadata=kept)
+        kept = (
+            {**(before.metadata if before else {}), **(metadata or {})}
+            if isinstance(metadata, dict)
+            else metadata
+        )
+        return await super().update(
+            agent_id, memory_id, content, namespace=namespace, ttl=ttl, metadata=kept
+        )
 
 
 class KeepsOldTimeToLive(InMemoryFileStore):
@@ -210,7 +242,9 @@ class ForgetsOnDisconnect(InMemoryFileStore):
 
 class IgnoresCase(InMemoryFileStore):
     async def upload(self, key, data, *, content_type, ttl=None):
-        await super().upload(key.lower() if isinstance(key, str) else key, data, content_type=content_type, ttl=ttl)
+        await super().upload(
+            key.lower() if isinstance(key, str) else key, data, content_type=content_type, ttl=ttl
+        )
 
     def _blob(self, key):
         return super()._blob(key.lower() if isinstance(key, str) else key)
@@ -224,9 +258,14 @@ class AddReplaces(InMemoryVectorStore):
 class UpsertKeepsMetadata(InMemoryVectorStore):
     async def upsert(self, documents, *, collection="default"):
         documents = list(documents)
-        before = {each.id: each for each in await self.get([d.id for d in documents], collection=collection)}
+        before = {
+            each.id: each
+            for each in await self.get([d.id for d in documents], collection=collection)
+        }
         merged = [
-            replace(each, metadata={**before[each.id].metadata, **each.metadata}) if each.id in before else each
+            replace(each, metadata={**before[each.id].metadata, **each.metadata})
+            if each.id in before
+            else each
             for each in documents
         ]
         await super().upsert(merged, collection=collection)
@@ -235,7 +274,9 @@ class UpsertKeepsMetadata(InMemoryVectorStore):
 class FiltersAfterTheLimit(InMemoryVectorStore):
     async def search(self, query_embedding, *, collection="default", limit=5, filter=None):
         found = await super().search(query_embedding, collection=collection, limit=limit)
-        passing = await super().search(query_embedding, collection=collection, limit=limit, filter=filter)
+        passing = await super().search(
+            query_embedding, collection=collection, limit=limit, filter=filter
+        )
         return [each for each in found if each.id in {passes.id for passes in passing}]
 
 
@@ -244,10 +285,18 @@ class ByDistance(InMemoryVectorStore):
 
     async def search(self, query_embedding, *, collection="default", limit=5, filter=None):
         await super().search(query_embedding, collection=collection, limit=limit, filter=filter)
-        found = await super().search(query_embedding, collection=collection, limit=99, filter=filter)
-        ends = {each.id: each.embedding for each in await self.get([r.id for r in found], collection=collection)}
+        found = await super().search(
+            query_embedding, collection=collection, limit=99, filter=filter
+        )
+        ends = {
+            each.id: each.embedding
+            for each in await self.get([r.id for r in found], collection=collection)
+        }
         return sorted(
-            found, key=lambda each: sum((a - b) ** 2 for a, b in zip(ends[each.id], query_embedding, strict=True))
+            found,
+            key=lambda each: sum(
+                (a - b) ** 2 for a, b in zip(ends[each.id], query_embedding, strict=True)
+            ),
         )[:limit]
 
 
@@ -261,17 +310,25 @@ class KeepsEmptyCollections(InMemoryVectorStore):
 
 class FollowsArrows(InMemoryGraphStore):
     async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
-        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
+        found = await super().get_neighbors(
+            entity_id, depth=depth, relationship_types=relationship_types, types=types
+        )
         ahead = tuple(each for each in found.relationships if depth > 1 or each.source == entity_id)
         return SubGraph(found.entities, ahead)
 
 
 class NarrowsAfterTheWalk(InMemoryGraphStore):
     async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
-        await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
+        await super().get_neighbors(
+            entity_id, depth=depth, relationship_types=relationship_types, types=types
+        )
         found = await super().get_neighbors(entity_id, depth=depth)
         relationship_types = types if relationship_types is None else relationship_types
-        kept = [each for each in found.relationships if relationship_types is None or each.type in relationship_types]
+        kept = [
+            each
+            for each in found.relationships
+            if relationship_types is None or each.type in relationship_types
+        ]
         ends = {entity_id} | {end for each in kept for end in (each.source, each.target)}
         return SubGraph(tuple(each for each in found.entities if each.id in ends), tuple(kept))
 
@@ -283,21 +340,29 @@ class LeavesEdges(InMemoryGraphStore):
 
 class TellsRelationshipsByTheirEnds(InMemoryGraphStore):
     async def add_relationships(self, relationships):
-        await super().add_relationships([replace(Relationship.of(each), id="") for each in relationships])
+        await super().add_relationships(
+            [replace(Relationship.of(each), id="") for each in relationships]
+        )
 
 
 class HandsOutItsProperties(InMemoryGraphStore):
     async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
-        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
+        found = await super().get_neighbors(
+            entity_id, depth=depth, relationship_types=relationship_types, types=types
+        )
         own = tuple(self._entities[each.id] for each in found.entities)
         return SubGraph(own, tuple(self._relationships[each.id] for each in found.relationships))
 
 
 class InOrderOfAdding(InMemoryGraphStore):
     async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
-        found = await super().get_neighbors(entity_id, depth=depth, relationship_types=relationship_types, types=types)
+        found = await super().get_neighbors(
+            entity_id, depth=depth, relationship_types=relationship_types, types=types
+        )
         order = {each: number for number, each in enumerate(self._graph)}
-        return replace(found, entities=tuple(sorted(found.entities, key=lambda each: order[each.id])))
+        return replace(
+            found, entities=tuple(sorted(found.entities, key=lambda each: order[each.id]))
+        )
 
 
 class RefusesNoRetry(InMemoryTaskStore):
@@ -320,7 +385,11 @@ class FailedMayBeAbandoned(InMemoryTaskStore):
     async def update_status(self, conversation_id, agent_id, task_id, status):
         def moved(task, most):
             lax = task.status == "failed" and status == "abandoned"
-            return replace(task, status=TaskStatus.ABANDONED) if lax else task.moved(TaskStatus(status))
+            return (
+                replace(task, status=TaskStatus.ABANDONED)
+                if lax
+                else task.moved(TaskStatus(status))
+            )
 
         if status not in [*TaskStatus]:
             await super().update_status(conversation_id, agent_id, task_id, status)
@@ -332,14 +401,18 @@ class SettlesBlocked(InMemoryTaskStore):
         for board in [*self._conversations.get(conversation_id, {}).values()]:
             for task in board.tasks:
                 if task.status == "blocked":
-                    await self.update_status(conversation_id, board.agent_id, task.id, "in_progress")
+                    await self.update_status(
+                        conversation_id, board.agent_id, task.id, "in_progress"
+                    )
         return await super().settle_conversation(conversation_id)
 
 
 class StartsAnew(InMemoryTaskStore):
     async def create_task_list(self, conversation_id, agent_id, tasks=(), *, max_retries=3):
         fresh = InMemoryTaskStore()
-        board = await fresh.create_task_list(conversation_id, agent_id, tasks, max_retries=max_retries)
+        board = await fresh.create_task_list(
+            conversation_id, agent_id, tasks, max_retries=max_retries
+        )
         self._conversations.setdefault(conversation_id, {})[agent_id] = board
         return board
 
@@ -347,7 +420,9 @@ class StartsAnew(InMemoryTaskStore):
 class ChecksThenWrites(InMemoryTaskStore):
     async def update_status(self, conversation_id, agent_id, task_id, status):
         board = await self.get_task_list(conversation_id, agent_id)
-        changed = (await super().update_status(conversation_id, agent_id, task_id, status)).task(task_id)
+        changed = (await super().update_status(conversation_id, agent_id, task_id, status)).task(
+            task_id
+        )
         self._conversations[conversation_id][agent_id] = board
         await asyncio.sleep(0)
         self._conversations[conversation_id][agent_id] = board.replaced(task_id, lambda _: changed)
@@ -406,7 +481,8 @@ FAULTS: list[tuple[type, type, str]] = [
     (TASKS, StartsAnew, "a_board_is_made_once"),
     (TASKS, ChecksThenWrites, "no_change_is_lost_among_many"),
 ]
-# What only happens among several writers, or to values that were handed out, a machine of one user can't see.
+# What only happens among several writers, or to values that were handed out, a machine of one user
+# can't see.
 UNSEEN_BY_MACHINE = {
     AppendsOneByOne,
     ReadsThenWrites,
@@ -421,7 +497,9 @@ UNSEEN_BY_MACHINE = {
 
 def subject(contract: type, store: type) -> Any:
     async def make(self: Any) -> Any:
-        return store(clock=self.clock) if "clock" in inspect.signature(store).parameters else store()
+        return (
+            store(clock=self.clock) if "clock" in inspect.signature(store).parameters else store()
+        )
 
     return type("Subject", (contract,), {"make": make, "durable": False})()
 
@@ -439,8 +517,12 @@ def fails(tested: Any, name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("contract", "store", "name"), FAULTS, ids=lambda value: getattr(value, "__name__", value))
-def test_a_fault_is_caught_by_the_test_of_what_it_breaks(contract: type, store: type, name: str) -> None:
+@pytest.mark.parametrize(
+    ("contract", "store", "name"), FAULTS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_a_fault_is_caught_by_the_test_of_what_it_breaks(
+    contract: type, store: type, name: str
+) -> None:
     assert fails(subject(contract, store), name)
 
 
@@ -458,7 +540,9 @@ RARELY_SEEN_BY_MACHINE = {
 @pytest.mark.parametrize(
     ("contract", "store"),
     [
-        pytest.param(contract, store, marks=[pytest.mark.soak] if store in RARELY_SEEN_BY_MACHINE else [])
+        pytest.param(
+            contract, store, marks=[pytest.mark.soak] if store in RARELY_SEEN_BY_MACHINE else []
+        )
         for contract, store in dict.fromkeys(each[:2] for each in FAULTS)
         if store not in UNSEEN_BY_MACHINE
     ],
@@ -466,7 +550,9 @@ RARELY_SEEN_BY_MACHINE = {
 )
 def test_a_fault_is_caught_by_the_machine_too(contract: type, store: type) -> None:
     tested = subject(contract, store)
-    once = settings(max_examples=3_000, stateful_step_count=30, phases=[Phase.generate], database=None)
+    once = settings(
+        max_examples=3_000, stateful_step_count=30, phases=[Phase.generate], database=None
+    )
     with pytest.raises((Exception, pytest.fail.Exception)):
         run_state_machine_as_test(lambda: tested.machine(tested), settings=once)
 

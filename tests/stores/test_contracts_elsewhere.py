@@ -45,8 +45,25 @@ class TestNeverReopened(ShortTermContract):
 
 def ran(folder: Path, *names: str) -> str:
     """Return the report of pytest on some classes and tests."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-c", "/dev/null"]
-    run = [*command, "--rootdir", ".", "-p", "no:langsmith_plugin", *(f"test_mine.py::{name}" for name in names)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rA",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+    ]
+    run = [
+        *command,
+        "--rootdir",
+        ".",
+        "-p",
+        "no:langsmith_plugin",
+        *(f"test_mine.py::{name}" for name in names),
+    ]
     return subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
@@ -54,12 +71,18 @@ def test_a_contract_runs_anywhere(tmp_path: Path) -> None:
     """Every test of it runs in pytest-asyncio's default mode, a failure shows what was compared, and a subclass
     that lacks a method is told which."""
     (tmp_path / "test_mine.py").write_text(PROJECT)
-    # Of the wrong classes one test each: the machine, which looks for the shortest failure for a minute, is tested
-    # where it is.
-    names = ("TestWrong::test_a_patch_replaces_values_whole", "TestUnfinished::test_it_satisfies_the_protocol")
+    # Of the wrong classes one test each: the machine, which looks for the shortest failure for a
+    # minute, is tested where it is.
+    names = (
+        "TestWrong::test_a_patch_replaces_values_whole",
+        "TestUnfinished::test_it_satisfies_the_protocol",
+    )
     names += ("TestNeverReopened::test_it_satisfies_the_protocol",)
     report = ran(tmp_path, "TestRight", *names)
-    assert "PASSED test_mine.py::TestRight::test_anything_in_any_order_does_what_plain_dicts_do" in report
+    assert (
+        "PASSED test_mine.py::TestRight::test_anything_in_any_order_does_what_plain_dicts_do"
+        in report
+    )
     assert report.count("PASSED test_mine.py::TestRight::") == sum(
         name.startswith("test_") for name in dir(ShortTermContract)
     )

@@ -50,7 +50,11 @@ STORES = {
 @pytest.mark.parametrize("protocol", STORES, ids=lambda protocol: protocol.__name__)
 def test_a_store_has_the_parameters_of_its_protocol(protocol: type) -> None:
     """Names, order, kinds and defaults, of coroutine functions all; and is a store of no other kind."""
-    methods = {name: method for name, method in vars(protocol).items() if inspect.iscoroutinefunction(method)}
+    methods = {
+        name: method
+        for name, method in vars(protocol).items()
+        if inspect.iscoroutinefunction(method)
+    }
     assert methods
     for name, method in methods.items():
         own = getattr(STORES[protocol], name)
@@ -75,7 +79,8 @@ def test_the_stores_are_loaded_only_where_they_are_imported() -> None:
     """`import kaosmem` loads no store, and the stores load neither numpy nor networkx."""
     code = (
         "import sys, kaosmem; assert 'kaosmem.stores' not in sys.modules; "
-        "from kaosmem.stores import InMemoryTaskStore, InMemoryVectorStore; import kaosmem.testing; "
+        "from kaosmem.stores import InMemoryTaskStore, InMemoryVectorStore; import "
+        "kaosmem.testing; "
         "InMemoryVectorStore(); InMemoryTaskStore(); "
         "assert not {'numpy', 'networkx', 'pytest', 'hypothesis'} & {*sys.modules}"
     )
@@ -83,7 +88,9 @@ def test_the_stores_are_loaded_only_where_they_are_imported() -> None:
 
 
 @pytest.mark.parametrize(("given", "passing"), FILTERS, ids=str)
-def test_a_filter_means_in_a_session_what_it_means_in_a_store(given: dict[str, object], passing: str) -> None:
+def test_a_filter_means_in_a_session_what_it_means_in_a_store(
+    given: dict[str, object], passing: str
+) -> None:
     """The cases of the vector store's contract, asked of what sections are narrowed by."""
     passes = parse_filter(given)
     assert [name for name, metadata in METADATA.items() if passes(metadata)] == passing.split()
@@ -125,7 +132,8 @@ async def test_memories_are_ranked_by_a_ranker_of_ones_own() -> None:
 async def test_what_expired_takes_no_room() -> None:
     """It is dropped by the next who comes, whatever that one asks for."""
     clock = Clock()
-    memory, files = InMemoryLongTermMemory(clock=clock), InMemoryFileStore(clock=clock)
+    memory = InMemoryLongTermMemory(clock=clock)
+    files = InMemoryFileStore(clock=clock)
     for number in range(50):
         await memory.save(f"agent {number}", "steel", ttl=10)
         await files.upload(f"file {number}", b"steel", content_type="text/plain", ttl=10)
@@ -141,8 +149,12 @@ SECRET = "terminate the lease"
 
 async def refused() -> list[Exception]:
     """Errors that stores raise for what holds a secret in its content."""
-    history, state, memory = InMemoryHistoryProvider(), InMemoryShortTermMemory(), InMemoryLongTermMemory()
-    files, tasks, graph = InMemoryFileStore(), InMemoryTaskStore(), InMemoryGraphStore()
+    history = InMemoryHistoryProvider()
+    state = InMemoryShortTermMemory()
+    memory = InMemoryLongTermMemory()
+    files = InMemoryFileStore()
+    tasks = InMemoryTaskStore()
+    graph = InMemoryGraphStore()
     await tasks.create_task_list("c", "a", [Task("t", SECRET)])
     asked = [
         history.append("a", SECRET, session_id="s"),  # type: ignore[arg-type]

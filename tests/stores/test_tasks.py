@@ -42,7 +42,9 @@ def test_the_chart_is_these_transitions_and_no_other(retries: int, most: int) ->
     for status in TaskStatus:
         task = Task("t", "title", status, retries)
         retried = ("in_progress", retries + 1) if retries < most else ("abandoned", retries)
-        assert outcome(lambda task=task: task.retried(most)) == (retried if status == "failed" else None)  # type: ignore[misc]
+        assert outcome(lambda task=task: task.retried(most)) == (
+            retried if status == "failed" else None
+        )  # type: ignore[misc]
         forced = ("in_progress", 0) if status in ("failed", "abandoned") else None
         assert outcome(task.forced) == forced
         assert task.settled().status == ("succeeded" if status == "in_progress" else status)
@@ -63,7 +65,9 @@ def test_a_board_shows_its_open_tasks_first(drawn: list[tuple[str, TaskStatus, i
         assert line.startswith(f"- [{task.status}")
         assert f"] {task.id}: " in line
         assert (f", retry {task.retry_count} of 3]" in line) == bool(task.retry_count)
-        joined = line.replace("\u200c", "").replace("\u200d", "")  # some scripts are written with these
+        joined = line.replace("\u200c", "").replace(
+            "\u200d", ""
+        )  # some scripts are written with these
         assert joined.isprintable()
 
 
@@ -99,7 +103,10 @@ def test_tasks_and_boards_are_frozen() -> None:
 
 def test_a_refused_move_names_what_is_possible() -> None:
     """The error says from where, where that leads, and how to retry."""
-    with pytest.raises(InvalidArgumentError, match=r"is planned and can't become succeeded: .* leads to in_progress"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"is planned and can't become succeeded: .* leads to in_progress",
+    ):
         Task("t", "title").moved(TaskStatus.SUCCEEDED)
     with pytest.raises(InvalidArgumentError, match="increment_retry or force_retry"):
         Task("t", "title", TaskStatus.FAILED).moved(TaskStatus.IN_PROGRESS)
@@ -113,7 +120,10 @@ def test_titles_are_in_no_repr_and_no_error() -> None:
     secret = "terminate the lease"
     board = TaskList("c", "a", (Task("t", secret),))
     assert secret not in repr(board)
-    for act in (lambda: board.task("u"), lambda: board.added(board.tasks[:1]) and TaskList("c", "a", board.tasks * 2)):
+    for act in (
+        lambda: board.task("u"),
+        lambda: board.added(board.tasks[:1]) and TaskList("c", "a", board.tasks * 2),
+    ):
         with pytest.raises((NotFoundError, DuplicateError)) as caught:
             act()
         assert secret not in str(caught.value)

@@ -53,7 +53,11 @@ async def test_a_document_without_an_embedding_gets_one() -> None:
     store = InMemoryVectorStore(embedding_client=client)
     blocks = (TextBlock("a"), DocumentBlock("b", "b"))
     await store.add(
-        [VectorDocument("aa", "a"), VectorDocument("x", "own", (0, 0, 1)), VectorDocument(blocks, "blocks")]
+        [
+            VectorDocument("aa", "a"),
+            VectorDocument("x", "own", (0, 0, 1)),
+            VectorDocument(blocks, "blocks"),
+        ]
     )
     assert client.asked == [["aa", "a\nb\nb"]]
     found = await store.get(["a", "own", "blocks"])
@@ -77,12 +81,15 @@ async def test_of_two_who_add_one_document_the_first_to_be_embedded_counts() -> 
     """While an embedding is made the document is still absent; then it is not replaced."""
     store = InMemoryVectorStore(LetterCounts())
     await asyncio.gather(
-        store.add([VectorDocument("a", "1")]), store.add([VectorDocument("b", "1"), VectorDocument("c", "2")])
+        store.add([VectorDocument("a", "1")]),
+        store.add([VectorDocument("b", "1"), VectorDocument("c", "2")]),
     )
     assert [each.text for each in await store.get(["1", "2"])] == ["a", "c"]
 
 
-@pytest.mark.parametrize("made", [[], [[1.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[1.0], [float("nan")]], [None, 5]])
+@pytest.mark.parametrize(
+    "made", [[], [[1.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[1.0], [float("nan")]], [None, 5]]
+)
 async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) -> None:
     """Too few, zeros, or no numbers: an error, and nothing is stored."""
 
@@ -113,7 +120,9 @@ async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) 
         ({"embedding": (10**400,)}, InvalidArgumentError),
     ],
 )
-def test_a_document_that_can_not_be_stored_can_not_be_made(given: dict[str, object], error: type[Exception]) -> None:
+def test_a_document_that_can_not_be_stored_can_not_be_made(
+    given: dict[str, object], error: type[Exception]
+) -> None:
     with pytest.raises(error) as caught:
         VectorDocument(**{"content": "text", "id": "a", **given})  # type: ignore[arg-type]
     assert isinstance(caught.value, ValueError)
@@ -121,7 +130,8 @@ def test_a_document_that_can_not_be_stored_can_not_be_made(given: dict[str, obje
 
 async def test_a_document_is_no_message_and_no_block() -> None:
     """A block of a message can't be stored as a Document, nor a Document said as a message, nor be in one."""
-    document, block = VectorDocument("text", "a", (1, 0)), DocumentBlock("text", "title")
+    document = VectorDocument("text", "a", (1, 0))
+    block = DocumentBlock("text", "title")
     with pytest.raises(InvalidArgumentError):
         await InMemoryVectorStore().add([block])  # type: ignore[list-item]
     with pytest.raises(InvalidArgumentError):
@@ -135,12 +145,18 @@ async def test_a_document_is_no_message_and_no_block() -> None:
 vectors = st.lists(st.integers(-3, 3), min_size=4, max_size=4).filter(any)
 
 
-@given(st.lists(vectors, min_size=1, max_size=40), vectors, st.integers(0, 10), st.randoms(use_true_random=False))
+@given(
+    st.lists(vectors, min_size=1, max_size=40),
+    vectors,
+    st.integers(0, 10),
+    st.randoms(use_true_random=False),
+)
 def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(
     rows: list[list[int]], query: list[int], limit: int, rng: random.Random
 ) -> None:
     """Another order, vectors put in and taken out between, or scaled by a power of two: the very same floats."""
-    plain, other = UnitVectors(4), UnitVectors(4)
+    plain = UnitVectors(4)
+    other = UnitVectors(4)
     plain.put([f"v{number}" for number in range(len(rows))], rows)
     order = [*enumerate(rows)]
     rng.shuffle(order)
@@ -182,12 +198,16 @@ def test_many_that_are_alike_come_in_order_of_their_ids() -> None:
     ids = [f"v{number:05}" for number in range(10_000)]
     held.put(random.Random(1).sample(ids, len(ids)), np.ones((len(ids), 2)))
     assert held.nearest((1, 1), 3) == [("v00000", 1.0), ("v00001", 1.0), ("v00002", 1.0)]
-    assert [each for each, _ in held.nearest((1, 1), 2, lambda each: each > "v07777")] == ["v07778", "v07779"]
+    assert [each for each, _ in held.nearest((1, 1), 2, lambda each: each > "v07777")] == [
+        "v07778",
+        "v07779",
+    ]
 
 
 async def test_reprs_hold_no_content() -> None:
     """Documents and results tell what they are, not what they say."""
-    store, secret = InMemoryVectorStore(), Path(__file__).stem[::-1]
+    store = InMemoryVectorStore()
+    secret = Path(__file__).stem[::-1]
     document = VectorDocument(secret, "a", (0.123, 1), {"note": secret})
     await store.add([document])
     for each in (document, *await store.get(["a"]), *await store.search((1, 0)), store):

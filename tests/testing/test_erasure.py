@@ -55,20 +55,24 @@ SPELLINGS: dict[str, Callable[[str], bytes]] = {
     "zip": lambda text: zipped(text.encode()),
     "zip in gzip": lambda text: gzip.compress(zipped(text.encode())),
     "a compressed array": lambda text: as_array(text.encode()),
-    "the beginning of a gzip file": lambda text: gzip.compress(text.encode() + np.random.default_rng(0).bytes(9_000))[
-        :-90
-    ],
+    "the beginning of a gzip file": lambda text: gzip.compress(
+        text.encode() + np.random.default_rng(0).bytes(9_000)
+    )[:-90],
 }
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
 @settings(max_examples=12)
 @given(
-    text=st.sampled_from(["quetzalcoatl", "Straße 龘靐", 'a "quoted"\\ back\nslash', "🦤 of DE89 3704"]),
+    text=st.sampled_from(
+        ["quetzalcoatl", "Straße 龘靐", 'a "quoted"\\ back\nslash', "🦤 of DE89 3704"]
+    ),
     before=st.binary(max_size=7),
     after=st.binary(max_size=7),
 )
-def test_a_text_is_found_in_every_spelling(how: str, text: str, before: bytes, after: bytes) -> None:
+def test_a_text_is_found_in_every_spelling(
+    how: str, text: str, before: bytes, after: bytes
+) -> None:
     """Whatever stands around it; another text is not found."""
     data = before + SPELLINGS[how](f"It is {text}, I think.") + after
     assert paths_holding({"a": b"nothing", "b": data, "folder": None}, text) == ["b"]
@@ -89,9 +93,13 @@ def test_all_files_below_a_place_are_searched(kind: str, tmp_path: Path) -> None
     for name in names:
         if isinstance(place, Path):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(b"Jabberwocky" if "plain" in name or "tmp" in name else b"nothing")
+            (place / name).write_bytes(
+                b"Jabberwocky" if "plain" in name or "tmp" in name else b"nothing"
+            )
         else:
-            place.pipe_file(f"/{name}", b"Jabberwocky" if "plain" in name or "tmp" in name else b"nothing")
+            place.pipe_file(
+                f"/{name}", b"Jabberwocky" if "plain" in name or "tmp" in name else b"nothing"
+            )
     assert [path.strip("/") for path in paths_holding(place, "jabberwocky")] == sorted(
         ["x/.hidden.tmp", "plain", "x/y/jabberwocky"]
     )

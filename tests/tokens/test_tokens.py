@@ -30,20 +30,58 @@ from kaosmem.tokens import (
 from kaosmem.types import ImageBlock, ToolUseBlock
 
 ENCODINGS = "o200k_base", "cl100k_base"
-needs_fast = pytest.mark.skipif(find_spec("toktok") is None, reason="the extra 'fast' is not installed")
+needs_fast = pytest.mark.skipif(
+    find_spec("toktok") is None, reason="the extra 'fast' is not installed"
+)
 exact_counters = pytest.mark.parametrize(
-    "exact", [TiktokenCounter, pytest.param(ToktokCounter, marks=needs_fast)], ids=["tiktoken", "toktok"]
+    "exact",
+    [TiktokenCounter, pytest.param(ToktokCounter, marks=needs_fast)],
+    ids=["tiktoken", "toktok"],
 )
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 PIECES = (
-    *("a", "B", " ", "\n", "\r", "\t", "/", ".", "##", "[", "'s", "1", "é", "\u0301", "日", "👍🏽", "<|endoftext|>"),
-    *("'", "!", "\x1c", "\x85", "\u3000", "\u200d", "²", "\0", " \n", "\u0627", "क्ष", "한", "\u088f", "\U00011de0"),
+    *(
+        "a",
+        "B",
+        " ",
+        "\n",
+        "\r",
+        "\t",
+        "/",
+        ".",
+        "##",
+        "[",
+        "'s",
+        "1",
+        "é",
+        "\u0301",
+        "日",
+        "👍🏽",
+        "<|endoftext|>",
+    ),
+    *(
+        "'",
+        "!",
+        "\x1c",
+        "\x85",
+        "\u3000",
+        "\u200d",
+        "²",
+        "\0",
+        " \n",
+        "\u0627",
+        "क्ष",
+        "한",
+        "\u088f",
+        "\U00011de0",
+    ),
 )
 tricky = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
 
 around_blanks = st.lists(
-    st.sampled_from([" ", "\n", "\r\n", "\t", "\u3000", "\x1c", "a", "1", "!", "/", "\u0301"]), max_size=12
+    st.sampled_from([" ", "\n", "\r\n", "\t", "\u3000", "\x1c", "a", "1", "!", "/", "\u0301"]),
+    max_size=12,
 ).map("".join)
 
 # What a text may be a run of; of each 250,000 characters must be counted, and soon.
@@ -76,7 +114,14 @@ def reference(name: str) -> tiktoken.Encoding:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("", 0), ("hello world", 2), ("<|endoftext|>", 7), ("indivisible", 3), ("日本語", 2), ("\n\n", 1)],
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("<|endoftext|>", 7),
+        ("indivisible", 3),
+        ("日本語", 2),
+        ("\n\n", 1),
+    ],
 )
 def test_default_counts_are_o200k_base(text: str, tokens: int) -> None:
     """The default counter gives the published encoding's counts, special tokens taken as text."""
@@ -91,7 +136,8 @@ def test_counting_needs_no_network_and_no_environment() -> None:
         "def refuse(*a, **k): raise AssertionError('network')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
         "from kaosmem.tokens import TiktokenCounter, get_counter\n"
-        "for counter in get_counter(), get_counter('cl100k_base'), TiktokenCounter(): print(counter('hello world'))"
+        "for counter in get_counter(), get_counter('cl100k_base'), TiktokenCounter(): "
+        "print(counter('hello world'))"
     )
     assert run(code) == ["2", "2", "2"]
 
@@ -108,7 +154,8 @@ def test_pieces_add_up(name: str, contents: list[str]) -> None:
     """Pieces that begin with a visible mark and end in a newline count as their concatenation does."""
     count = get_counter(name)
     pieces = [
-        f"{mark}{content}\n" for content, mark in zip(contents, ("[user] ", "## ", "<x> ", "[a:1-2] "), strict=False)
+        f"{mark}{content}\n"
+        for content, mark in zip(contents, ("[user] ", "## ", "<x> ", "[a:1-2] "), strict=False)
     ]
     assert count("".join(pieces)) == sum(count.count_many(pieces))
 
@@ -122,7 +169,9 @@ def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, 
 
 
 @exact_counters
-def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(exact: type[TiktokenCounter]) -> None:
+def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(
+    exact: type[TiktokenCounter],
+) -> None:
     """A million spaces count, and as the encoding's own merge of one piece does."""
     count = exact()
     assert count(" " * 1_000_000) == spaces_in_one_piece(1_000_000)
@@ -139,10 +188,17 @@ def run_of(unit: str, chars: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "run"), [*(("o200k_base", run) for run in RUNS), ("cl100k_base", "space"), ("cl100k_base", "mixed blanks")]
+    ("name", "run"),
+    [
+        *(("o200k_base", run) for run in RUNS),
+        ("cl100k_base", "space"),
+        ("cl100k_base", "mixed blanks"),
+    ],
 )
 @exact_counters
-def test_a_long_run_of_any_kind_is_counted(exact: type[TiktokenCounter], name: str, run: str) -> None:
+def test_a_long_run_of_any_kind_is_counted(
+    exact: type[TiktokenCounter], name: str, run: str
+) -> None:
     """No run is too long for a counter, whatever it is of, and none takes more than seconds."""
     text = run_of(RUNS[run], 250_000)
     started = time.process_time()
@@ -176,7 +232,9 @@ def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: 
 @exact_counters
 @settings(max_examples=10)
 @given(before=tricky, after=tricky)
-def test_long_blanks_are_cut_where_the_encoding_cuts(exact: type[TiktokenCounter], before: str, after: str) -> None:
+def test_long_blanks_are_cut_where_the_encoding_cuts(
+    exact: type[TiktokenCounter], before: str, after: str
+) -> None:
     """The count around a long run of blanks equals the encoding's own, wherever that still works."""
     text = before + " \n \t " * 20_001 + after
     assert exact()(text) == len(reference("o200k_base").encode_ordinary(text))
@@ -195,17 +253,44 @@ def test_fast_counts_are_the_default_s(name: str, text: str) -> None:
 def fuzzed(n: int, *, seed: int = 0) -> list[str]:
     """Return half as many strings of any characters at all as of words, marks and blanks in all sorts of orders."""
     rng = random.Random(seed)
-    planes = [*map(range, (0, 0x80, 0x800, 0xE000, 0x10000), (0x80, 0x800, 0xD800, 0x10000, 0x110000))]
+    planes = [
+        *map(range, (0, 0x80, 0x800, 0xE000, 0x10000), (0x80, 0x800, 0xD800, 0x10000, 0x110000))
+    ]
     words = (
-        *("the", "contract", "Vertrag", "договор", "契約", "해지", "عقد", "अनुबंध", "“ü”", "👍🏽", "🇩🇪", "123456", "…"),
-        *("'re", "../", "http://example.org/a?b=1", '{"id":', "__init__", "HTTPServer2", "<|endoftext|>", *PIECES),
+        *(
+            "the",
+            "contract",
+            "Vertrag",
+            "договор",
+            "契約",
+            "해지",
+            "عقد",
+            "अनुबंध",
+            "“ü”",
+            "👍🏽",
+            "🇩🇪",
+            "123456",
+            "…",
+        ),
+        *(
+            "'re",
+            "../",
+            "http://example.org/a?b=1",
+            '{"id":',
+            "__init__",
+            "HTTPServer2",
+            "<|endoftext|>",
+            *PIECES,
+        ),
     )
     texts = []
     for i in range(n):
         if i % 3:
             texts.append(rng.choice(["", " ", "\n"]).join(rng.choices(words, k=rng.randint(1, 12))))
         else:
-            texts.append("".join(chr(rng.choice(rng.choice(planes))) for _ in range(rng.randint(1, 12))))
+            texts.append(
+                "".join(chr(rng.choice(rng.choice(planes))) for _ in range(rng.randint(1, 12)))
+            )
     return texts
 
 
@@ -214,7 +299,12 @@ def fuzzed(n: int, *, seed: int = 0) -> list[str]:
 def test_fast_counts_of_many_fuzzed_strings_are_the_default_s(name: str) -> None:
     """Of 30,000 strings, not one is counted differently."""
     texts = fuzzed(30_000)
-    counts = zip(texts, ToktokCounter(name).count_many(texts), TiktokenCounter(name).count_many(texts), strict=True)
+    counts = zip(
+        texts,
+        ToktokCounter(name).count_many(texts),
+        TiktokenCounter(name).count_many(texts),
+        strict=True,
+    )
     assert [text for text, fast, default in counts if fast != default] == []
 
 
@@ -222,8 +312,19 @@ def test_fast_counts_of_many_fuzzed_strings_are_the_default_s(name: str) -> None
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_fast_counts_around_every_character_are_the_default_s(name: str) -> None:
     """Both packages take every character for the same kind, or it is left to tiktoken: those new in Unicode 17."""
-    fast, default = ToktokCounter(name), TiktokenCounter(name)
-    chars = map(chr, (*range(0xD800), *range(0xE000, 0x10000), *range(0x1F000, 0x20100), 0x11DE0, 0x2B73A, 0x323B0))
+    fast = ToktokCounter(name)
+    default = TiktokenCounter(name)
+    chars = map(
+        chr,
+        (
+            *range(0xD800),
+            *range(0xE000, 0x10000),
+            *range(0x1F000, 0x20100),
+            0x11DE0,
+            0x2B73A,
+            0x323B0,
+        ),
+    )
     texts = [f"a{c}b{c}{c}1{c}\n{c} {c}'s{c}A{c}a .{c}" for c in chars]
     counts = zip(texts, fast.count_many(texts), default.count_many(texts), strict=True)
     assert [text[1] for text, in_fast, in_default in counts if in_fast != in_default] == []
@@ -246,7 +347,8 @@ def test_without_the_extra_tiktoken_counts_and_says_what_to_install() -> None:
         "from kaosmem.tokens import ToktokCounter, get_counter\n"
         "print(type(get_counter()).__name__, get_counter()('indivisible'))\n"
         "try: ToktokCounter()\n"
-        "except MissingExtraError as error: print('kaosmem[fast]' in str(error), isinstance(error, ImportError))"
+        "except MissingExtraError as error: print('kaosmem[fast]' in str(error), isinstance(error, "
+        "ImportError))"
     )
     assert run(code) == ["TiktokenCounter", "3", "True", "True"]
     assert issubclass(MissingExtraError, ImportError)
@@ -298,7 +400,9 @@ def test_content_blocks_are_counted_as_text_and_images_at_their_estimate() -> No
     count = get_counter()
     blocks = (TextBlock("hello"), ToolUseBlock("c1", "search", '{"q":1}'))
     assert count_content(blocks, count) == count('hello\nsearch({"q":1})')
-    assert count_content((ImageBlock("https://example.org/a.png"),), count) == IMAGE_TOKENS + count("[image]")
+    assert count_content((ImageBlock("https://example.org/a.png"),), count) == IMAGE_TOKENS + count(
+        "[image]"
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,15 +23,29 @@ from kaosmem import (
     ToolUseBlock,
     Trust,
 )
-from kaosmem.types import DocumentBlock, ImageBlock, block_text, check_content, check_json, json_text
+from kaosmem.types import (
+    DocumentBlock,
+    ImageBlock,
+    block_text,
+    check_content,
+    check_json,
+    json_text,
+)
 
 good_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-in_results = st.builds(TextBlock, good_text) | st.builds(ImageBlock, good_text, good_text, good_text)
+in_results = st.builds(TextBlock, good_text) | st.builds(
+    ImageBlock, good_text, good_text, good_text
+)
 blocks = st.one_of(
     in_results,
     st.builds(ThinkingBlock, good_text, good_text, good_text),
     st.builds(ToolUseBlock, good_text, good_text, good_text),
-    st.builds(ToolResultBlock, good_text, good_text | st.lists(in_results, max_size=2).map(tuple), st.booleans()),
+    st.builds(
+        ToolResultBlock,
+        good_text,
+        good_text | st.lists(in_results, max_size=2).map(tuple),
+        st.booleans(),
+    ),
     st.builds(DocumentBlock, good_text, good_text),
 )
 json_values = st.recursive(
@@ -84,7 +98,16 @@ def test_items_and_blocks_are_frozen() -> None:
         ([TextBlock(5)], "valid string"),  # type: ignore[arg-type]
         ([{"type": "video"}], "type"),
         ([ToolResultBlock("a", (TextBlock("abc\ud800"),))], "position 3"),
-        ([{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "\ud800"}]}], "position 0"),
+        (
+            [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "a",
+                    "content": [{"type": "text", "text": "\ud800"}],
+                }
+            ],
+            "position 0",
+        ),
         ([ToolResultBlock("a", (ToolUseBlock("a", "f"),))], "content blocks"),  # type: ignore[arg-type]
         (5, "int"),
         (None, "NoneType"),
@@ -102,7 +125,9 @@ def test_a_result_of_texts_and_images_is_kept_in_order() -> None:
     """Lists become tuples, dicts become blocks, and the text of a result names its images."""
     parts = [{"type": "text", "text": "see"}, ImageBlock("data:image/png;base64,AAAA", "image/png")]
     (result,) = check_content([{"type": "tool_result", "tool_use_id": "a", "content": parts}])
-    assert result == ToolResultBlock("a", (TextBlock("see"), ImageBlock("data:image/png;base64,AAAA", "image/png")))
+    assert result == ToolResultBlock(
+        "a", (TextBlock("see"), ImageBlock("data:image/png;base64,AAAA", "image/png"))
+    )
     assert block_text(result) == "see\n[image image/png]"
     assert hash(result)
 
@@ -169,7 +194,9 @@ def test_metadata_that_json_would_change_is_refused(value: object) -> None:
 def test_errors_survive_pickling() -> None:
     """Each error shows its message and can cross processes."""
     errors = [
-        value for value in vars(kaosmem.errors).values() if isinstance(value, type) and issubclass(value, KaosmemError)
+        value
+        for value in vars(kaosmem.errors).values()
+        if isinstance(value, type) and issubclass(value, KaosmemError)
     ]
     assert len(errors) > 15
     for kind in errors:
@@ -210,5 +237,7 @@ def test_arguments_of_a_call_may_be_a_mapping(arguments: dict[str, Any]) -> None
 @pytest.mark.parametrize("arguments", [5, None, [1], ("a",), {1: 2}, {"a": float("nan")}])
 def test_arguments_that_are_no_object_name_the_field(arguments: Any) -> None:
     """The error says which field of which block is wrong."""
-    with pytest.raises(InvalidArgumentError, match=r"block 1.*'arguments'|arguments of a tool call"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"block 1.*'arguments'|arguments of a tool call"
+    ):
         check_content([TextBlock("hi"), ToolUseBlock("1", "search", arguments)])

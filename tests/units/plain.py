@@ -41,16 +41,24 @@ class PlainUnits:
         return next(group for group in self.groups if ordinal in group)
 
     def waiting(self) -> set[str]:
-        return {call_id for group in self.groups for _, call_id in open_calls({o: self.links[o] for o in group})}
+        return {
+            call_id
+            for group in self.groups
+            for _, call_id in open_calls({o: self.links[o] for o in group})
+        }
 
     def partners(self, ordinal: int, link: Link) -> list[int]:
         partners = []
-        calls = {pair for group in self.groups for pair in open_calls({o: self.links[o] for o in group})}
+        calls = {
+            pair for group in self.groups for pair in open_calls({o: self.links[o] for o in group})
+        }
         for call_id in set(link.answers) - set(link.calls):
             callers = [caller for caller, made in calls if made == call_id and caller < ordinal]
             partners += [max(callers)] if callers else []
         for tie in link.ties:
-            partners += [other for other, its in self.links.items() if tie in its.ties and other != ordinal]
+            partners += [
+                other for other, its in self.links.items() if tie in its.ties and other != ordinal
+            ]
         return partners
 
     def place(self, ordinal: int, link: Link, partners: list[int]) -> set[int]:

@@ -55,7 +55,9 @@ class UnitsMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.units, self.plain, self.next = Units(), PlainUnits(), 0
+        self.units = Units()
+        self.plain = PlainUnits()
+        self.next = 0
 
     @rule(link=LINKS)
     def add(self, link: Link) -> None:
@@ -68,7 +70,9 @@ class UnitsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.plain.links)
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
-        ordinals = data.draw(st.sets(st.sampled_from(sorted(self.plain.links)), min_size=1, max_size=3))
+        ordinals = data.draw(
+            st.sets(st.sampled_from(sorted(self.plain.links)), min_size=1, max_size=3)
+        )
         self.units.remove(ordinals)
         self.plain.remove(ordinals)
 
@@ -86,7 +90,9 @@ class UnitsMachine(RuleBasedStateMachine):
         ordinal = data.draw(st.sampled_from(sorted(self.plain.links)))
         partners = self.plain.partners(ordinal, link) if link != self.plain.links[ordinal] else []
         joined = {min(self.plain.group_of(other)) for other in partners}
-        assert self.units.joins(ordinal, link) | {self.units.first(ordinal)} == joined | {self.units.first(ordinal)}
+        assert self.units.joins(ordinal, link) | {self.units.first(ordinal)} == joined | {
+            self.units.first(ordinal)
+        }
         self.units.replace(ordinal, link)
         self.plain.place(ordinal, link, partners)
 
@@ -105,7 +111,9 @@ class UnitsMachine(RuleBasedStateMachine):
                 assert self.units.first(ordinal) == min(group)
                 assert self.units.last(ordinal) == max(group)
                 assert self.units.is_open(ordinal) == bool(open_calls(links))
-                assert self.units.is_waiting(ordinal) == (bool(open_calls(links)) and self.plain.asking in group)
+                assert self.units.is_waiting(ordinal) == (
+                    bool(open_calls(links)) and self.plain.asking in group
+                )
                 assert self.units.is_orphan(ordinal) == all(
                     says_nothing(link) and not answered[other] for other, link in links.items()
                 )
@@ -118,7 +126,9 @@ TestUnitsMachine = UnitsMachine.TestCase
 
 @given(st.lists(LINKS, max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(links: list[Link]) -> None:
+def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(
+    links: list[Link],
+) -> None:
     """Cut points are all positions that no unit of the plain account straddles."""
     plain = PlainUnits()
     for ordinal, link in enumerate(links):
@@ -162,7 +172,13 @@ def test_a_result_joins_the_latest_unanswered_call_with_its_id() -> None:
 
 def test_a_batch_that_joins_a_larger_unit_goes_on_there() -> None:
     """A result of two answers makes them one, and what comes of either stays with both."""
-    joined = call("a", batch="p"), call("b", batch="q"), call("c", batch="q"), result("a", "b"), call("d", batch="p")
+    joined = (
+        call("a", batch="p"),
+        call("b", batch="q"),
+        call("c", batch="q"),
+        result("a", "b"),
+        call("d", batch="p"),
+    )
     assert grouped(*joined).members(4) == (0, 1, 2, 3, 4)
 
 
@@ -192,7 +208,13 @@ def test_units_that_merge_match_their_calls_and_results_anew() -> None:
 
 def test_a_call_waits_until_another_entry_speaks() -> None:
     """Results and system messages leave it waiting; a user, an agent or the assistant's next answer abandons it."""
-    for after, waits in ((SYSTEM, True), (result("?"), True), (USER, False), (ASSISTANT, False), (call("2"), False)):
+    for after, waits in (
+        (SYSTEM, True),
+        (result("?"), True),
+        (USER, False),
+        (ASSISTANT, False),
+        (call("2"), False),
+    ):
         units = grouped(call("1"), after)
         assert units.is_waiting(0) == waits, after
         assert units.is_open(0)
@@ -226,7 +248,9 @@ def test_a_link_is_read_off_the_content_blocks() -> None:
     assert Link.of(item).is_plain
 
 
-RESULTS = st.builds(ToolResultBlock, st.sampled_from("abc"), st.sampled_from(["x", "y"]), st.booleans())
+RESULTS = st.builds(
+    ToolResultBlock, st.sampled_from("abc"), st.sampled_from(["x", "y"]), st.booleans()
+)
 BLOCKS = st.one_of(
     st.builds(TextBlock, st.sampled_from(["hello", "bye"])),
     st.builds(ToolUseBlock, st.sampled_from("abc"), st.just("find")),
@@ -277,13 +301,20 @@ def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]
     """All blocks but results stay, in order; results are those of the history, or say that there is none."""
 
     def rest(messages: list[ChatMessage]) -> list[object]:
-        blocks = [block for m in messages for block in m.blocks if not isinstance(block, ToolResultBlock)]
-        return [replace(block, id="any") if isinstance(block, ToolUseBlock) else block for block in blocks]
+        blocks = [
+            block for m in messages for block in m.blocks if not isinstance(block, ToolResultBlock)
+        ]
+        return [
+            replace(block, id="any") if isinstance(block, ToolUseBlock) else block
+            for block in blocks
+        ]
 
     repaired = repair(history)
     assert rest(repaired) == rest(history)
     known = [block for m in history for block in m.blocks if isinstance(block, ToolResultBlock)]
-    for block in (block for m in repaired for block in m.blocks if isinstance(block, ToolResultBlock)):
+    for block in (
+        block for m in repaired for block in m.blocks if isinstance(block, ToolResultBlock)
+    ):
         if block in known:
             known.remove(block)
         else:
@@ -292,7 +323,9 @@ def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]
 
 @given(HISTORIES)
 @settings(max_examples=100, deadline=None)
-def test_repair_of_each_unit_alone_gives_the_messages_of_the_whole(history: list[ChatMessage]) -> None:
+def test_repair_of_each_unit_alone_gives_the_messages_of_the_whole(
+    history: list[ChatMessage],
+) -> None:
     """Repair is local: no unit's repair depends on what stands outside it."""
     units = grouped(*map(Link.of, history))
     firsts = dict.fromkeys(units.first(ordinal) for ordinal in range(len(history)))
@@ -312,7 +345,10 @@ def test_repair_hands_back_plain_messages_and_well_formed_pairs_as_the_same_obje
 
 def test_calls_that_share_an_id_get_ids_of_their_own() -> None:
     """Of two calls with one id in a message the first keeps it and its result, the second is said to have none."""
-    asked = ChatMessage("assistant", (ToolUseBlock("1", "find"), ToolUseBlock("1", "read"), ToolUseBlock("1-2", "f")))
+    asked = ChatMessage(
+        "assistant",
+        (ToolUseBlock("1", "find"), ToolUseBlock("1", "read"), ToolUseBlock("1-2", "f")),
+    )
     results = [ChatMessage("tool", (ToolResultBlock(call, call),)) for call in ("1", "1-2")]
     repaired = repair([asked, *results])
     assert [block.id for block in repaired[0].blocks] == ["1", "1-3", "1-2"]
@@ -325,7 +361,9 @@ def test_a_late_result_moves_up_and_what_came_between_moves_down() -> None:
     """A user message logged inside an open call comes after the result."""
     asked = ChatMessage("assistant", (ToolUseBlock("1", "find"), ToolUseBlock("2", "read")))
     between = ChatMessage("user", "hurry")
-    late = ChatMessage("user", (ToolResultBlock("2", "b"), TextBlock("by the way"), ToolResultBlock("1", "a")))
+    late = ChatMessage(
+        "user", (ToolResultBlock("2", "b"), TextBlock("by the way"), ToolResultBlock("1", "a"))
+    )
     assert repair([asked, between, late]) == [
         asked,
         ChatMessage("tool", (ToolResultBlock("1", "a"),)),

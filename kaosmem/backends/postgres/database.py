@@ -76,8 +76,8 @@ _DOCUMENTS = (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, name text COLLATE "C" NOT NULL,
         dimensions integer NOT NULL, UNIQUE (tenant, name)
     )""",
-    # `direction` is the embedding at length 1, in single precision. `fields` are the metadata, NULL if jsonb cannot
-    # hold them.
+    # `direction` is the embedding at length 1, in single precision. `fields` are the metadata, NULL
+    # if jsonb cannot hold them.
     f"""CREATE TABLE documents (
         {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, id text COLLATE "C" NOT NULL,
         content text NOT NULL, metadata text NOT NULL, fields jsonb, embedding bytea NOT NULL,
@@ -108,7 +108,8 @@ _MEANINGS = (
 def _of_tenants(*tables: str) -> tuple[str, ...]:
     """Return the statements by which a connection sees one tenant's rows of some tables.
 
-    They bind every role but superusers and those with BYPASSRLS. A connection that names no tenant gets an error.
+    They bind every role but superusers and those with BYPASSRLS. A connection that names no tenant
+    gets an error.
     """
     return tuple(
         statement
@@ -122,7 +123,14 @@ def _of_tenants(*tables: str) -> tuple[str, ...]:
 
 
 MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "tables": ((*_HISTORIES, *_STATES, *_BOARDS, *_of_tenants("threads", "messages", "states", "boards", "tasks")),),
+    "tables": (
+        (
+            *_HISTORIES,
+            *_STATES,
+            *_BOARDS,
+            *_of_tenants("threads", "messages", "states", "boards", "tasks"),
+        ),
+    ),
     "facts": ((*_FACTS, *_of_tenants("facts")),),
     "meanings": ((*_MEANINGS, *_of_tenants("meanings")),),
     "vectors": ((*_DOCUMENTS, *_of_tenants("collections", "documents")),),
@@ -145,24 +153,29 @@ _MAX_SCHEMA_CHARS = 63
 
 
 class PostgresDatabase(Service["_Workers"]):
-    """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`. Any number of processes may use it.
+    """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`.
+
+    Any number of processes may use it.
 
     url: `postgresql://user@host/database`, or a connection string of libpq.
-    tenant: all rows belong to it; rows of other tenants are neither seen nor changed. `for_tenant` gives another one
-        over the same connections.
+    tenant: all rows belong to it; rows of other tenants are neither seen nor changed. `for_tenant`
+        gives another one over the same connections.
     schema: the name of the schema for the tables. The first use makes the schema and its tables.
     max_connections: connections of this process. More calls than that wait for their turn.
-    timeout_s: seconds that a statement, a lock or the wait for a connection may take. A call whose connection breaks
-        before its commit, as when the server starts again, is tried again for so long.
-    Calls run in worker threads: any event loop may make them, and a call that is cancelled changes everything or
-    nothing. Raises MissingExtraError without the extra `postgres`, InvalidNameError and InvalidArgumentError; every
-    call raises DurabilityError if the server fails or does not answer in time.
+    timeout_s: seconds that a statement, a lock or the wait for a connection may take. A call whose
+        connection breaks before its commit, as when the server starts again, is tried again for so
+        long.
+    Calls run in worker threads: any event loop may make them, and a call that is cancelled changes
+    everything or nothing. Raises MissingExtraError without the extra `postgres`, InvalidNameError
+    and InvalidArgumentError; every call raises DurabilityError if the server fails or does not
+    answer in time.
 
     Example, not run here because it needs a server::
 
         async with PostgresDatabase("postgresql://app@db/agents") as database:
             history = PostgresHistoryProvider(database.for_tenant("acme"))
-            await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
+            await history.append("analyst", ChatMessage("user", "Who owns the deal?"),
+            session_id="room-7")
     """
 
     def __init__(
@@ -178,21 +191,28 @@ class PostgresDatabase(Service["_Workers"]):
         try:
             import psycopg
         except ImportError as error:
-            raise MissingExtraError("PostgreSQL needs the extra 'postgres': pip install 'kaosmem[postgres]'") from error
+            raise MissingExtraError(
+                "PostgreSQL needs the extra 'postgres': pip install 'kaosmem[postgres]'"
+            ) from error
         try:
             psycopg.conninfo.conninfo_to_dict(url)
         except psycopg.Error:  # whose message may show a password
-            raise InvalidNameError("the url is none of PostgreSQL; give postgresql://user@host/database") from None
+            raise InvalidNameError(
+                "the url is none of PostgreSQL; give postgresql://user@host/database"
+            ) from None
         if not isinstance(max_connections, int) or max_connections < 1:
             raise InvalidArgumentError(
                 f"max_connections is {shown_number(max_connections)}; give a whole number from 1 up"
             )
         if len(check_name(schema, "schema")) > _MAX_SCHEMA_CHARS:
             raise InvalidNameError(
-                f"schema has {len(schema)} characters, PostgreSQL knows {_MAX_SCHEMA_CHARS}; give a shorter name"
+                f"schema has {len(schema)} characters, PostgreSQL knows {_MAX_SCHEMA_CHARS}; give "
+                "a shorter name"
             )
-        self._url, self._max_connections = url, max_connections
-        self._tenant, self.schema = check_id(tenant, "tenant"), schema
+        self._url = url
+        self._max_connections = max_connections
+        self._tenant = check_id(tenant, "tenant")
+        self.schema = schema
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
 
     def __repr__(self) -> str:
@@ -206,8 +226,8 @@ class PostgresDatabase(Service["_Workers"]):
     def for_tenant(self, tenant: str) -> PostgresDatabase:
         """Return this database for the rows of a tenant. Give it to stores.
 
-        It uses the connections of this database, which serve all tenants, and closing it closes none of them. It costs
-        nothing to make: make one for each request. Raises InvalidNameError.
+        It uses the connections of this database, which serve all tenants, and closing it closes
+        none of them. It costs nothing to make: make one for each request. Raises InvalidNameError.
 
         Example, not run here because it needs a server::
 
@@ -224,17 +244,25 @@ class PostgresDatabase(Service["_Workers"]):
         A transaction that the server gives up for another one's sake is tried again.
         """
         return await self._submit(
-            lambda workers: workers.threads.submit(self._run, workers, work, part), timeout_s=self._timeout_s
+            lambda workers: workers.threads.submit(self._run, workers, work, part),
+            timeout_s=self._timeout_s,
         )
 
-    async def rows(self, query: str, *values: object, part: str = "tables") -> list[tuple[str, ...]]:
+    async def rows(
+        self, query: str, *values: object, part: str = "tables"
+    ) -> list[tuple[str, ...]]:
         """Return the rows of a query, whose first parameter is the tenant, sorted by code points."""
-        return await self.run(lambda cursor: sorted(cursor.execute(query, (self._tenant, *values))), part=part)
+        return await self.run(
+            lambda cursor: sorted(cursor.execute(query, (self._tenant, *values))), part=part
+        )
 
     async def delete(self, table: str, *, part: str = "tables") -> None:
         """Delete the tenant's rows of a table, and the rows that belong to them, in one step."""
         await self.run(
-            lambda cursor: cursor.execute(f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,)), part=part
+            lambda cursor: cursor.execute(
+                f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,)
+            ),
+            part=part,
         )
 
     def _start(self) -> _Workers:
@@ -256,7 +284,10 @@ class PostgresDatabase(Service["_Workers"]):
             open=False,
             configure=self._configure,
             check=ConnectionPool.check_connection,  # the server may have cut an idle connection
-            kwargs={"connect_timeout": max(2, round(self._timeout_s)), "application_name": "kaosmem"},
+            kwargs={
+                "connect_timeout": max(2, round(self._timeout_s)),
+                "application_name": "kaosmem",
+            },
             reconnect_timeout=0,
         )
 
@@ -269,8 +300,8 @@ class PostgresDatabase(Service["_Workers"]):
     def _as_tenant(self, work: Callable[[Cursor], T], cursor: Cursor) -> T:
         """Return the result of `work` on the rows of the tenant.
 
-        The tenant is a setting of the transaction, so that no connection in the pool carries one. `SET` is no query:
-        `work` may still choose the isolation level.
+        The tenant is a setting of the transaction, so that no connection in the pool carries one.
+        `SET` is no query: `work` may still choose the isolation level.
         """
         from psycopg import sql
 
@@ -278,16 +309,25 @@ class PostgresDatabase(Service["_Workers"]):
         return work(cursor)
 
     def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
-        """Return the result of `work`. After a failure that changed nothing, call it again for `timeout_s`."""
+        """Return the result of `work`.
+
+        After a failure that changed nothing, call it again for `timeout_s`.
+        """
         from psycopg.errors import DeadlockDetected, OperationalError, SerializationFailure
         from psycopg_pool import PoolTimeout
 
-        until, conflicts, was_cut = monotonic() + self._timeout_s, 0, False
+        until = monotonic() + self._timeout_s
+        conflicts = 0
+        was_cut = False
         while True:
             try:
-                # The pool gives up an attempt to connect that fails, and makes the next one when it is asked again.
+                # The pool gives up an attempt to connect that fails, and makes the next one when it
+                # is asked again.
                 patience_s = min(_PAUSE_S, until - monotonic())
-                with workers.pool.connection(patience_s) as connection, connection.cursor() as cursor:
+                with (
+                    workers.pool.connection(patience_s) as connection,
+                    connection.cursor() as cursor,
+                ):
                     try:
                         return work(cursor)
                     except OperationalError:
@@ -300,7 +340,9 @@ class PostgresDatabase(Service["_Workers"]):
             except PoolTimeout:
                 if monotonic() >= until:
                     raise
-            except OperationalError:  # while the commit is under way nobody knows whether it is done
+            except (
+                OperationalError
+            ):  # while the commit is under way nobody knows whether it is done
                 if not was_cut or monotonic() >= until:
                     raise
                 was_cut = False
@@ -320,26 +362,34 @@ class PostgresDatabase(Service["_Workers"]):
         connection.commit()
 
     def _migrate(self, cursor: Cursor, part: str) -> None:
-        """Bring a part of the schema to its newest version. Of several processes one does it, the others wait."""
+        """Bring a part of the schema to its newest version.
+
+        Of several processes one does it, the others wait.
+        """
         from psycopg import sql
 
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         cursor.execute("SELECT to_regclass(%s) IS NULL", (f'"{self.schema}".migrations',))
         if (cursor.fetchone() or (True,))[0]:
-            cursor.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
+            cursor.execute(
+                sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema))
+            )
             cursor.execute(LEDGER)
         cursor.execute("SELECT count(*) FROM migrations WHERE part = %s", (part,))
         (done,) = cursor.fetchone() or (0,)
         known = MIGRATIONS[part]
         if done > len(known):
             raise UnsupportedVersionError(
-                f"part {part!r} of the schema {self.schema!r} has version {done}, this kaosmem knows {len(known)}; "
+                f"part {part!r} of the schema {self.schema!r} has version {done}, this kaosmem "
+                f"knows {len(known)}; "
                 "install a newer kaosmem"
             )
         for version, statements in enumerate(known[done:], done + 1):
             for statement in statements:
                 cursor.execute(statement)
-            cursor.execute("INSERT INTO migrations (part, version) VALUES (%s, %s)", (part, version))
+            cursor.execute(
+                "INSERT INTO migrations (part, version) VALUES (%s, %s)", (part, version)
+            )
 
     @contextmanager
     def _as_typed_errors(self) -> Iterator[None]:
@@ -355,42 +405,55 @@ class PostgresDatabase(Service["_Workers"]):
             raise NotOpenedError(f"{self!r} is closed; make a new one") from error
         except PoolTimeout as error:
             raise DurabilityError(
-                f"no connection to PostgreSQL within {self._timeout_s:g} s; check that the server runs and has "
+                f"no connection to PostgreSQL within {self._timeout_s:g} s; check that the server "
+                "runs and has "
                 f"{self._max_connections} connections left, or raise timeout_s"
             ) from error
         except TimeoutError as error:
             raise DurabilityError(
-                f"PostgreSQL sent no answer within {self._timeout_s:g} s; check the server and the network, read "
+                f"PostgreSQL sent no answer within {self._timeout_s:g} s; check the server and the "
+                "network, read "
                 "what is stored, then try again or raise timeout_s"
             ) from error
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
             raise DurabilityError(
-                f"PostgreSQL took longer than {self._timeout_s:g} s; nothing has changed, try again or raise timeout_s"
+                f"PostgreSQL took longer than {self._timeout_s:g} s; nothing has changed, try "
+                "again or raise timeout_s"
             ) from error
         except psycopg.errors.NumericValueOutOfRange as error:
             raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFile) as error:
             raise DurabilityError(
-                f"the role may not make schema {self.schema!r}, or an extension is missing; let an administrator grant "
+                f"the role may not make schema {self.schema!r}, or an extension is missing; let an "
+                "administrator grant "
                 "CREATE on the database, and run CREATE EXTENSION vector for PgVectorStore"
             ) from error
         except psycopg.Error as error:
             code = error.sqlstate or "no connection"
             raise DurabilityError(
-                f"PostgreSQL failed: {type(error).__name__} ({code}); read what is stored, then try again"
+                f"PostgreSQL failed: {type(error).__name__} ({code}); read what is stored, then "
+                "try again"
             ) from error
 
 
 class _Workers:
-    """The threads of one process and their pool of connections. More calls than threads wait in a queue."""
+    """The threads of one process and their pool of connections.
+
+    More calls than threads wait in a queue.
+    """
 
     def __init__(self, pool: psycopg_pool.ConnectionPool[Any], threads: int) -> None:
-        self.pid, self.pool = os.getpid(), pool
+        self.pid = os.getpid()
+        self.pool = pool
         self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
-        self._lock, self._prepared = threading.Lock(), set[str]()
+        self._lock = threading.Lock()
+        self._prepared = set[str]()
 
     def prepare(self, part: str, migrate: Callable[[], None], timeout_s: float) -> None:
-        """Open the pool, and migrate a part of the schema, once. Raises PoolTimeout if others take too long."""
+        """Open the pool, and migrate a part of the schema, once.
+
+        Raises PoolTimeout if others take too long.
+        """
         from psycopg_pool import PoolTimeout
 
         if part in self._prepared:
@@ -417,9 +480,12 @@ class _Workers:
 
 
 def _impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:
-    """Return a class of connections that close when the server sends nothing for too long. The call gets TimeoutError.
+    """Return a class of connections that close when the server sends nothing for too long.
 
-    The limits of statements are the server's. They end no call whose server, or whose network, stands still.
+    The call gets TimeoutError.
+
+    The limits of statements are the server's. They end no call whose server, or whose network,
+    stands still.
     """
     import psycopg
 
@@ -435,7 +501,10 @@ def _impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:
 
 
 def _limited(steps: Generator[Any, Any, T], end: float) -> Generator[Any, Any, T]:
-    """Pass on the waits of an operation. Raise TimeoutError if one is still without an answer at the end."""
+    """Pass on the waits of an operation.
+
+    Raise TimeoutError if one is still without an answer at the end.
+    """
     try:
         wanted = next(steps)
         while True:

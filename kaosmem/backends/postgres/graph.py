@@ -32,17 +32,23 @@ _END = {"ORDER", "SKIP", "LIMIT", "UNION"}
 
 
 def returned_columns(query: str) -> list[str]:
-    """Return the names in the RETURN of a query, none for a query without one. Raises InvalidArgumentError for `*`.
+    """Return the names in the RETURN of a query, none for a query without one.
+
+    Raises InvalidArgumentError for `*`.
 
     >>> returned_columns("MATCH (e) WHERE e.name = 'RETURN x, y' RETURN e.name AS name, count(e) ORDER BY name")
     ['name', 'count(e)']
     """
-    depth, parts, is_in = 0, [""], False
+    depth = 0
+    parts = [""]
+    is_in = False
     for token in _TOKEN.finditer(query):
-        text, word = token[0], (token["word"] or "").upper()
+        text = token[0]
+        word = (token["word"] or "").upper()
         depth += bool(token["open"]) - bool(token["close"])
         if depth == 0 and word == "RETURN":
-            is_in, parts = True, [""]
+            is_in = True
+            parts = [""]
         elif depth == 0 and word in _END:
             is_in = False
             if word == "UNION":  # both sides have the same columns
@@ -54,9 +60,13 @@ def returned_columns(query: str) -> list[str]:
                 parts[-1] += text
     names = [_name(part) for part in parts if part.strip()]
     if "*" in names:
-        raise InvalidArgumentError("the Cypher query returns *; name its columns, such as RETURN e.name, e.type")
+        raise InvalidArgumentError(
+            "the Cypher query returns *; name its columns, such as RETURN e.name, e.type"
+        )
     if len(set(names)) < len(names):
-        raise InvalidArgumentError("two columns of the Cypher query have one name; give them others by AS")
+        raise InvalidArgumentError(
+            "two columns of the Cypher query have one name; give them others by AS"
+        )
     return names
 
 
@@ -69,7 +79,9 @@ def _name(part: str) -> str:
 _ROWS_AT_ONCE = 1_000
 _MAX_QUERIED_CHARS = 2**16
 _AGTYPE = re.compile(r'("(?:[^"\\]|\\.)*")|::(?:vertex|edge|path|numeric)')
-_PROPERTY = "ag_catalog.agtype_access_operator(VARIADIC ARRAY[properties, '\"id\"'::ag_catalog.agtype])"
+_PROPERTY = (
+    "ag_catalog.agtype_access_operator(VARIADIC ARRAY[properties, '\"id\"'::ag_catalog.agtype])"
+)
 _RELATIONSHIP = "Relationship"
 MAX_LABELS = 100
 """Each label is a table with indexes, and a query without a label reads all of them."""
@@ -90,7 +102,10 @@ def label_of(relationship_type: str) -> str:
 
 
 def _named(vertex: str) -> str:
-    """Return the expression for the id of a vertex. One that a query made has its `id`, else its `name`."""
+    """Return the expression for the id of a vertex.
+
+    One that a query made has its `id`, else its `name`.
+    """
     made = f"label({vertex}) + ' ' + toString(id({vertex}))"
     return f"coalesce(toString({vertex}.id), toString({vertex}.name), {made})"
 
@@ -98,21 +113,25 @@ def _named(vertex: str) -> str:
 class AGEGraphStore(BaseGraphStore):
     """A GraphStore in PostgreSQL with the extension Apache AGE. It answers Cypher queries.
 
-    Each tenant of a schema has a graph of its own. Entities have the label `Entity`. A relationship has its type as
-    label (see `label_of`), so that `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the hundredth label on, new types have
-    the label `Relationship`. Both have the properties `id`, `name`, `type`, `description` and `properties`.
-    Vertices and edges that a Cypher query made belong to the graph, too. The id of such a vertex is its property `id`,
-    else its `name`, else its label and number. One whose id could be no entity's is left out.
-    An administrator prepares the database once: `CREATE EXTENSION age`, `GRANT USAGE ON SCHEMA ag_catalog TO <role>`
-    and `ALTER DATABASE <name> SET session_preload_libraries = 'age'`.
+    Each tenant of a schema has a graph of its own. Entities have the label `Entity`. A relationship
+    has its type as label (see `label_of`), so that `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the
+    hundredth label on, new types have the label `Relationship`. Both have the properties `id`,
+    `name`, `type`, `description` and `properties`. Vertices and edges that a Cypher query made
+    belong to the graph, too. The id of such a vertex is its property `id`, else its `name`, else
+    its label and number. One whose id could be no entity's is left out. An administrator prepares
+    the database once: `CREATE EXTENSION age`, `GRANT USAGE ON SCHEMA ag_catalog TO <role>` and
+    `ALTER DATABASE <name> SET session_preload_libraries = 'age'`.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         digest = sha256(json.dumps([database.schema, database.tenant]).encode()).hexdigest()
-        self._graph, self._is_made = f"kaosmem_{digest[:32]}", False
+        self._graph = f"kaosmem_{digest[:32]}"
+        self._is_made = False
 
-    async def query_cypher(self, query: str, params: Mapping[str, JSONValue] | None = None) -> list[dict[str, Any]]:
+    async def query_cypher(
+        self, query: str, params: Mapping[str, JSONValue] | None = None
+    ) -> list[dict[str, Any]]:
         """Return the rows of a Cypher query on the tenant's graph: each a mapping from the names in its RETURN.
 
         params: values that the query names as `$name`. They are bound, never inserted into its text.
@@ -124,21 +143,32 @@ class AGEGraphStore(BaseGraphStore):
         columns = returned_columns(check_text(query, "query"))
         bound = dict(check_json(dict(params or {}), "params"))
         if "\\u0000" in json_text(bound).replace(r"\\", ""):
-            raise InvalidArgumentError("params have a NUL character, which PostgreSQL cannot hold; remove it")
+            raise InvalidArgumentError(
+                "params have a NUL character, which PostgreSQL cannot hold; remove it"
+            )
 
         def ask(cursor: Cursor) -> list[dict[str, Any]]:
             try:
                 rows = self._cypher(cursor, query, bound, columns=max(1, len(columns)))
-            except (psycopg.ProgrammingError, psycopg.DataError, psycopg.errors.InternalError_) as error:
+            except (
+                psycopg.ProgrammingError,
+                psycopg.DataError,
+                psycopg.errors.InternalError_,
+            ) as error:
                 why = error.diag.message_primary or type(error).__name__
-                raise InvalidArgumentError(f"the Cypher query is refused: {why}; correct it") from error
+                raise InvalidArgumentError(
+                    f"the Cypher query is refused: {why}; correct it"
+                ) from error
             return [dict(zip(columns, row, strict=True)) for row in rows]
 
         return await self._database.run(self._made(ask))
 
     async def list_entities(self) -> list[str]:
         def ids(cursor: Cursor) -> list[str]:
-            found = {row[0] for row in self._cypher(cursor, f"MATCH (e) RETURN DISTINCT {_named('e')}", {})}
+            found = {
+                row[0]
+                for row in self._cypher(cursor, f"MATCH (e) RETURN DISTINCT {_named('e')}", {})
+            }
             return sorted(filter(is_id, found))
 
         return await self._database.run(self._made(ids))
@@ -158,7 +188,10 @@ class AGEGraphStore(BaseGraphStore):
         await self._database.run(self._made(add))
 
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
-        ends = [Entity(end) for end in sorted({end for each in relationships for end in (each.source, each.target)})]
+        ends = [
+            Entity(end)
+            for end in sorted({end for each in relationships for end in (each.source, each.target)})
+        ]
 
         def add(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
@@ -171,7 +204,8 @@ class AGEGraphStore(BaseGraphStore):
             for label, rows in of_label.items():
                 self._in_parts(
                     cursor,
-                    "UNWIND $rows AS row MATCH (a:Entity), (b:Entity) WHERE a.id = row.source AND b.id = row.target "
+                    "UNWIND $rows AS row MATCH (a:Entity), (b:Entity) WHERE a.id = row.source AND "
+                    "b.id = row.target "
                     f"CREATE (a)-[:`{label}` {_inline('source', 'target', 'type')}]->(b)",
                     rows,
                 )
@@ -184,11 +218,17 @@ class AGEGraphStore(BaseGraphStore):
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
         def walk(cursor: Cursor) -> SubGraph:
             entities, numbers = self._entities(cursor, [entity_id])
-            reached, frontier, found = {entity_id}, [entity_id], dict[str, Relationship]()
+            reached = {entity_id}
+            frontier = [entity_id]
+            found = dict[str, Relationship]()
             for _ in range(depth if entities else 0):
-                near = [each for each in self._touching(cursor, numbers, types) if each.id not in found]
+                near = [
+                    each for each in self._touching(cursor, numbers, types) if each.id not in found
+                ]
                 found |= {each.id: each for each in sorted(near, key=ORDER)}
-                frontier = sorted({end for each in near for end in (each.source, each.target)} - reached)
+                frontier = sorted(
+                    {end for each in near for end in (each.source, each.target)} - reached
+                )
                 if not frontier:
                     break
                 reached.update(frontier)
@@ -201,9 +241,13 @@ class AGEGraphStore(BaseGraphStore):
     async def _delete_entity(self, entity_id: str) -> None:
         def delete(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
-            self._cypher(cursor, "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e", {"id": entity_id})
+            self._cypher(
+                cursor, "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e", {"id": entity_id}
+            )
             made = list(self._made_vertices(cursor, [entity_id]))
-            self._in_parts(cursor, "UNWIND $rows AS row MATCH (e) WHERE id(e) = row DETACH DELETE e", made)
+            self._in_parts(
+                cursor, "UNWIND $rows AS row MATCH (e) WHERE id(e) = row DETACH DELETE e", made
+            )
 
         await self._database.run(self._made(delete))
 
@@ -229,7 +273,8 @@ class AGEGraphStore(BaseGraphStore):
         """Return the label of each type, and make the labels and indexes that are missing."""
         cursor.execute(
             "SELECT child.relname, parent.relname = '_ag_label_edge' FROM pg_inherits "
-            "JOIN pg_class AS child ON child.oid = inhrelid JOIN pg_class AS parent ON parent.oid = inhparent "
+            "JOIN pg_class AS child ON child.oid = inhrelid JOIN pg_class AS parent ON parent.oid "
+            "= inhparent "
             "JOIN pg_namespace ON pg_namespace.oid = child.relnamespace WHERE nspname = %s",
             (self._graph,),
         )
@@ -246,21 +291,31 @@ class AGEGraphStore(BaseGraphStore):
                 cursor.execute("SELECT ag_catalog.create_elabel(%s, %s)", (self._graph, label))
                 is_edge[label] = True
             index = f"id_{sha256(label.encode()).hexdigest()[:32]}"
-            if index not in indexes:  # a query may have made the label; its own indexes are of the ends
+            if (
+                index not in indexes
+            ):  # a query may have made the label; its own indexes are of the ends
                 cursor.execute(f'CREATE INDEX {index} ON {self._graph}."{label}" ({_PROPERTY})')
                 indexes.add(index)
             labels[each] = label
         return labels
 
-    def _put_entities(self, cursor: Cursor, entities: list[Entity], *, replace: bool = True) -> None:
+    def _put_entities(
+        self, cursor: Cursor, entities: list[Entity], *, replace: bool = True
+    ) -> None:
         ids = [each.id for each in entities]
-        rows = self._in_parts(cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id", ids)
+        rows = self._in_parts(
+            cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id", ids
+        )
         known = {row[0] for row in rows}
         new = [_fields(each) for each in entities if each.id not in known]
-        self._in_parts(cursor, f"UNWIND $rows AS row CREATE (:Entity {_inline('name', 'type')})", new)
+        self._in_parts(
+            cursor, f"UNWIND $rows AS row CREATE (:Entity {_inline('name', 'type')})", new
+        )
         if replace:
             old = [_fields(each) for each in entities if each.id in known]
-            self._in_parts(cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row", old)
+            self._in_parts(
+                cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row", old
+            )
 
     def _delete_relationships(self, cursor: Cursor, ids: list[str]) -> bool:
         """Delete relationships by their ids. Return whether there were any."""
@@ -275,7 +330,9 @@ class AGEGraphStore(BaseGraphStore):
         )
         found = {}
         for name, number, stored, fields in self._in_parts(cursor, query, ids, columns=4):
-            found[number] = _entity(name, "Entity", fields) if stored is None else Entity.of(value_of(stored))
+            found[number] = (
+                _entity(name, "Entity", fields) if stored is None else Entity.of(value_of(stored))
+            )
         found |= self._made_vertices(cursor, ids)
         entities = {each.id: each for each in reversed(found.values())}
         return sorted(entities.values(), key=lambda each: each.id), list(found)
@@ -292,12 +349,16 @@ class AGEGraphStore(BaseGraphStore):
         parts += [(label, is_named) for (label,) in cursor.fetchall()]
         made = {}
         for label, condition in parts:
-            query = f"MATCH (e:`{label}`) WHERE {condition} RETURN id(e), {_named('e')}, properties(e)"
+            query = (
+                f"MATCH (e:`{label}`) WHERE {condition} RETURN id(e), {_named('e')}, properties(e)"
+            )
             for number, name, fields in self._cypher(cursor, query, {"ids": ids}, columns=3):
                 made[number] = _entity(name, label, fields)
         return made
 
-    def _touching(self, cursor: Cursor, numbers: list[int], types: frozenset[str] | None) -> list[Relationship]:
+    def _touching(
+        self, cursor: Cursor, numbers: list[int], types: frozenset[str] | None
+    ) -> list[Relationship]:
         """Return the relationships that have one of these vertices as an end, each once."""
         found: dict[str, Relationship] = {}
         made = []
@@ -324,7 +385,8 @@ class AGEGraphStore(BaseGraphStore):
         for end in ("start_id", "end_id"):
             cursor.execute(
                 "SELECT start_id::text, end_id::text, relname, properties::text "
-                f'FROM {self._graph}."_ag_label_edge" AS edge JOIN pg_class ON pg_class.oid = edge.tableoid '
+                f'FROM {self._graph}."_ag_label_edge" AS edge JOIN pg_class ON pg_class.oid = '
+                "edge.tableoid "
                 f"WHERE {end} = ANY(%s::text[]::ag_catalog.graphid[])",
                 ([str(number) for number in numbers],),
             )
@@ -343,7 +405,9 @@ class AGEGraphStore(BaseGraphStore):
         self, cursor: Cursor, query: str, rows: Sequence[Any], *, columns: int = 1, **params: Any
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query that unwinds `$rows`, of which some are sent at once."""
-        parts = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
+        parts = (
+            rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)
+        )
         return [
             each
             for part in parts
@@ -353,14 +417,18 @@ class AGEGraphStore(BaseGraphStore):
     def _cypher(
         self, cursor: Cursor, query: str, params: Mapping[str, Any], *, columns: int = 1
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. AGE takes its text as a constant, and its parameters as one bound value."""
+        """Return the rows of a query.
+
+        AGE takes its text as a constant, and its parameters as one bound value.
+        """
         names = [f"c{number}" for number in range(columns)]
         quote = f"$kaosmem{secrets.token_hex(8)}$"  # nobody can end the constant
         typed = ", ".join(f"{name} ag_catalog.agtype" for name in names)
-        statement = (
-            f"SELECT {', '.join(names)} FROM ag_catalog.cypher('{self._graph}', {quote}{query}{quote}, %s) AS ({typed})"
+        call = f"ag_catalog.cypher('{self._graph}', {quote}{query}{quote}, %s)"
+        statement = f"SELECT {', '.join(names)} FROM {call} AS ({typed})"
+        cursor.execute(
+            statement.replace("%", "%%").replace(", %%s) AS (", ", %s) AS ("), (json_text(params),)
         )
-        cursor.execute(statement.replace("%", "%%").replace(", %%s) AS (", ", %s) AS ("), (json_text(params),))
         return [tuple(map(_value, row)) for row in cursor]
 
     def _made(self, work: Any) -> Any:
@@ -369,7 +437,11 @@ class AGEGraphStore(BaseGraphStore):
         def ready(cursor: Cursor) -> Any:
             if not self._is_made:
                 self._make(cursor)
-            for plan in ("seqscan", "hashjoin", "mergejoin"):  # the server's statistics of a new graph mislead it
+            for plan in (
+                "seqscan",
+                "hashjoin",
+                "mergejoin",
+            ):  # the server's statistics of a new graph mislead it
                 cursor.execute(f"SET LOCAL enable_{plan} = off")
             result = work(cursor)
             self._is_made = True
@@ -381,7 +453,8 @@ class AGEGraphStore(BaseGraphStore):
         cursor.execute("SELECT 1 FROM pg_extension WHERE extname = 'age'")
         if not cursor.fetchone():
             raise DurabilityError(
-                "the database has no Apache AGE; let an administrator run CREATE EXTENSION age, GRANT USAGE ON SCHEMA "
+                "the database has no Apache AGE; let an administrator run CREATE EXTENSION age, "
+                "GRANT USAGE ON SCHEMA "
                 "ag_catalog and ALTER DATABASE ... SET session_preload_libraries = 'age'"
             )
         lock(cursor, "graph", self._graph)
@@ -400,7 +473,10 @@ def _inline(*names: str) -> str:
 
 
 def _fields(part: Entity | Relationship) -> dict[str, Any]:
-    """Return the properties of a vertex or edge. `stored` holds the part exactly, the others are for queries."""
+    """Return the properties of a vertex or edge.
+
+    `stored` holds the part exactly, the others are for queries.
+    """
     if isinstance(part, Entity):
         fields: dict[str, Any] = {"id": part.id, "stored": json_text(part.metadata["entity"])}
         texts = {"name": part.name, "type": part.type}
@@ -408,7 +484,9 @@ def _fields(part: Entity | Relationship) -> dict[str, Any]:
         fields = {"id": part.id, "stored": json_text(part.metadata["relationship"])}
         fields |= {"source": part.source, "target": part.target, "type": part.type}
         texts = {}
-    if "\\u0000" in fields["stored"] or len(fields["stored"]) > _MAX_QUERIED_CHARS:  # no text here holds a NUL
+    if (
+        "\\u0000" in fields["stored"] or len(fields["stored"]) > _MAX_QUERIED_CHARS
+    ):  # no text here holds a NUL
         return fields
     return fields | texts | {"description": part.description, "properties": dict(part.properties)}
 
@@ -436,12 +514,19 @@ def _names_in(relationship_id: str) -> dict[str, str] | None:
 def _entity(name: str, label: str, fields: Mapping[str, Any]) -> Entity:
     """Return the entity that a query made as a vertex."""
     kind = fields.get("type") or ("" if label == "Entity" else label)
-    return Entity(name, _text(fields.get("name")), _text(kind), _text(fields.get("description")), **_rest(fields))
+    return Entity(
+        name,
+        _text(fields.get("name")),
+        _text(kind),
+        _text(fields.get("description")),
+        **_rest(fields),
+    )
 
 
 def _relationship(source: str, target: str, label: str, fields: Mapping[str, Any]) -> Relationship:
     """Return the relationship that a query made as an edge."""
-    kind, given = fields.get("type"), fields.get("id")
+    kind = fields.get("type")
+    given = fields.get("id")
     return Relationship(
         source,
         target,
@@ -456,7 +541,12 @@ def _rest(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties that a query gave beside the fields of an entity or relationship."""
     given = fields.get("properties")
     own = given if isinstance(given, dict) else {}
-    return {"properties": {**own, **{name: value for name, value in fields.items() if name not in _FIELDS}}}
+    return {
+        "properties": {
+            **own,
+            **{name: value for name, value in fields.items() if name not in _FIELDS},
+        }
+    }
 
 
 def _text(value: object) -> str:

@@ -38,7 +38,8 @@ class PostgresHistoryProvider(BaseHistoryProvider):
             # The row is locked until the end: positions are given in the order of commits.
             cursor.execute(
                 "INSERT INTO threads (tenant, agent, session, size) VALUES (%s, %s, %s, %s) "
-                "ON CONFLICT (tenant, agent, session) DO UPDATE SET size = threads.size + excluded.size "
+                "ON CONFLICT (tenant, agent, session) DO UPDATE SET size = threads.size + "
+                "excluded.size "
                 "RETURNING id, size",
                 (self._database.tenant, *thread, len(texts)),
             )
@@ -56,7 +57,8 @@ class PostgresHistoryProvider(BaseHistoryProvider):
         def read(cursor: Cursor) -> list[str]:
             cursor.execute(
                 "SELECT message FROM messages JOIN threads ON threads.id = thread "
-                "WHERE threads.tenant = %s AND agent = %s AND session = %s AND position >= %s AND position < %s "
+                "WHERE threads.tenant = %s AND agent = %s AND session = %s AND position >= %s AND "
+                "position < %s "
                 "ORDER BY position",
                 (
                     self._database.tenant,
@@ -70,7 +72,9 @@ class PostgresHistoryProvider(BaseHistoryProvider):
         return [decode_message(text) for text in await self._database.run(read)]
 
     async def _count(self, thread: Thread) -> int:
-        return await self._database.run(lambda cursor: _locked(cursor, self._database.tenant, thread, "")[1])
+        return await self._database.run(
+            lambda cursor: _locked(cursor, self._database.tenant, thread, "")[1]
+        )
 
     async def _delete(self, thread: Thread, run: str | None) -> None:
         def delete(cursor: Cursor) -> None:
@@ -84,9 +88,13 @@ class PostgresHistoryProvider(BaseHistoryProvider):
 
 
 def _locked(cursor: Cursor, tenant: str, thread: Thread, lock: str) -> tuple[int, int]:
-    """Return the number and size of a thread, 0 and 0 for an unknown one. lock: `FOR UPDATE`, or nothing."""
+    """Return the number and size of a thread, 0 and 0 for an unknown one.
+
+    lock: `FOR UPDATE`, or nothing.
+    """
     cursor.execute(
-        f"SELECT id, size FROM threads WHERE tenant = %s AND agent = %s AND session = %s {lock}", (tenant, *thread)
+        f"SELECT id, size FROM threads WHERE tenant = %s AND agent = %s AND session = %s {lock}",
+        (tenant, *thread),
     )
     row = cursor.fetchone()
     return (row[0], row[1]) if row else (0, 0)
@@ -94,7 +102,9 @@ def _locked(cursor: Cursor, tenant: str, thread: Thread, lock: str) -> tuple[int
 
 def _without_run(cursor: Cursor, thread_id: int, run: str) -> int:
     """Delete a run, close the gaps that it leaves, and return the number of messages that are left."""
-    cursor.execute("DELETE FROM messages WHERE thread = %s AND run = %s AND run <> ''", (thread_id, run))
+    cursor.execute(
+        "DELETE FROM messages WHERE thread = %s AND run = %s AND run <> ''", (thread_id, run)
+    )
     if cursor.rowcount:
         cursor.execute(
             "UPDATE messages SET position = moved.position FROM ("
@@ -104,7 +114,8 @@ def _without_run(cursor: Cursor, thread_id: int, run: str) -> int:
             (thread_id, thread_id),
         )
     cursor.execute(
-        "UPDATE threads SET size = (SELECT count(*) FROM messages WHERE thread = %s) WHERE id = %s RETURNING size",
+        "UPDATE threads SET size = (SELECT count(*) FROM messages WHERE thread = %s) WHERE id = %s "
+        "RETURNING size",
         (thread_id, thread_id),
     )
     row = cursor.fetchone()

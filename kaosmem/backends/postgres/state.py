@@ -33,7 +33,9 @@ class PostgresShortTermMemory(BaseShortTermMemory):
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._database.run(lambda cursor: self._state(cursor, session_id))
 
-    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
         def change(cursor: Cursor) -> dict[str, JSONValue]:
             lock(cursor, self._database.tenant, "state", session_id)
             if replace:
@@ -56,6 +58,7 @@ class PostgresShortTermMemory(BaseShortTermMemory):
             "INSERT INTO states (tenant, session, name, value) VALUES (%s, %s, %s, %s) "
             "ON CONFLICT (tenant, session, name) DO UPDATE SET value = excluded.value",
             [  # PostgreSQL has no NUL in texts; JSON escapes it, and a name is kept as bytes
-                (self._database.tenant, session_id, name.encode(), json_text(value)) for name, value in patch.items()
+                (self._database.tenant, session_id, name.encode(), json_text(value))
+                for name, value in patch.items()
             ],
         )

@@ -29,14 +29,19 @@ class PgTaskStore(BaseTaskStore):
     async def _read(self, key: BoardKey) -> TaskList | None:
         return await self._database.run(lambda cursor: self._board(cursor, key)[1])
 
-    async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
+    async def _change(
+        self, key: BoardKey, change: Callable[[TaskList | None], TaskList]
+    ) -> TaskList:
         def write(cursor: Cursor) -> TaskList:
-            lock(cursor, self._database.tenant, "tasks", key[0])  # the conversation, which `_settle` changes whole
+            lock(
+                cursor, self._database.tenant, "tasks", key[0]
+            )  # the conversation, which `_settle` changes whole
             number, before = self._board(cursor, key)
             board = change(before)
             if before is None:
                 cursor.execute(
-                    "INSERT INTO boards (tenant, conversation, agent, max_retries) VALUES (%s, %s, %s, %s) "
+                    "INSERT INTO boards (tenant, conversation, agent, max_retries) VALUES (%s, %s, "
+                    "%s, %s) "
                     "RETURNING id",
                     (self._database.tenant, *key, board.max_retries),
                 )
@@ -66,23 +71,36 @@ class PgTaskStore(BaseTaskStore):
     def _board(self, cursor: Cursor, key: BoardKey) -> tuple[int, TaskList | None]:
         """Return the number of a board, and the board."""
         cursor.execute(
-            "SELECT id, max_retries FROM boards WHERE tenant = %s AND conversation = %s AND agent = %s",
+            "SELECT id, max_retries FROM boards WHERE tenant = %s AND conversation = %s AND agent "
+            "= %s",
             (self._database.tenant, *key),
         )
         row = cursor.fetchone()
         if row is None:
             return 0, None
-        cursor.execute("SELECT id, title, status, retries FROM tasks WHERE board = %s ORDER BY position", row[:1])
-        tasks = tuple(Task(task_id, title.decode(), status, retries) for task_id, title, status, retries in cursor)
+        cursor.execute(
+            "SELECT id, title, status, retries FROM tasks WHERE board = %s ORDER BY position",
+            row[:1],
+        )
+        tasks = tuple(
+            Task(task_id, title.decode(), status, retries)
+            for task_id, title, status, retries in cursor
+        )
         return row[0], TaskList(*key, tasks, row[1])
 
 
 def _put(cursor: Cursor, number: int, before: tuple[Task, ...], after: tuple[Task, ...]) -> None:
     """Store the tasks of a board that differ from those before, or come after them."""
-    changed = [(position, task) for position, task in enumerate(after) if before[position : position + 1] != (task,)]
+    changed = [
+        (position, task)
+        for position, task in enumerate(after)
+        if before[position : position + 1] != (task,)
+    ]
     cursor.executemany(
-        "INSERT INTO tasks (board, position, id, title, status, retries) VALUES (%s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (board, position) DO UPDATE SET status = excluded.status, retries = excluded.retries",
+        "INSERT INTO tasks (board, position, id, title, status, retries) VALUES (%s, %s, %s, %s, "
+        "%s, %s) "
+        "ON CONFLICT (board, position) DO UPDATE SET status = excluded.status, retries = "
+        "excluded.retries",
         [
             (number, position, task.id, task.title.encode(), task.status.value, task.retry_count)
             for position, task in changed

@@ -10,7 +10,13 @@ from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
-from kaosmem.stores.vector import BaseVectorStore, SearchResult, VectorDocument, check_dimensions, check_query
+from kaosmem.stores.vector import (
+    BaseVectorStore,
+    SearchResult,
+    VectorDocument,
+    check_dimensions,
+    check_query,
+)
 from kaosmem.types import json_text
 
 if TYPE_CHECKING:
@@ -23,7 +29,9 @@ _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 def condition(given: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Return an SQL expression over the column `fields`, and the values of its parameters. given: a checked filter.
+    """Return an SQL expression over the column `fields`, and the values of its parameters.
+
+    given: a checked filter.
 
     >>> condition({"source": {"$exists": True}})
     ('((fields IS NULL OR ((fields ? %s) = True)))', ['source'])
@@ -39,7 +47,9 @@ def _part(name: str, wanted: Any) -> tuple[str, list[Any]]:
             return _joined("OR", map(condition, wanted))
         case "$not" | "$if_present":
             return _ANY
-    is_conditions = isinstance(wanted, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in wanted)
+    is_conditions = isinstance(wanted, Mapping) and any(
+        isinstance(key, str) and key.startswith("$") for key in wanted
+    )
     conditions = wanted.items() if is_conditions else (("$eq", wanted),)
     expression, values = _joined("AND", (_test(name, key, value) for key, value in conditions))
     return (f"(fields IS NULL OR {expression})", values) if "\0" not in name else _ANY
@@ -56,7 +66,11 @@ def _test(field: str, name: str, wanted: Any) -> tuple[str, list[Any]]:
         case "$exists":
             return f"(fields ? %s) = {bool(wanted)}", [field]
         case "$gt" | "$gte" | "$lt" | "$lte" if _is_plain(wanted):
-            kind, cast = ("string", "#>>'{}' COLLATE \"C\"") if isinstance(wanted, str) else ("number", "::numeric")
+            kind, cast = (
+                ("string", "#>>'{}' COLLATE \"C\"")
+                if isinstance(wanted, str)
+                else ("number", "::numeric")
+            )
             value = "%s" if isinstance(wanted, str) else "%s::numeric"
             # CASE, as a server may test the parts of AND in any order.
             order = f"(fields->%s){cast} {_ORDERS[name]} {value}"
@@ -71,14 +85,20 @@ def _is_plain(value: Any) -> bool:
     """Return whether jsonb compares a value as Python does."""
     if isinstance(value, str):
         return "\0" not in value
-    return value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < _EXACT)
+    return (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, int | float) and abs(value) < _EXACT)
+    )
 
 
 def _joined(operator: str, parts: Iterable[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:
     listed = list(parts)
     if not listed:
         return ("true" if operator == "AND" else "false"), []
-    return f"({f' {operator} '.join(each for each, _ in listed)})", [value for _, values in listed for value in values]
+    return f"({f' {operator} '.join(each for each, _ in listed)})", [
+        value for _, values in listed for value in values
+    ]
 
 
 _ROWS_AT_ONCE = 256
@@ -88,9 +108,11 @@ _MAX_HNSW_DIMENSIONS = 2_000
 class PgVectorStore(BaseVectorStore):
     """A VectorStore in PostgreSQL with the extension pgvector, 0.8 or newer.
 
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is refused.
-    index: `exact` compares with every document of the collection. `hnsw` keeps a graph of neighbours for each
-        collection: searches are faster, and may miss a near document. It takes at most 2,000 dimensions.
+    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
+        refused.
+    index: `exact` compares with every document of the collection. `hnsw` keeps a graph of
+        neighbours for each collection: searches are faster, and may miss a near document. It takes
+        at most 2,000 dimensions.
     Conditions on metadata are tested by the server, with bound parameters.
     """
 
@@ -104,32 +126,45 @@ class PgVectorStore(BaseVectorStore):
         super().__init__(embedding_client)
         if index not in ("exact", "hnsw"):
             raise InvalidArgumentError(f"index is {index!r}; give 'exact' or 'hnsw'")
-        self._database, self._is_approximate = database, index == "hnsw"
+        self._database = database
+        self._is_approximate = index == "hnsw"
 
     async def list_collections(self) -> list[str]:
         def names(cursor: Cursor) -> list[str]:
-            cursor.execute("SELECT name FROM collections WHERE tenant = %s ORDER BY name", (self._database.tenant,))
+            cursor.execute(
+                "SELECT name FROM collections WHERE tenant = %s ORDER BY name",
+                (self._database.tenant,),
+            )
             return [name for (name,) in cursor]
 
         return await self._database.run(names, part="vectors")
 
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
-        return await self._database.run(lambda cursor: self._stored(cursor, collection, ids), part="vectors")
+        return await self._database.run(
+            lambda cursor: self._stored(cursor, collection, ids), part="vectors"
+        )
 
-    async def _put(self, collection: str, documents: list[VectorDocument], *, replace: bool) -> None:
+    async def _put(
+        self, collection: str, documents: list[VectorDocument], *, replace: bool
+    ) -> None:
         def put(cursor: Cursor) -> None:
             lock(cursor, self._database.tenant, "collection", collection)
-            known = () if replace else self._stored(cursor, collection, [each.id for each in documents])
+            known = (
+                () if replace else self._stored(cursor, collection, [each.id for each in documents])
+            )
             new = [each for each in documents if each.id not in known]
             number, held = self._collection(cursor, collection)
             dimensions = check_dimensions(new, held, collection)
             if held is None and new:
                 number = self._make_collection(cursor, collection, dimensions)
             cursor.executemany(
-                "INSERT INTO documents (collection, id, content, metadata, fields, embedding, direction) "
+                "INSERT INTO documents (collection, id, content, metadata, fields, embedding, "
+                "direction) "
                 "VALUES (%s, %s, %s, %s, %s::jsonb, %s, %s::public.vector) "
-                "ON CONFLICT (collection, id) DO UPDATE SET content = excluded.content, metadata = excluded.metadata, "
-                "fields = excluded.fields, embedding = excluded.embedding, direction = excluded.direction",
+                "ON CONFLICT (collection, id) DO UPDATE SET content = excluded.content, metadata = "
+                "excluded.metadata, "
+                "fields = excluded.fields, embedding = excluded.embedding, direction = "
+                "excluded.direction",
                 ((number, *_row(each)) for each in new),
             )
 
@@ -147,7 +182,9 @@ class PgVectorStore(BaseVectorStore):
                 cursor.execute(
                     "SET LOCAL hnsw.iterative_scan = strict_order"
                 )  # goes on until enough rows pass the filter
-                cursor.execute("SET LOCAL enable_sort = off")  # else the server may rather sort the whole collection
+                cursor.execute(
+                    "SET LOCAL enable_sort = off"
+                )  # else the server may rather sort the whole collection
             found: list[SearchResult] = []
             for each in _nearest(cursor, number, dimensions, query, wanted):
                 # Equal ones come by id: rows follow until one is worse than the last of them.
@@ -163,7 +200,8 @@ class PgVectorStore(BaseVectorStore):
         def get(cursor: Cursor) -> list[VectorDocument]:
             number, _ = self._collection(cursor, collection)
             cursor.execute(
-                "SELECT id, content, metadata, embedding FROM documents WHERE collection = %s AND id = ANY(%s)",
+                "SELECT id, content, metadata, embedding FROM documents WHERE collection = %s AND "
+                "id = ANY(%s)",
                 (number, ids),
             )
             found = {row[0]: row for row in cursor}
@@ -176,7 +214,9 @@ class PgVectorStore(BaseVectorStore):
             lock(cursor, self._database.tenant, "collection", collection)
             number, dimensions = self._collection(cursor, collection)
             if ids is not None:
-                cursor.execute("DELETE FROM documents WHERE collection = %s AND id = ANY(%s)", (number, ids))
+                cursor.execute(
+                    "DELETE FROM documents WHERE collection = %s AND id = ANY(%s)", (number, ids)
+                )
                 cursor.execute("SELECT 1 FROM documents WHERE collection = %s LIMIT 1", (number,))
                 if cursor.fetchone():
                     return
@@ -189,7 +229,8 @@ class PgVectorStore(BaseVectorStore):
     def _collection(self, cursor: Cursor, name: str) -> tuple[int, int | None]:
         """Return the number and the dimensions of a collection, 0 and None for an unknown one."""
         cursor.execute(
-            "SELECT id, dimensions FROM collections WHERE tenant = %s AND name = %s", (self._database.tenant, name)
+            "SELECT id, dimensions FROM collections WHERE tenant = %s AND name = %s",
+            (self._database.tenant, name),
         )
         row = cursor.fetchone()
         return (row[0], row[1]) if row else (0, None)
@@ -208,22 +249,33 @@ class PgVectorStore(BaseVectorStore):
                 )
             cursor.execute(
                 f"CREATE INDEX neighbours_{number:d} ON documents USING hnsw "
-                f"((direction::public.vector({dimensions:d})) public.vector_ip_ops) WHERE collection = {number:d}"
+                f"((direction::public.vector({dimensions:d})) public.vector_ip_ops) WHERE "
+                f"collection = {number:d}"
             )
         return int(number)
 
     def _stored(self, cursor: Cursor, collection: str, ids: Collection[str]) -> set[str]:
         number, _ = self._collection(cursor, collection)
-        cursor.execute("SELECT id FROM documents WHERE collection = %s AND id = ANY(%s)", (number, list(ids)))
+        cursor.execute(
+            "SELECT id FROM documents WHERE collection = %s AND id = ANY(%s)", (number, list(ids))
+        )
         return {each for (each,) in cursor}
 
 
 def _nearest(
-    cursor: Cursor, number: int, dimensions: int, query: tuple[float, ...], wanted: MetadataFilter | None
+    cursor: Cursor,
+    number: int,
+    dimensions: int,
+    query: tuple[float, ...],
+    wanted: MetadataFilter | None,
 ) -> Iterator[SearchResult]:
-    """Yield documents, the largest cosine first, that may pass the filter. Only those that are asked for are sent."""
+    """Yield documents, the largest cosine first, that may pass the filter.
+
+    Only those that are asked for are sent.
+    """
     passes, values = ("true", []) if wanted is None else condition(wanted.given)
-    # The numbers are part of the statement: only so does the server see that its index of this collection applies.
+    # The numbers are part of the statement: only so does the server see that its index of this
+    # collection applies.
     distance = f"(direction::public.vector({dimensions:d})) OPERATOR(public.<#>) %s::public.vector"
     statement = (
         f"SELECT id, content, metadata, -({distance}) FROM documents "
@@ -234,7 +286,9 @@ def _nearest(
         rows.itersize = _ROWS_AT_ONCE
         rows.execute(statement, (direction, *values, direction))
         for each, content, metadata, cosine in rows:
-            yield SearchResult(each, blocks_of(content), max(-1.0, min(1.0, cosine)), value_of(metadata))
+            yield SearchResult(
+                each, blocks_of(content), max(-1.0, min(1.0, cosine)), value_of(metadata)
+            )
 
 
 def direction_of(embedding: tuple[float, ...]) -> str:
@@ -251,10 +305,22 @@ def _row(document: VectorDocument) -> tuple[Any, ...]:
     metadata = json_text(document.metadata)
     fields = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
     single = np.asarray(embedding, "<f4").tobytes()
-    return document.id, blocks_text(document.content), metadata, fields, single, direction_of(embedding)
+    return (
+        document.id,
+        blocks_text(document.content),
+        metadata,
+        fields,
+        single,
+        direction_of(embedding),
+    )
 
 
 def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
     import numpy as np
 
-    return VectorDocument(blocks_of(content), document_id, np.frombuffer(embedding, "<f4").tolist(), value_of(metadata))
+    return VectorDocument(
+        blocks_of(content),
+        document_id,
+        np.frombuffer(embedding, "<f4").tolist(),
+        value_of(metadata),
+    )

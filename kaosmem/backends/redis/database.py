@@ -28,24 +28,28 @@ _SCANNED = 1_000
 
 
 class RedisDatabase(Service["_Workers"]):
-    """A server of Redis or Valkey for the stores in `kaosmem.backends.redis`. Any number of processes may use it.
+    """A server of Redis or Valkey for the stores in `kaosmem.backends.redis`.
+
+    Any number of processes may use it.
 
     url: `redis://host:6379/0`, `rediss://` or `unix://`.
     tenant: all keys belong to it. `for_tenant` gives another one over the same connections.
     max_connections: connections of this process. More calls than that wait for their turn.
-    timeout_s: seconds that a command, or the wait for a connection, may take. A call whose connection breaks, as when
-        the server starts again, is tried again for so long.
+    timeout_s: seconds that a command, or the wait for a connection, may take. A call whose
+        connection breaks, as when the server starts again, is tried again for so long.
     cluster: whether the server is a cluster. All keys of one thread or state are in one slot.
-    Whether an acknowledged change survives a crash of the server is the server's setting: `appendonly yes` with
-    `appendfsync always` makes it so. A call that is cancelled changes everything or nothing.
-    Raises MissingExtraError without the extra `redis`, InvalidNameError and InvalidArgumentError; every call raises
-    DurabilityError if the server fails or does not answer in time.
+    Whether an acknowledged change survives a crash of the server is the server's setting:
+    `appendonly yes` with `appendfsync always` makes it so. A call that is cancelled changes
+    everything or nothing. Raises MissingExtraError without the extra `redis`, InvalidNameError and
+    InvalidArgumentError; every call raises DurabilityError if the server fails or does not answer
+    in time.
 
     Example, not run here because it needs a server::
 
         async with RedisDatabase("redis://localhost:6379") as database:
             history = RedisHistoryProvider(database.for_tenant("acme"))
-            await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")
+            await history.append("analyst", ChatMessage("user", "Who owns the deal?"),
+            session_id="room-7")
     """
 
     def __init__(
@@ -61,13 +65,16 @@ class RedisDatabase(Service["_Workers"]):
         try:
             import redis
         except ImportError as error:
-            raise MissingExtraError("Redis needs the extra 'redis': pip install 'kaosmem[redis]'") from error
+            raise MissingExtraError(
+                "Redis needs the extra 'redis': pip install 'kaosmem[redis]'"
+            ) from error
         try:
             parse: Any = redis.connection.parse_url
             parse(url)
         except (ValueError, AttributeError, TypeError):  # whose message may show a password
             raise InvalidNameError("the url is none of Redis; give redis://host:6379/0") from None
-        self._url, self._cluster = url, cluster
+        self._url = url
+        self._cluster = cluster
         self._tenant = check_name(tenant, "tenant")
         self._max_connections = check_count(max_connections, "max_connections", least=1)
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
@@ -78,8 +85,8 @@ class RedisDatabase(Service["_Workers"]):
     def for_tenant(self, tenant: str) -> RedisDatabase:
         """Return this database for the keys of a tenant. Give it to stores.
 
-        It uses the connections of this database, which serve all tenants, and closing it closes none of them.
-        Raises InvalidNameError.
+        It uses the connections of this database, which serve all tenants, and closing it closes
+        none of them. Raises InvalidNameError.
 
         Example, not run here because it needs a server::
 
@@ -95,14 +102,25 @@ class RedisDatabase(Service["_Workers"]):
         return self._timeout_s
 
     def key(self, kind: str, *ids: str) -> str:
-        """Return the key of something. Different ids have different keys; keys of the same ids are in one slot."""
-        return f"kaosmem:{{{'/'.join(quote(each, safe='') for each in (self._tenant, kind, *ids))}}}"
+        """Return the key of something.
+
+        Different ids have different keys; keys of the same ids are in one slot.
+        """
+        return (
+            f"kaosmem:{{{'/'.join(quote(each, safe='') for each in (self._tenant, kind, *ids))}}}"
+        )
 
     async def ids(self, kind: str, suffix: str = "") -> list[tuple[str, ...]]:
-        """Return the ids of the tenant's keys of a kind, sorted. The server goes through all its keys."""
+        """Return the ids of the tenant's keys of a kind, sorted.
+
+        The server goes through all its keys.
+        """
 
         def ids(client: Any) -> list[tuple[str, ...]]:
-            found = {key.decode() for key in client.scan_iter(match=self._pattern(kind) + suffix, count=_SCANNED)}
+            found = {
+                key.decode()
+                for key in client.scan_iter(match=self._pattern(kind) + suffix, count=_SCANNED)
+            }
             inner = (key[key.index("{") + 1 : key.index("}")] for key in found)
             return sorted(tuple(map(unquote, each.split("/")[2:])) for each in inner)
 
@@ -124,11 +142,13 @@ class RedisDatabase(Service["_Workers"]):
     async def run(self, work: Callable[[redis.Redis], T]) -> T:
         """Return what `work` returns.
 
-        If the connection breaks, `work` is called again. It must see to it that its change is made once.
+        If the connection breaks, `work` is called again. It must see to it that its change is made
+        once.
         """
         until = time.monotonic() + self._timeout_s
         return await self._submit(
-            lambda workers: workers.threads.submit(self._run, workers, work, until), timeout_s=self._timeout_s
+            lambda workers: workers.threads.submit(self._run, workers, work, until),
+            timeout_s=self._timeout_s,
         )
 
     def _start(self) -> _Workers:
@@ -142,7 +162,9 @@ class RedisDatabase(Service["_Workers"]):
 
         limits = {"socket_timeout": self._timeout_s, "socket_connect_timeout": self._timeout_s}
         if self._cluster:
-            return redis.RedisCluster.from_url(self._url, max_connections=self._max_connections, **limits)
+            return redis.RedisCluster.from_url(
+                self._url, max_connections=self._max_connections, **limits
+            )
         pool = redis.BlockingConnectionPool.from_url(
             self._url, max_connections=self._max_connections, timeout=self._timeout_s, **limits
         )
@@ -173,22 +195,27 @@ class RedisDatabase(Service["_Workers"]):
             raise
         except redis.TimeoutError as error:
             raise DurabilityError(
-                f"Redis took longer than {self._timeout_s:g} s; read what is stored, then try again or raise timeout_s"
+                f"Redis took longer than {self._timeout_s:g} s; read what is stored, then try "
+                "again or raise timeout_s"
             ) from error
         except redis.ConnectionError as error:
             raise DurabilityError(
-                f"Redis can't be reached for {self._timeout_s:g} s; check that the server runs, read what is stored, "
+                f"Redis can't be reached for {self._timeout_s:g} s; check that the server runs, "
+                "read what is stored, "
                 "then try again"
             ) from error
         except redis.RedisError as error:
-            raise DurabilityError(f"Redis refused the call: {type(error).__name__}; nothing has changed") from error
+            raise DurabilityError(
+                f"Redis refused the call: {type(error).__name__}; nothing has changed"
+            ) from error
 
 
 class _Workers:
     """The threads of one process and their client. More calls than threads wait in a queue."""
 
     def __init__(self, connect: Callable[[], redis.Redis], threads: int) -> None:
-        self.pid, self._connect = os.getpid(), connect
+        self.pid = os.getpid()
+        self._connect = connect
         self.threads = ThreadPoolExecutor(threads, "kaosmem-redis")
         self._lock = threading.Lock()
         self._client: redis.Redis | None = None

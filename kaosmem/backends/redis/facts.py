@@ -17,7 +17,14 @@ from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.stores.expiry import utc_now
-from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact
+from kaosmem.stores.memory import (
+    BaseLongTermMemory,
+    NewFact,
+    Shelf,
+    StoredFact,
+    fact_time,
+    unknown_fact,
+)
 from kaosmem.types import Item, JSONValue, Version, json_text
 
 if TYPE_CHECKING:
@@ -30,7 +37,8 @@ _WARM_SHELVES = 256
 class _Fact:
     """A version of a fact, as it is stored.
 
-    number: that of its first change. The times are texts in UTC, which are in the order of the times.
+    number: that of its first change. The times are texts in UTC, which are in the order of the
+        times.
     """
 
     id: str
@@ -59,12 +67,14 @@ class _Fact:
 class RedisLongTermMemory(BaseLongTermMemory):
     """A LongTermMemory in Redis. It ranks facts as an InMemoryLongTermMemory does, by BM25.
 
-    The facts of the last searched namespaces stay in memory, indexed; a search reads only the changes since.
+    The facts of the last searched namespaces stay in memory, indexed; a search reads only the
+    changes since.
     clock: returns times with a zone.
     """
 
     def __init__(self, database: RedisDatabase, *, clock: Clock | None = None) -> None:
-        self._database, self._clock = database, utc_now if clock is None else check_clock(clock)
+        self._database = database
+        self._clock = utc_now if clock is None else check_clock(clock)
         self._lock = threading.Lock()
         self._warm: OrderedDict[Shelf, _WarmShelf] = OrderedDict()
 
@@ -75,7 +85,9 @@ class RedisLongTermMemory(BaseLongTermMemory):
         def unexpired(client: Any) -> list[Shelf]:
             keys = {shelf: self._keys(shelf) for shelf in shelves}
             return [
-                shelf for shelf, of in keys.items() if client.hlen(of.facts) > client.zcount(of.expiries, "-inf", now)
+                shelf
+                for shelf, of in keys.items()
+                if client.hlen(of.facts) > client.zcount(of.expiries, "-inf", now)
             ]
 
         return await self._database.run(unexpired)
@@ -84,7 +96,8 @@ class RedisLongTermMemory(BaseLongTermMemory):
         await self._database.delete("facts")
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
-        keys, memory_id = self._keys(shelf), secrets.token_hex(16)
+        keys = self._keys(shelf)
+        memory_id = secrets.token_hex(16)
 
         def save(steps: Any) -> None:
             self._put(steps, keys, shelf, memory_id, new, of)
@@ -92,7 +105,9 @@ class RedisLongTermMemory(BaseLongTermMemory):
         await self._database.run(lambda client: client.transaction(save, keys.number))
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+    async def _search(
+        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+    ) -> list[StoredFact]:
         keys = self._keys(shelf)
 
         def search(client: Any) -> list[StoredFact]:
@@ -112,7 +127,9 @@ class RedisLongTermMemory(BaseLongTermMemory):
 
         def versions(client: Any) -> list[Version[StoredFact]]:
             self._delete_due(client, keys)
-            facts = sorted(keys.versions(client, key), key=lambda each: (each.valid_from, each.number))
+            facts = sorted(
+                keys.versions(client, key), key=lambda each: (each.valid_from, each.number)
+            )
             return [
                 Version(
                     each.memory,
@@ -139,25 +156,33 @@ class RedisLongTermMemory(BaseLongTermMemory):
         keys = self._keys(shelf)
 
         def delete(steps: Any) -> None:
-            ids = [memory_id] if memory_id is not None else [each.decode() for each in steps.hkeys(keys.facts)]
+            ids = (
+                [memory_id]
+                if memory_id is not None
+                else [each.decode() for each in steps.hkeys(keys.facts)]
+            )
             keys.delete(steps, ids)
 
         await self._database.run(lambda client: client.transaction(delete, keys.number))
 
-    def _put(self, steps: Any, keys: _Keys, shelf: Shelf, memory_id: str, new: NewFact, of: str | None) -> None:
+    def _put(
+        self, steps: Any, keys: _Keys, shelf: Shelf, memory_id: str, new: NewFact, of: str | None
+    ) -> None:
         """Queue the commands that store a fact among the versions of its key."""
         if keys.facts_of(steps, [memory_id]):  # the answer to an earlier attempt was lost
             return
         saved_at = self._clock().astimezone(UTC)
         now = saved_at.timestamp()
         if of is not None:
-            if not (found := _unexpired(keys.facts_of(steps, [of]), now)):
+            found = _unexpired(keys.facts_of(steps, [of]), now)
+            if not found:
                 raise unknown_fact(of, shelf[1])
             new = new._replace(key=found[0].key)
         known = [] if new.key is None else _unexpired(keys.versions(steps, new.key), now)
         latest = max((_time(each.valid_from) for each in known), default=None)
         fact = new.saved(memory_id, saved_at, latest)
-        begins, number = _text(fact_time(fact.metadata) or saved_at), keys.next_number(steps)
+        begins = _text(fact_time(fact.metadata) or saved_at)
+        number = keys.next_number(steps)
         ended = [
             replace(each, valid_until=begins)
             for each in known
@@ -165,14 +190,21 @@ class RedisLongTermMemory(BaseLongTermMemory):
         ]
         ends = min((each.valid_from for each in known if each.valid_from > begins), default=None)
         times = begins, ends, _text(saved_at), None if new.ttl is None else now + new.ttl
-        keys.put(steps, [*ended, _Fact(fact.id, number, fact.key, fact.content, dict(fact.metadata), *times)], number)
+        keys.put(
+            steps,
+            [*ended, _Fact(fact.id, number, fact.key, fact.content, dict(fact.metadata), *times)],
+            number,
+        )
 
     def _delete_due(self, client: Any, keys: _Keys) -> None:
         now = self._clock().timestamp()
         if client.zcount(keys.expiries, "-inf", now):
 
             def delete(steps: Any) -> None:
-                keys.delete(steps, [each.decode() for each in steps.zrangebyscore(keys.expiries, "-inf", now)])
+                keys.delete(
+                    steps,
+                    [each.decode() for each in steps.zrangebyscore(keys.expiries, "-inf", now)],
+                )
 
             client.transaction(delete, keys.number)
 
@@ -183,17 +215,23 @@ class RedisLongTermMemory(BaseLongTermMemory):
 class _Keys:
     """The keys of one namespace of an agent, all in one slot.
 
-    number: of the last change, which every transaction watches. facts: texts by id. changes: the number of the last
+    number: of the last change, which every transaction watches. facts: texts by id. changes: the
+        number of the last
     change of each fact. expiries: the time at which a fact is gone.
     """
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self.number, self.facts = f"{prefix}:number", f"{prefix}:facts"
-        self.changes, self.expiries = f"{prefix}:changes", f"{prefix}:expiries"
+        self.number = f"{prefix}:number"
+        self.facts = f"{prefix}:facts"
+        self.changes = f"{prefix}:changes"
+        self.expiries = f"{prefix}:expiries"
 
     def next_number(self, client: Any) -> int:
-        """Return the number of the next change. It grows, though all facts were deleted meanwhile."""
+        """Return the number of the next change.
+
+        It grows, though all facts were deleted meanwhile.
+        """
         return max(int(client.get(self.number) or 0) + 1, time_ns() // 1_000)
 
     def facts_of(self, client: Any, ids: Iterable[str]) -> list[_Fact]:
@@ -203,7 +241,9 @@ class _Keys:
         return [_Fact.of(text) for text in found if text is not None]
 
     def versions(self, client: Any, key: str) -> list[_Fact]:
-        return self.facts_of(client, [each.decode() for each in client.smembers(self._versions_key(key))])
+        return self.facts_of(
+            client, [each.decode() for each in client.smembers(self._versions_key(key))]
+        )
 
     def put(self, steps: Any, facts: list[_Fact], number: int) -> None:
         """Queue the commands that store facts."""
@@ -218,7 +258,9 @@ class _Keys:
 
     def delete(self, steps: Any, ids: list[str]) -> None:
         """Queue the commands that delete facts."""
-        doomed, number, left = self.facts_of(steps, ids), self.next_number(steps), steps.hlen(self.facts)
+        doomed = self.facts_of(steps, ids)
+        number = self.next_number(steps)
+        left = steps.hlen(self.facts)
         steps.multi()
         for each in doomed:
             steps.hdel(self.facts, each.id)
@@ -247,7 +289,9 @@ class _WarmShelf:
         number = int(client.get(keys.number) or 0)
         if number == self.number:
             return
-        changed = [each.decode() for each in client.zrangebyscore(keys.changes, f"({self.number}", "+inf")]
+        changed = [
+            each.decode() for each in client.zrangebyscore(keys.changes, f"({self.number}", "+inf")
+        ]
         for each in keys.facts_of(client, changed):
             if each.id not in self.facts:
                 item = Item(each.id, "memories", "user", each.content, 0, _time(each.known_from))
@@ -260,10 +304,17 @@ class _WarmShelf:
         self.number = number
 
     def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
-        found = {each.number: each for each in self.facts.values() if superseded or each.valid_until is None}
+        found = {
+            each.number: each
+            for each in self.facts.values()
+            if superseded or each.valid_until is None
+        }
         ranked = ranking_of(self.index, query, min(limit, len(found)), among=found.keys()).matches
         # Copied by way of JSON: metadata in memory are nobody else's.
-        return [replace(_Fact.of(found[number].text.encode()).memory, score=score) for number, score in ranked]
+        return [
+            replace(_Fact.of(found[number].text.encode()).memory, score=score)
+            for number, score in ranked
+        ]
 
 
 def _unexpired(facts: list[_Fact], now: float) -> list[_Fact]:

@@ -46,10 +46,14 @@ class RedisHistoryProvider(BaseHistoryProvider):
     An append whose answer is lost is sent again, and done once.
     """
 
-    def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, database: RedisDatabase, *, ttl_s: float | None = None, clock: Clock | None = None
+    ) -> None:
         super().__init__(clock=clock)
         self._database = database
-        self._ttl_ms = "" if ttl_s is None else str(max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000)))
+        self._ttl_ms = (
+            "" if ttl_s is None else str(max(1, round(check_ttl(ttl_s, "ttl_s") * 1_000)))
+        )
 
     async def list_threads(self) -> list[Thread]:
         return [(agent, session) for agent, session in await self._database.ids("thread")]
@@ -59,11 +63,19 @@ class RedisHistoryProvider(BaseHistoryProvider):
 
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         key = self._database.key("thread", *thread)
-        keys = [key, f"{key}:{secrets.token_hex(16)}"]  # the second is there while the call may be tried again
+        keys = [
+            key,
+            f"{key}:{secrets.token_hex(16)}",
+        ]  # the second is there while the call may be tried again
         remembered_ms = round(3_000 * self._database.timeout_s)
         await self._database.run(
             lambda client: client.eval(
-                _APPEND, 2, *keys, self._ttl_ms, remembered_ms, *(f"{run}\n{encode_message(each)}" for each in messages)
+                _APPEND,
+                2,
+                *keys,
+                self._ttl_ms,
+                remembered_ms,
+                *(f"{run}\n{encode_message(each)}" for each in messages),
             )
         )
 

@@ -30,7 +30,9 @@ class RedisSessionStore(BaseShortTermMemory):
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._change(session_id, {}, replace=False)
 
-    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
         key = self._database.key("state", session_id)
         fields = {name: json_text(value) for name, value in patch.items()}
 

@@ -58,7 +58,8 @@ _BOARDS = (
     )""",
 )
 _DOCUMENTS = (
-    # Ids are never used again, and a replaced document has a new one: they tell what has changed since.
+    # Ids are never used again, and a replaced document has a new one: they tell what has changed
+    # since.
     """CREATE TABLE collections (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, dimensions INTEGER NOT NULL,
         newest INTEGER NOT NULL DEFAULT 0, deletions INTEGER NOT NULL DEFAULT 0
@@ -74,7 +75,8 @@ _FACTS = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, namespace TEXT NOT NULL,
         facts INTEGER NOT NULL DEFAULT 0, terms INTEGER NOT NULL DEFAULT 0, UNIQUE (agent, namespace)
     )""",
-    # `terms` is a JSON object of the occurrences of each term, by which the postings of a fact are found.
+    # `terms` is a JSON object of the occurrences of each term, by which the postings of a fact are
+    # found.
     """CREATE TABLE facts (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, shelf INTEGER NOT NULL, key TEXT NOT NULL,
         content TEXT NOT NULL, metadata TEXT NOT NULL, valid_from TEXT NOT NULL, valid_until TEXT,
@@ -90,7 +92,8 @@ _FACTS = (
     "CREATE TABLE analysis (version INTEGER NOT NULL)",
 )
 _GRAPH = (
-    "CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, entity TEXT NOT NULL)",
+    "CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, entity TEXT NOT "
+    "NULL)",
     """CREATE TABLE relationships (
         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, source TEXT NOT NULL, target TEXT NOT NULL,
         type TEXT NOT NULL, relationship TEXT NOT NULL
@@ -102,10 +105,14 @@ _GRAPH = (
 _MEANINGS = (
     # The embedding of a fact at length 1, in single precision.
     "CREATE TABLE meanings (fact INTEGER PRIMARY KEY, direction BLOB NOT NULL)",
-    "CREATE TRIGGER meaning_of_fact AFTER DELETE ON facts BEGIN DELETE FROM meanings WHERE fact = OLD.seq; END",
+    "CREATE TRIGGER meaning_of_fact AFTER DELETE ON facts BEGIN DELETE FROM meanings WHERE fact = "
+    "OLD.seq; END",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS, *_GRAPH), _MEANINGS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS, *_GRAPH),
+    _MEANINGS,
+)
 """The statements of each version. Never change one that has been released: append another."""
 
 
@@ -116,19 +123,27 @@ _Call: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
 
 _READERS = 4
 _CALLS_AT_ONCE = 256
-# Deleted content is overwritten. Pages of up to 32 MiB for each connection: twice as fast as the default of 2 MB where
-# words of many facts are indexed.
-_SETTINGS = ("PRAGMA secure_delete = ON", "PRAGMA temp_store = MEMORY", "PRAGMA cache_size = -32768")
+# Deleted content is overwritten. Pages of up to 32 MiB for each connection: twice as fast as the
+# default of 2 MB where words of many facts are indexed.
+_SETTINGS = (
+    "PRAGMA secure_delete = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -32768",
+)
 
 
 class SqliteDatabase(Service["_Workers"]):
-    """A file of SQLite for the stores in `kaosmem.backends.sqlite`. Several processes may use it at once.
+    """A file of SQLite for the stores in `kaosmem.backends.sqlite`.
 
-    path: a file on a local disk, not on a network filesystem. The first use makes the file and its folders.
-    durable: whether a call returns only after its changes reached the disk. False is for tests: a crash of the machine,
-        but not of the process, may lose the newest changes.
+    Several processes may use it at once.
+
+    path: a file on a local disk, not on a network filesystem. The first use makes the file and its
+        folders.
+    durable: whether a call returns only after its changes reached the disk. False is for tests: a
+        crash of the machine, but not of the process, may lose the newest changes.
     busy_timeout_s: seconds that a change waits for those of other processes.
-    Each thread has a connection of its own. A call that is cancelled has changed everything or nothing.
+    Each thread has a connection of its own. A call that is cancelled has changed everything or
+    nothing.
 
     >>> from kaosmem.backends import SqliteDatabase, SqliteShortTermMemory
     >>> async with SqliteDatabase("agent.sqlite") as database:
@@ -136,10 +151,13 @@ class SqliteDatabase(Service["_Workers"]):
     {'step': 2}
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, busy_timeout_s: float = 60) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, durable: bool = True, busy_timeout_s: float = 60
+    ) -> None:
         super().__init__()
         self.path = local_path(path)
-        self._durable, self._busy_timeout_s = durable, check_ttl(busy_timeout_s, "busy_timeout_s")
+        self._durable = durable
+        self._busy_timeout_s = check_ttl(busy_timeout_s, "busy_timeout_s")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown_location(self.path)})"
@@ -149,7 +167,9 @@ class SqliteDatabase(Service["_Workers"]):
         return await self._submit(lambda workers: workers.readers.submit(self._read, workers, work))
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `work` returns, in a transaction that excludes other writers. If it raises, nothing changes.
+        """Return what `work` returns, in a transaction that excludes other writers.
+
+        If it raises, nothing changes.
 
         Calls that wait at the same time share a transaction, and so one wait for the disk.
         """
@@ -191,8 +211,13 @@ class SqliteDatabase(Service["_Workers"]):
             return
         batch: list[_Call] = []
         try:
-            with self._as_typed_errors(), workers.transaction(self._connect, "BEGIN IMMEDIATE") as connection:
-                batch = workers.taken()  # only now: who was cancelled while other processes wrote is left out
+            with (
+                self._as_typed_errors(),
+                workers.transaction(self._connect, "BEGIN IMMEDIATE") as connection,
+            ):
+                batch = (
+                    workers.taken()
+                )  # only now: who was cancelled while other processes wrote is left out
                 outcomes = [self._outcome(connection, work) for work, _ in batch]
         except BaseException as error:
             for _, asked in batch or workers.taken():
@@ -213,7 +238,9 @@ class SqliteDatabase(Service["_Workers"]):
             with self._as_typed_errors():
                 result = work(connection)
         except Exception as error:
-            if not connection.in_transaction:  # SQLite has given up the whole of it, as for a full disk
+            if (
+                not connection.in_transaction
+            ):  # SQLite has given up the whole of it, as for a full disk
                 raise
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
@@ -228,7 +255,10 @@ class SqliteDatabase(Service["_Workers"]):
             self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
         )
         try:
-            for setting in (*_SETTINGS, f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}"):
+            for setting in (
+                *_SETTINGS,
+                f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}",
+            ):
                 connection.execute(setting)
             self._prepare(connection)
         except BaseException:
@@ -262,14 +292,18 @@ class SqliteDatabase(Service["_Workers"]):
             raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
         except OSError as error:
             raise _failure(
-                f"{shown_location(self.path)} can't be used: {error.strerror}; choose another place", error.errno
+                f"{shown_location(self.path)} can't be used: {error.strerror}; choose another place",
+                error.errno,
             ) from error
         except sqlite3.Error as error:
             raise _typed(error, shown_location(self.path), self._busy_timeout_s) from error
 
 
 class _Workers:
-    """The threads of one process, each with a connection. Writers queue for a single thread, in the order of calls."""
+    """The threads of one process, each with a connection.
+
+    Writers queue for a single thread, in the order of calls.
+    """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -280,7 +314,9 @@ class _Workers:
         self._connections: list[sqlite3.Connection] = []
 
     @contextmanager
-    def transaction(self, connect: Callable[[], sqlite3.Connection], begin: str) -> Iterator[sqlite3.Connection]:
+    def transaction(
+        self, connect: Callable[[], sqlite3.Connection], begin: str
+    ) -> Iterator[sqlite3.Connection]:
         """Provide the connection of the current thread, in a transaction."""
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
@@ -315,14 +351,17 @@ def local_path(given: str | os.PathLike[str]) -> Path:
             return Path(given).expanduser().absolute()
         except (RuntimeError, TypeError, ValueError):  # no home
             pass
-    raise InvalidNameError(f"{shown_location(given)} is not on a local disk, where SQLite keeps its file; give a path")
+    raise InvalidNameError(
+        f"{shown_location(given)} is not on a local disk, where SQLite keeps its file; give a path"
+    )
 
 
 def _make_file(path: Path) -> None:
     """Make a file and its folders, durably, for their owner alone."""
     if path.exists():
         return
-    disk, missing = Disk(), [each for each in (path.parent, *path.parent.parents) if not each.exists()]
+    disk = Disk()
+    missing = [each for each in (path.parent, *path.parent.parents) if not each.exists()]
     for folder in reversed(missing):
         with suppress(FileExistsError):
             disk.make_folder(str(folder))
@@ -343,20 +382,28 @@ def _use_wal(connection: sqlite3.Connection, deadline: float) -> None:
             continue
         if mode == "wal":
             return
-        raise DurabilityError(f"the filesystem allows the journal mode {mode!r} only, and not WAL; use a local disk")
+        raise DurabilityError(
+            f"the filesystem allows the journal mode {mode!r} only, and not WAL; use a local disk"
+        )
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the number of migrations that a file has had. Raises CorruptionError and UnsupportedVersionError."""
+    """Return the number of migrations that a file has had.
+
+    Raises CorruptionError and UnsupportedVersionError.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         if application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise CorruptionError(f"{shown_location(path)} is a database of another program; choose another file")
+            raise CorruptionError(
+                f"{shown_location(path)} is a database of another program; choose another file"
+            )
         return 0
     if version > len(MIGRATIONS):
         raise UnsupportedVersionError(
-            f"{shown_location(path)} has version {version} of the schema, this kaosmem knows {len(MIGRATIONS)}; "
+            f"{shown_location(path)} has version {version} of the schema, this kaosmem knows "
+            f"{len(MIGRATIONS)}; "
             "install a newer kaosmem"
         )
     return int(version)
@@ -380,22 +427,29 @@ def _typed(error: sqlite3.Error, place: str, busy_timeout_s: float) -> Exception
             return error
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return _failure(
-                f"other processes wrote to {place} for {busy_timeout_s:g} s; try again, or raise busy_timeout_s",
+                f"other processes wrote to {place} for {busy_timeout_s:g} s; try again, or raise "
+                "busy_timeout_s",
                 errno.EBUSY,
             )
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return CorruptionError(
-                f"{place} is no SQLite database, or a damaged one; restore a copy, or choose another file"
+                f"{place} is no SQLite database, or a damaged one; restore a copy, or choose "
+                "another file"
             )
         case sqlite3.SQLITE_FULL:
             return _failure(
-                f"the disk of {place} is full; nothing has changed, free some space and try again", errno.ENOSPC
+                f"the disk of {place} is full; nothing has changed, free some space and try again",
+                errno.ENOSPC,
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _failure(f"{place} can't be written: {error}; check the permissions of its folder", errno.EACCES)
+            return _failure(
+                f"{place} can't be written: {error}; check the permissions of its folder",
+                errno.EACCES,
+            )
         case sqlite3.SQLITE_TOOBIG:
             return InvalidArgumentError(
-                "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a blob"
+                "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a "
+                "blob"
             )
     return _failure(f"{place} failed: {error}; nothing has changed, try again", errno.EIO)
 

@@ -17,7 +17,14 @@ from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import utc_now
-from kaosmem.stores.memory import BaseLongTermMemory, NewFact, Shelf, StoredFact, fact_time, unknown_fact
+from kaosmem.stores.memory import (
+    BaseLongTermMemory,
+    NewFact,
+    Shelf,
+    StoredFact,
+    fact_time,
+    unknown_fact,
+)
 from kaosmem.stores.vector import check_cosine, check_query, embeddings_of
 from kaosmem.types import MAX_INTEGER, Version, json_text
 
@@ -28,10 +35,13 @@ _BM25 = BM25Ranker()
 
 
 class SqliteLongTermMemory(BaseLongTermMemory):
-    """A LongTermMemory in a file of SQLite. It ranks facts as an InMemoryLongTermMemory does, by BM25.
+    """A LongTermMemory in a file of SQLite.
 
-    Each namespace of an agent has its own index and statistics. FTS5 is not used: it would count the words of all
-    namespaces together, split words by rules of its own, and keep terms of deleted facts for a while.
+    It ranks facts as an InMemoryLongTermMemory does, by BM25.
+
+    Each namespace of an agent has its own index and statistics. FTS5 is not used: it would count
+    the words of all namespaces together, split words by rules of its own, and keep terms of deleted
+    facts for a while.
     clock: returns times with a zone.
 
     >>> from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory
@@ -44,13 +54,15 @@ class SqliteLongTermMemory(BaseLongTermMemory):
     """
 
     def __init__(self, database: SqliteDatabase, *, clock: Clock | None = None) -> None:
-        self._database, self._clock = database, utc_now if clock is None else check_clock(clock)
+        self._database = database
+        self._clock = utc_now if clock is None else check_clock(clock)
 
     async def list_namespaces(self) -> list[Shelf]:
         def shelves(connection: sqlite3.Connection) -> list[Shelf]:
             return sorted(
                 connection.execute(
-                    "SELECT agent, namespace FROM shelves WHERE EXISTS (SELECT 1 FROM facts WHERE shelf = shelves.id)"
+                    "SELECT agent, namespace FROM shelves WHERE EXISTS (SELECT 1 FROM facts WHERE "
+                    "shelf = shelves.id)"
                 )
             )
 
@@ -72,9 +84,13 @@ class SqliteLongTermMemory(BaseLongTermMemory):
 
         return await self._database.write(save)
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+    async def _search(
+        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+    ) -> list[StoredFact]:
         def search(connection: sqlite3.Connection) -> list[StoredFact]:
-            scores = _scores(connection, shelf, query, min(limit, MAX_INTEGER), superseded=superseded)
+            scores = _scores(
+                connection, shelf, query, min(limit, MAX_INTEGER), superseded=superseded
+            )
             rows = connection.execute(
                 f"SELECT seq, {FIELDS} FROM facts WHERE seq IN (SELECT value FROM json_each(?))",
                 (json_text([*scores]),),
@@ -87,7 +103,8 @@ class SqliteLongTermMemory(BaseLongTermMemory):
     async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
         def versions(connection: sqlite3.Connection) -> list[Version[StoredFact]]:
             rows = connection.execute(
-                f"SELECT valid_from, valid_until, known_from, {FIELDS} FROM facts WHERE shelf = ? AND key = ? "
+                f"SELECT valid_from, valid_until, known_from, {FIELDS} FROM facts WHERE shelf = ? "
+                "AND key = ? "
                 "ORDER BY valid_from, seq",
                 (shelf_number(connection, shelf), key),
             )
@@ -104,7 +121,9 @@ class SqliteLongTermMemory(BaseLongTermMemory):
     async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
         def delete(connection: sqlite3.Connection) -> None:
             if memory_id is not None:
-                _remove(connection, "id = ? AND shelf = ?", (memory_id, shelf_number(connection, shelf)))
+                _remove(
+                    connection, "id = ? AND shelf = ?", (memory_id, shelf_number(connection, shelf))
+                )
                 return
             number = shelf_number(connection, shelf)
             for table in ("facts", "postings"):
@@ -131,7 +150,9 @@ class SqliteLongTermMemory(BaseLongTermMemory):
 
 def _is_clean(connection: sqlite3.Connection, now: datetime) -> bool:
     """Return whether no fact is expired, and the index has the terms of this version's analysis."""
-    due = connection.execute("SELECT 1 FROM facts WHERE expiry <= ? LIMIT 1", (now.timestamp(),)).fetchone()
+    due = connection.execute(
+        "SELECT 1 FROM facts WHERE expiry <= ? LIMIT 1", (now.timestamp(),)
+    ).fetchone()
     return due is None and _analysis(connection) >= ANALYSIS
 
 
@@ -157,19 +178,24 @@ def _clean(connection: sqlite3.Connection, now: datetime) -> None:
 
 def shelf_number(connection: sqlite3.Connection, shelf: Shelf) -> int:
     """Return the number of a shelf, 0 for an unknown one."""
-    row = connection.execute("SELECT id FROM shelves WHERE agent = ? AND namespace = ?", shelf).fetchone()
+    row = connection.execute(
+        "SELECT id FROM shelves WHERE agent = ? AND namespace = ?", shelf
+    ).fetchone()
     return int(row[0]) if row else 0
 
 
 def _fact(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> StoredFact | None:
     number = shelf_number(connection, shelf)
-    row = connection.execute(f"SELECT {FIELDS} FROM facts WHERE id = ? AND shelf = ?", (memory_id, number)).fetchone()
+    row = connection.execute(
+        f"SELECT {FIELDS} FROM facts WHERE id = ? AND shelf = ?", (memory_id, number)
+    ).fetchone()
     return memory_of(*row) if row else None
 
 
 def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str:
     """Return the key of a fact. Raises NotFoundError."""
-    if (found := _fact(connection, shelf, memory_id)) is None:
+    found = _fact(connection, shelf, memory_id)
+    if found is None:
         raise unknown_fact(memory_id, shelf[1])
     return found.key
 
@@ -177,21 +203,31 @@ def _key_of(connection: sqlite3.Connection, shelf: Shelf, memory_id: str) -> str
 def _latest(connection: sqlite3.Connection, shelf: Shelf, key: str | None) -> datetime | None:
     """Return when the last version of a fact began to hold."""
     at = shelf_number(connection, shelf), key
-    (latest,) = connection.execute("SELECT max(valid_from) FROM facts WHERE shelf = ? AND key = ?", at).fetchone()
+    (latest,) = connection.execute(
+        "SELECT max(valid_from) FROM facts WHERE shelf = ? AND key = ?", at
+    ).fetchone()
     return latest and _time(latest)
 
 
 def _insert(
-    connection: sqlite3.Connection, shelf: Shelf, fact: StoredFact, saved_at: datetime, expiry: float | None
+    connection: sqlite3.Connection,
+    shelf: Shelf,
+    fact: StoredFact,
+    saved_at: datetime,
+    expiry: float | None,
 ) -> None:
     """Store a fact among the versions of its key: it ends those that began before, and the next one ends it."""
     connection.execute("INSERT OR IGNORE INTO shelves (agent, namespace) VALUES (?, ?)", shelf)
-    number, begins = shelf_number(connection, shelf), _text(fact_time(fact.metadata) or saved_at)
-    of_key, versions = (number, fact.key, begins), "FROM facts WHERE shelf = ? AND key = ? AND valid_from"
+    number = shelf_number(connection, shelf)
+    begins = _text(fact_time(fact.metadata) or saved_at)
+    of_key = (number, fact.key, begins)
+    versions = "FROM facts WHERE shelf = ? AND key = ? AND valid_from"
     for seq, terms in connection.execute(
         f"SELECT seq, terms {versions} <= ? AND valid_until IS NULL", of_key
     ).fetchall():
-        supersede = "UPDATE postings SET live = 0 WHERE shelf = ? AND live = 1 AND term = ? AND fact = ?"
+        supersede = (
+            "UPDATE postings SET live = 0 WHERE shelf = ? AND live = 1 AND term = ? AND fact = ?"
+        )
         _each_posting(connection, supersede, number, terms, seq)
     connection.execute(
         "UPDATE facts SET valid_until = ? WHERE shelf = ? AND key = ? AND valid_from <= ? "
@@ -200,25 +236,44 @@ def _insert(
     )
     (ends,) = connection.execute(f"SELECT min(valid_from) {versions} > ?", of_key).fetchone()
     fields = "id, shelf, key, content, metadata, valid_from, valid_until, known_from, expiry, terms"
-    values = fact.id, number, fact.key, fact.content, json_text(fact.metadata), begins, ends, _text(saved_at), expiry
-    stored = connection.execute(f"INSERT INTO facts ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')", values)
+    values = (
+        fact.id,
+        number,
+        fact.key,
+        fact.content,
+        json_text(fact.metadata),
+        begins,
+        ends,
+        _text(saved_at),
+        expiry,
+    )
+    stored = connection.execute(
+        f"INSERT INTO facts ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')", values
+    )
     _index(connection, stored.lastrowid or 0, number, fact.content, is_live=ends is None)
 
 
-def _index(connection: sqlite3.Connection, seq: int, shelf: int, content: str, *, is_live: bool) -> None:
+def _index(
+    connection: sqlite3.Connection, seq: int, shelf: int, content: str, *, is_live: bool
+) -> None:
     terms = Counter(analyze(content))
     length = terms.total()
     connection.executemany(
-        "INSERT INTO postings (shelf, live, term, fact, occurrences, length) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO postings (shelf, live, term, fact, occurrences, length) VALUES (?, ?, ?, ?, "
+        "?, ?)",
         [(shelf, is_live, term, seq, occurrences, length) for term, occurrences in terms.items()],
     )
     connection.execute("UPDATE facts SET terms = ? WHERE seq = ?", (json_text(terms), seq))
-    connection.execute("UPDATE shelves SET facts = facts + 1, terms = terms + ? WHERE id = ?", (length, shelf))
+    connection.execute(
+        "UPDATE shelves SET facts = facts + 1, terms = terms + ? WHERE id = ?", (length, shelf)
+    )
 
 
 def _remove(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> None:
     """Delete the facts that meet a condition, their postings, and shelves that this leaves empty."""
-    doomed = connection.execute(f"SELECT seq, shelf, terms FROM facts WHERE {condition}", values).fetchall()
+    doomed = connection.execute(
+        f"SELECT seq, shelf, terms FROM facts WHERE {condition}", values
+    ).fetchall()
     for seq, shelf, terms in doomed:
         _each_posting(
             connection,
@@ -228,12 +283,16 @@ def _remove(connection: sqlite3.Connection, condition: str, values: tuple[object
             seq,
         )
         length = sum(value_of(terms).values())
-        connection.execute("UPDATE shelves SET facts = facts - 1, terms = terms - ? WHERE id = ?", (length, shelf))
+        connection.execute(
+            "UPDATE shelves SET facts = facts - 1, terms = terms - ? WHERE id = ?", (length, shelf)
+        )
         connection.execute("DELETE FROM facts WHERE seq = ?", (seq,))
         connection.execute("DELETE FROM shelves WHERE id = ? AND facts = 0", (shelf,))
 
 
-def _each_posting(connection: sqlite3.Connection, statement: str, shelf: int, terms: str, seq: int) -> None:
+def _each_posting(
+    connection: sqlite3.Connection, statement: str, shelf: int, terms: str, seq: int
+) -> None:
     """Execute a statement for each posting of a fact: its shelf, a term, its number."""
     connection.executemany(statement, [(shelf, term, seq) for term in value_of(terms)])
 
@@ -248,7 +307,8 @@ def _scores(
     weights = []
     for term, count in Counter(analyze(query)).items():
         (having,) = connection.execute(
-            "SELECT count(*) FROM postings WHERE shelf = ? AND live IN (0, 1) AND term = ?", (number, term)
+            "SELECT count(*) FROM postings WHERE shelf = ? AND live IN (0, 1) AND term = ?",
+            (number, term),
         ).fetchone()
         weights.append((term, round(count * (_BM25.k1 + 1) * idf(facts, having) * UNITS)))
     rows: Iterable[tuple[int, float]] = connection.execute(
@@ -272,7 +332,9 @@ def _scores(
     return dict(rows)
 
 
-def memory_of(content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0) -> StoredFact:
+def memory_of(
+    content: str, memory_id: str, metadata: str, key: str, *, score: float = 0.0
+) -> StoredFact:
     """Return the fact that a row of FIELDS holds."""
     return StoredFact(content, score, memory_id, value_of(metadata), key)
 
@@ -292,9 +354,11 @@ _BYTES = 4  # of a number in single precision
 class SqliteVectorMemory(SqliteLongTermMemory):
     """A LongTermMemory in a file of SQLite that ranks facts by meaning.
 
-    The score of a fact is the cosine of its embedding with that of the query. Every fact of the namespace is compared.
-    embedding_client: makes the embeddings. All have the same number of dimensions: another model needs another
-        namespace. Facts that a SqliteLongTermMemory has saved get theirs with the first search.
+    The score of a fact is the cosine of its embedding with that of the query. Every fact of the
+    namespace is compared.
+    embedding_client: makes the embeddings. All have the same number of dimensions: another model
+        needs another namespace. Facts that a SqliteLongTermMemory has saved get theirs with the
+        first search.
     min_score: a search returns the facts with a larger cosine, -1 to 1.
     clock: returns times with a zone.
 
@@ -318,7 +382,8 @@ class SqliteVectorMemory(SqliteLongTermMemory):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(database, clock=clock)
-        self._client, self._min_score = embedding_client, check_cosine(min_score)
+        self._client = embedding_client
+        self._min_score = check_cosine(min_score)
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         (embedding,) = await embeddings_of([new.content], self._client)
@@ -327,7 +392,9 @@ class SqliteVectorMemory(SqliteLongTermMemory):
         await self._put(shelf, [memory_id], [embedding])
         return memory_id
 
-    async def _search(self, shelf: Shelf, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
+    async def _search(
+        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+    ) -> list[StoredFact]:
         if missing := await self._read(lambda connection: _missing(connection, shelf)):
             made = await embeddings_of([content for _, content in missing], self._client)
             await self._put(shelf, [memory_id for memory_id, _ in missing], made)
@@ -335,21 +402,31 @@ class SqliteVectorMemory(SqliteLongTermMemory):
 
         def search(connection: sqlite3.Connection) -> list[StoredFact]:
             _check(connection, shelf, asked)
-            best = _nearest(connection, shelf, asked, self._min_score, superseded=superseded)[:limit]
+            best = _nearest(connection, shelf, asked, self._min_score, superseded=superseded)[
+                :limit
+            ]
             found = (
-                (connection.execute(f"SELECT {FIELDS} FROM facts WHERE seq = ?", (seq,)).fetchone(), cosine)
+                (
+                    connection.execute(
+                        f"SELECT {FIELDS} FROM facts WHERE seq = ?", (seq,)
+                    ).fetchone(),
+                    cosine,
+                )
                 for seq, cosine in best
             )
             return [memory_of(*row, score=cosine) for row, cosine in found]
 
         return await self._read(search)
 
-    async def _put(self, shelf: Shelf, ids: list[str], embeddings: Sequence[tuple[float, ...]]) -> None:
+    async def _put(
+        self, shelf: Shelf, ids: list[str], embeddings: Sequence[tuple[float, ...]]
+    ) -> None:
         def put(connection: sqlite3.Connection) -> None:
             for memory_id, embedding in zip(ids, embeddings, strict=True):
                 _check(connection, shelf, embedding)
                 connection.execute(  # nothing for a fact that is deleted meanwhile
-                    "INSERT OR IGNORE INTO meanings SELECT seq, ? FROM facts WHERE id = ? AND shelf = ?",
+                    "INSERT OR IGNORE INTO meanings SELECT seq, ? FROM facts WHERE id = ? AND "
+                    "shelf = ?",
                     (_direction(embedding), memory_id, shelf_number(connection, shelf)),
                 )
 
@@ -375,7 +452,12 @@ def _check(connection: sqlite3.Connection, shelf: Shelf, embedding: tuple[float,
 
 
 def _nearest(
-    connection: sqlite3.Connection, shelf: Shelf, asked: tuple[float, ...], min_score: float, *, superseded: bool
+    connection: sqlite3.Connection,
+    shelf: Shelf,
+    asked: tuple[float, ...],
+    min_score: float,
+    *,
+    superseded: bool,
 ) -> list[tuple[int, float]]:
     """Return numbers and cosines of facts, the largest cosine first, of equal ones the newest."""
     import numpy as np
@@ -389,7 +471,9 @@ def _nearest(
     ).fetchall()
     if not rows:
         return []
-    directions = np.frombuffer(b"".join(direction for _, direction in rows), "<f4").reshape(len(rows), -1)
+    directions = np.frombuffer(b"".join(direction for _, direction in rows), "<f4").reshape(
+        len(rows), -1
+    )
     cosines = cosines_of(directions.astype(np.float64), unit_of(asked).astype(np.float64))
     order = np.argsort(-cosines, kind="stable")
     return [(rows[n][0], float(cosines[n])) for n in order if cosines[n] > min_score]

@@ -14,7 +14,9 @@ from kaosmem.types import json_text
 
 
 class SqliteGraphStore(BaseGraphStore):
-    """A GraphStore in a file of SQLite. A walk asks once for each hop, so that it also ends in a graph with cycles.
+    """A GraphStore in a file of SQLite.
+
+    A walk asks once for each hop, so that it also ends in a graph with cycles.
 
     >>> from kaosmem.backends import SqliteDatabase, SqliteGraphStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
@@ -36,7 +38,9 @@ class SqliteGraphStore(BaseGraphStore):
     async def _add_entities(self, entities: list[Entity]) -> None:
         rows = [(each.id, json_text(each.metadata["entity"])) for each in entities]
         await self._database.write(
-            lambda connection: connection.executemany("REPLACE INTO entities (id, entity) VALUES (?, ?)", rows)
+            lambda connection: connection.executemany(
+                "REPLACE INTO entities (id, entity) VALUES (?, ?)", rows
+            )
         )
 
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
@@ -50,7 +54,9 @@ class SqliteGraphStore(BaseGraphStore):
         def add(connection: sqlite3.Connection) -> None:
             connection.executemany("INSERT OR IGNORE INTO entities (id, entity) VALUES (?, ?)", new)
             fields = "id, source, target, type, relationship"
-            connection.executemany(f"REPLACE INTO relationships ({fields}) VALUES (?, ?, ?, ?, ?)", rows)
+            connection.executemany(
+                f"REPLACE INTO relationships ({fields}) VALUES (?, ?, ?, ?, ?)", rows
+            )
 
         await self._database.write(add)
 
@@ -60,11 +66,17 @@ class SqliteGraphStore(BaseGraphStore):
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
         def walk(connection: sqlite3.Connection) -> SubGraph:
             entities = _entities(connection, [entity_id])
-            reached, frontier, found = {entity_id}, [entity_id], dict[str, Relationship]()
+            reached = {entity_id}
+            frontier = [entity_id]
+            found = dict[str, Relationship]()
             for _ in range(depth if entities else 0):
-                near = [each for each in _touching(connection, frontier, types) if each.id not in found]
+                near = [
+                    each for each in _touching(connection, frontier, types) if each.id not in found
+                ]
                 found |= {each.id: each for each in sorted(near, key=ORDER)}
-                frontier = sorted({end for each in near for end in (each.source, each.target)} - reached)
+                frontier = sorted(
+                    {end for each in near for end in (each.source, each.target)} - reached
+                )
                 if not frontier:
                     break
                 reached.update(frontier)
@@ -75,32 +87,44 @@ class SqliteGraphStore(BaseGraphStore):
 
     async def _delete_entity(self, entity_id: str) -> None:
         def delete(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM relationships WHERE source = ? OR target = ?", (entity_id, entity_id))
+            connection.execute(
+                "DELETE FROM relationships WHERE source = ? OR target = ?", (entity_id, entity_id)
+            )
             connection.execute("DELETE FROM entities WHERE id = ?", (entity_id,))
 
         await self._database.write(delete)
 
     async def _delete_relationship(self, relationship_id: str) -> None:
         await self._database.write(
-            lambda connection: connection.execute("DELETE FROM relationships WHERE id = ?", (relationship_id,))
+            lambda connection: connection.execute(
+                "DELETE FROM relationships WHERE id = ?", (relationship_id,)
+            )
         )
 
 
 def _entities(connection: sqlite3.Connection, ids: list[str]) -> list[Entity]:
     """Return the stored entities among these ids, by id."""
     rows = connection.execute(
-        "SELECT entity FROM entities WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", (json_text(ids),)
+        "SELECT entity FROM entities WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
+        (json_text(ids),),
     )
     return [Entity.of(value_of(text)) for (text,) in rows]
 
 
-def _touching(connection: sqlite3.Connection, ids: list[str], types: Collection[str] | None) -> list[Relationship]:
+def _touching(
+    connection: sqlite3.Connection, ids: list[str], types: Collection[str] | None
+) -> list[Relationship]:
     """Return the relationships that have one of these entities as an end, each once."""
     along = "FROM relationships WHERE {} IN (SELECT value FROM json_each(:ids))"
     if types is not None:
         along += " AND type IN (SELECT value FROM json_each(:types))"
     rows = connection.execute(
-        " UNION ".join(f"SELECT number, relationship {along.format(end)}" for end in ("source", "target")),
-        {"ids": json_text(ids), "types": json.dumps([each for each in types or () if isinstance(each, str)])},
+        " UNION ".join(
+            f"SELECT number, relationship {along.format(end)}" for end in ("source", "target")
+        ),
+        {
+            "ids": json_text(ids),
+            "types": json.dumps([each for each in types or () if isinstance(each, str)]),
+        },
     )
     return [Relationship.of(value_of(text)) for _, text in rows]

@@ -11,7 +11,9 @@ from kaosmem.types import MAX_INTEGER, ChatMessage
 
 
 class SqliteHistoryProvider(BaseHistoryProvider):
-    """A HistoryProvider in a file of SQLite. Reading a part of a thread costs the same at any length.
+    """A HistoryProvider in a file of SQLite.
+
+    Reading a part of a thread costs the same at any length.
 
     clock: gives the times of messages, with a zone.
 
@@ -29,27 +31,38 @@ class SqliteHistoryProvider(BaseHistoryProvider):
         self._database = database
 
     async def list_threads(self) -> list[Thread]:
-        return [(agent, session) for agent, session in await self._database.rows("SELECT agent, session FROM threads")]
+        return [
+            (agent, session)
+            for agent, session in await self._database.rows("SELECT agent, session FROM threads")
+        ]
 
     async def delete_all(self) -> None:
         await self._database.delete("messages", "threads")
 
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
         def append(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR IGNORE INTO threads (agent, session, size) VALUES (?, ?, 0)", thread)
+            connection.execute(
+                "INSERT OR IGNORE INTO threads (agent, session, size) VALUES (?, ?, 0)", thread
+            )
             thread_id, size = _thread(connection, thread)
             connection.executemany(
                 "INSERT INTO messages (thread, position, run, message) VALUES (?, ?, ?, ?)",
-                [(thread_id, position, run, encode_message(each)) for position, each in enumerate(messages, size)],
+                [
+                    (thread_id, position, run, encode_message(each))
+                    for position, each in enumerate(messages, size)
+                ],
             )
-            connection.execute("UPDATE threads SET size = ? WHERE id = ?", (size + len(messages), thread_id))
+            connection.execute(
+                "UPDATE threads SET size = ? WHERE id = ?", (size + len(messages), thread_id)
+            )
 
         await self._database.write(append)
 
     async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
         def read(connection: sqlite3.Connection) -> list[ChatMessage]:
             rows = connection.execute(
-                "SELECT message FROM messages WHERE thread = ? AND position >= ? AND position < ? ORDER BY position",
+                "SELECT message FROM messages WHERE thread = ? AND position >= ? AND position < ? "
+                "ORDER BY position",
                 (
                     _thread(connection, thread)[0],
                     min(start, MAX_INTEGER),
@@ -90,13 +103,18 @@ def _without_run(connection: sqlite3.Connection, thread_id: int, run: str) -> in
     if first is not None:
         connection.execute(f"DELETE {of_run}", (thread_id, run))
         later = connection.execute(
-            "SELECT id FROM messages WHERE thread = ? AND position > ? ORDER BY position", (thread_id, first)
+            "SELECT id FROM messages WHERE thread = ? AND position > ? ORDER BY position",
+            (thread_id, first),
         ).fetchall()
         # In ascending order, so that each new position is free.
         connection.executemany(
             "UPDATE messages SET position = ? WHERE id = ?",
             [(position, message_id) for position, (message_id,) in enumerate(later, first)],
         )
-        connection.execute("UPDATE threads SET size = ? WHERE id = ?", (first + len(later), thread_id))
-    (size,) = connection.execute("SELECT size FROM threads WHERE id = ?", (thread_id,)).fetchone() or (0,)
+        connection.execute(
+            "UPDATE threads SET size = ? WHERE id = ?", (first + len(later), thread_id)
+        )
+    (size,) = connection.execute(
+        "SELECT size FROM threads WHERE id = ?", (thread_id,)
+    ).fetchone() or (0,)
     return int(size)

@@ -25,7 +25,10 @@ class SqliteShortTermMemory(BaseShortTermMemory):
         self._database = database
 
     async def list_states(self) -> list[str]:
-        return [session for (session,) in await self._database.rows("SELECT DISTINCT session FROM states")]
+        return [
+            session
+            for (session,) in await self._database.rows("SELECT DISTINCT session FROM states")
+        ]
 
     async def delete_all(self) -> None:
         await self._database.delete("states")
@@ -33,7 +36,9 @@ class SqliteShortTermMemory(BaseShortTermMemory):
     async def _read(self, session_id: str) -> dict[str, JSONValue]:
         return await self._database.read(lambda connection: _state(connection, session_id))
 
-    async def _change(self, session_id: str, patch: dict[str, JSONValue], *, replace: bool) -> dict[str, JSONValue]:
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
         def change(connection: sqlite3.Connection) -> dict[str, JSONValue]:
             if replace:
                 connection.execute("DELETE FROM states WHERE session = ?", (session_id,))
@@ -48,5 +53,7 @@ class SqliteShortTermMemory(BaseShortTermMemory):
 
 
 def _state(connection: sqlite3.Connection, session_id: str) -> dict[str, JSONValue]:
-    rows = connection.execute("SELECT name, value FROM states WHERE session = ? ORDER BY id", (session_id,))
+    rows = connection.execute(
+        "SELECT name, value FROM states WHERE session = ? ORDER BY id", (session_id,)
+    )
     return {name: value_of(text) for name, text in rows}

@@ -35,13 +35,16 @@ class SqliteTaskStore(BaseTaskStore):
     async def _read(self, key: BoardKey) -> TaskList | None:
         return await self._database.read(lambda connection: _board(connection, key)[1])
 
-    async def _change(self, key: BoardKey, change: Callable[[TaskList | None], TaskList]) -> TaskList:
+    async def _change(
+        self, key: BoardKey, change: Callable[[TaskList | None], TaskList]
+    ) -> TaskList:
         def write(connection: sqlite3.Connection) -> TaskList:
             number, before = _board(connection, key)
             board = change(before)
             if before is None:
                 number = connection.execute(
-                    "INSERT INTO boards (conversation, agent, max_retries) VALUES (?, ?, ?)", (*key, board.max_retries)
+                    "INSERT INTO boards (conversation, agent, max_retries) VALUES (?, ?, ?)",
+                    (*key, board.max_retries),
                 ).lastrowid
             _put(connection, number, before.tasks if before else (), board.tasks)
             return board
@@ -61,7 +64,9 @@ class SqliteTaskStore(BaseTaskStore):
 
 def _board(connection: sqlite3.Connection, key: BoardKey) -> tuple[int | None, TaskList | None]:
     """Return the number of a board, and the board."""
-    row = connection.execute("SELECT id, max_retries FROM boards WHERE conversation = ? AND agent = ?", key).fetchone()
+    row = connection.execute(
+        "SELECT id, max_retries FROM boards WHERE conversation = ? AND agent = ?", key
+    ).fetchone()
     if row is None:
         return None, None
     tasks = connection.execute(
@@ -70,10 +75,22 @@ def _board(connection: sqlite3.Connection, key: BoardKey) -> tuple[int | None, T
     return row[0], TaskList(*key, tuple(Task(*each) for each in tasks), row[1])
 
 
-def _put(connection: sqlite3.Connection, number: int | None, before: tuple[Task, ...], after: tuple[Task, ...]) -> None:
+def _put(
+    connection: sqlite3.Connection,
+    number: int | None,
+    before: tuple[Task, ...],
+    after: tuple[Task, ...],
+) -> None:
     """Store the tasks of a board that differ from those before, or come after them."""
-    changed = [(position, task) for position, task in enumerate(after) if before[position : position + 1] != (task,)]
+    changed = [
+        (position, task)
+        for position, task in enumerate(after)
+        if before[position : position + 1] != (task,)
+    ]
     connection.executemany(
         "REPLACE INTO tasks (board, position, id, title, status, retries) VALUES (?, ?, ?, ?, ?, ?)",
-        [(number, position, task.id, task.title, task.status.value, task.retry_count) for position, task in changed],
+        [
+            (number, position, task.id, task.title, task.status.value, task.retry_count)
+            for position, task in changed
+        ],
     )

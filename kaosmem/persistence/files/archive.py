@@ -8,10 +8,30 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.persistence.files.contents import Contents, evicted_in, keyed_lines, read_contents, starts_of
-from kaosmem.persistence.files.items import ItemFile, decode_items, decoded_entries, encode_items, find_item, item_of
+from kaosmem.persistence.files.contents import (
+    Contents,
+    evicted_in,
+    keyed_lines,
+    read_contents,
+    starts_of,
+)
+from kaosmem.persistence.files.items import (
+    ItemFile,
+    decode_items,
+    decoded_entries,
+    encode_items,
+    find_item,
+    item_of,
+)
 from kaosmem.persistence.files.lines import checksum, parse_objects, stated_crc
-from kaosmem.persistence.files.manifest import ListedArchive, Place, fill, last_line, leave_in_line, missing
+from kaosmem.persistence.files.manifest import (
+    ListedArchive,
+    Place,
+    fill,
+    last_line,
+    leave_in_line,
+    missing,
+)
 from kaosmem.persistence.files.records import REMEDY, stated_blobs
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections import EvictedItem
@@ -43,7 +63,9 @@ class KeyedLines(NamedTuple):
     by_key: dict[str, list[int]]
 
 
-def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[ListedArchive]) -> Steps[list[Entry]]:
+def find_keyed(
+    key: str, known: dict[str, KeyedLines], archives: Iterable[ListedArchive]
+) -> Steps[list[Entry]]:
     """Return all versions with a key in the archives, oldest first. Raises CorruptionError.
 
     known: the keys that each file lists, by path. Files that are missing here are read and added.
@@ -63,7 +85,10 @@ def find_keyed(key: str, known: dict[str, KeyedLines], archives: Iterable[Listed
 
 
 def _contents(listed: ListedArchive) -> Steps[dict[str, JSONValue]]:
-    """Return the table of an archive file, from its last line or made anew of its items. Raises CorruptionError."""
+    """Return the table of an archive file, from its last line or made anew of its items.
+
+    Raises CorruptionError.
+    """
     try:
         fields = yield from read_contents(listed)
     except FileNotFoundError:
@@ -86,10 +111,13 @@ def _whole(listed: ListedArchive) -> Steps[bytes]:
     return data
 
 
-def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry | CorruptionError]]:
+def _read_lines(
+    path: str, starts: array[int], numbers: Sequence[int]
+) -> Steps[list[Entry | CorruptionError]]:
     """Return the items of some lines, an error for each that cannot be read.
 
-    Each is read with the line before it, whose checksum it goes on from. Raises CorruptionError for a missing file.
+    Each is read with the line before it, whose checksum it goes on from. Raises CorruptionError for
+    a missing file.
     """
     places = [starts[number - 1 : number + 2] for number in numbers]
     try:
@@ -99,12 +127,15 @@ def _read_lines(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[
     bounds = [(start - before, end - before - 1) for before, start, end in places]
     lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
     entries: list[Entry | CorruptionError] = []
-    for (_, start, _), part, line, fields in zip(places, parts, lines, parse_objects(lines), strict=True):
+    for (_, start, _), part, line, fields in zip(
+        places, parts, lines, parse_objects(lines), strict=True
+    ):
         try:
             checksum(line, stated_crc(part))
             if isinstance(fields, CorruptionError):
                 raise fields
-            entry, blobs = item_of(fields), stated_blobs(fields)
+            entry = item_of(fields)
+            blobs = stated_blobs(fields)
         except CorruptionError as error:
             entries.append(_damaged(path, start, str(error)))
             continue
@@ -124,19 +155,31 @@ def _damaged(path: str, start: int, why: str) -> CorruptionError:
 class ArchiveFile:
     """An archive file, whose lines are read one by one.
 
-    counter: name of the counter of its tokens; None if it is another one than the caller's, and no count is checked.
+    counter: name of the counter of its tokens; None if it is another one than the caller's, and no
+        count is checked.
     starts: where each line begins, and where the last one ends.
     """
 
     def __init__(
-        self, path: str, counter: str | None, starts: array[int], perform: Callable[[Steps[Any]], Any]
+        self,
+        path: str,
+        counter: str | None,
+        starts: array[int],
+        perform: Callable[[Steps[Any]], Any],
     ) -> None:
-        self.path, self.counter, self.starts, self._perform = path, counter, starts, perform
+        self.path = path
+        self.counter = counter
+        self.starts = starts
+        self._perform = perform
 
-    def read(self, evicted: Sequence[EvictedItem]) -> list[Mapping[str, JSONValue] | CorruptionError]:
+    def read(
+        self, evicted: Sequence[EvictedItem]
+    ) -> list[Mapping[str, JSONValue] | CorruptionError]:
         """Return the stored versions of items, or the reason why they cannot be read."""
         try:
-            entries = self._perform(_read_lines(self.path, self.starts, [each.line for each in evicted]))
+            entries = self._perform(
+                _read_lines(self.path, self.starts, [each.line for each in evicted])
+            )
         except CorruptionError as error:
             return [error] * len(evicted)
         return [self._checked(each, entry) for each, entry in zip(evicted, entries, strict=True)]
@@ -152,31 +195,45 @@ class ArchiveFile:
         is_counted = self.counter is None or stored.get("tokens") == evicted.tokens
         if place == (evicted.id, evicted.position, evicted.section) and is_counted:
             return stored
-        return _damaged(self.path, self.starts[evicted.line], "it is another item than the file says at its end")
+        return _damaged(
+            self.path, self.starts[evicted.line], "it is another item than the file says at its end"
+        )
 
 
 class NewArchive:
     """The lines of a new archive file. Once they are read, `listed` says how a snapshot names it.
 
-    archived: items with their sections, oldest first. counter: the name of the token counter of all of them.
+    archived: items with their sections, oldest first. counter: the name of the token counter of all
+        of them.
     """
 
-    def __init__(self, archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None) -> None:
+    def __init__(
+        self, archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None
+    ) -> None:
         self.listed: ListedArchive | None = None
-        self._archived, self._seq, self._log_id, self._place, self._counter = archived, seq, log_id, place, counter
+        self._archived = archived
+        self._seq = seq
+        self._log_id = log_id
+        self._place = place
+        self._counter = counter
         self._blobs: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[bytes]:
         place = leave_in_line if self._place is leave_in_line else self._noted_place
-        size, line, contents = 0, b"", Contents(self._counter)
+        size = 0
+        line = b""
+        contents = Contents(self._counter)
         head = ItemFile(self._seq, log_id=self._log_id)
         for line in encode_items(head, self._archived, place=place, contents=contents):
             size += len(line)
             yield line
-        self.listed = ListedArchive(self._seq, stated_crc(line), size, size - len(line), self._blobs)
+        self.listed = ListedArchive(
+            self._seq, stated_crc(line), size, size - len(line), self._blobs
+        )
 
     def _noted_place(self, sha256: str, text: bytes) -> str | None:
-        if (name := self._place(sha256, text)) is not None:
+        name = self._place(sha256, text)
+        if name is not None:
             self._blobs[name] = len(text)
         return name
 
@@ -186,7 +243,8 @@ def new_archive(
 ) -> NewArchive | None:
     """Return an archive file to be written, None if nothing is to be in it."""
     entries = iter(archived)
-    if (first := next(entries, None)) is None:
+    first = next(entries, None)
+    if first is None:
         return None
     return NewArchive(chain([first], entries), seq=seq, log_id=log_id, place=place, counter=counter)
 
@@ -209,7 +267,10 @@ def evicted_items(
 
 
 def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
-    """Return the content of an archive file's last line, made anew from its items. Raises CorruptionError."""
+    """Return the content of an archive file's last line, made anew from its items.
+
+    Raises CorruptionError.
+    """
     contents = Contents(None)
     items = decode_items(data, path).items
     for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded_entries(items)]):
@@ -239,10 +300,14 @@ def read_archive(
     return entries, texts, counters
 
 
-def _sensible(entries: Iterable[Entry], check: Callable[[Entry], object], path: str) -> Iterator[Entry]:
+def _sensible(
+    entries: Iterable[Entry], check: Callable[[Entry], object], path: str
+) -> Iterator[Entry]:
     for entry in entries:
         try:
             check(entry)
         except InvalidArgumentError as error:
-            raise CorruptionError(f"a version in {path!r} makes no sense: {error}; {REMEDY}", file=path) from None
+            raise CorruptionError(
+                f"a version in {path!r} makes no sense: {error}; {REMEDY}", file=path
+            ) from None
         yield entry

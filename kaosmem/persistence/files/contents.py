@@ -48,7 +48,8 @@ class _Columns:
 
     def note(self, line: int, data: Mapping[str, Any]) -> None:
         """Take in the item of a line."""
-        number, position = len(self.ids), data["position"]
+        number = len(self.ids)
+        position = data["position"]
         self.lines.append(line - self.last[0])
         self.positions.append(position - self.last[1])
         self.last = line, position
@@ -76,18 +77,33 @@ class _Columns:
     def from_dict(cls, stored: Mapping[str, Any]) -> _Columns:
         """Return the object that `to_dict` stored. Raises CorruptionError, KeyError."""
         columns = cls(**{name: stored[name] for name in vars(cls()) if name != "last"})
-        numbers = columns.lines, columns.positions, columns.tokens, columns.units, columns.updates, columns.results
+        numbers = (
+            columns.lines,
+            columns.positions,
+            columns.tokens,
+            columns.units,
+            columns.updates,
+            columns.results,
+        )
         _check(all(type(each) is list and {*map(type, each)} <= {int} for each in numbers))
         _check({*map(type, columns.ids)} <= {str} and {*map(type, columns.keys[1::2])} <= {str})
         _check(columns.created[::2] == columns.keys[::2])
-        _check(len({len(columns.lines), len(columns.positions), len(columns.ids), len(columns.tokens)}) == 1)
+        _check(
+            len({len(columns.lines), len(columns.positions), len(columns.ids), len(columns.tokens)})
+            == 1
+        )
         return columns
 
     def items(self, section: str, file: EvictedFile, end: int) -> Iterator[EvictedItem]:
         """Return the items, which are before the line `end` of a file. Raises CorruptionError."""
-        lines, positions = [*accumulate(self.lines)], [*accumulate(self.positions)]
+        lines = [*accumulate(self.lines)]
+        positions = [*accumulate(self.positions)]
         units = _filled(self.units, positions)
-        _check(all(map(le, units, positions)) and max(lines, default=0) < end and min(lines, default=1) > 0)
+        _check(
+            all(map(le, units, positions))
+            and max(lines, default=0) < end
+            and min(lines, default=1) > 0
+        )
         _check(min((*units, *self.tokens, *self.updates), default=0) >= 0)
         updates = _filled(self.updates, [0] * len(lines))
         nothing = [None] * len(lines)
@@ -95,7 +111,9 @@ class _Columns:
         created: list[datetime | None] = _filled(_timed(self.created), nothing)
         stated: list[datetime | None] = _filled(_timed(self.stated), nothing)
         ends: list[datetime | None] = _filled(_timed(self.ends), nothing)
-        results = _filled([each for number in self.results for each in (number, True)], [False] * len(lines))
+        results = _filled(
+            [each for number in self.results for each in (number, True)], [False] * len(lines)
+        )
         # A session has as many as it ever evicted: no loop of ours makes them as fast.
         return map(
             EvictedItem,
@@ -130,7 +148,9 @@ class Contents:
 
     def note(self, size: int, section: str = "", data: Mapping[str, Any] | None = None) -> None:
         """Take in the next line: its bytes, and the section and data of its item."""
-        if data is not None and all(type(data.get(name)) is kind for name, kind in _RECALLABLE.items()):
+        if data is not None and all(
+            type(data.get(name)) is kind for name, kind in _RECALLABLE.items()
+        ):
             self._past.setdefault(section, _Columns()).note(len(self._sizes), data)
             self._bytes += len(data["id"].encode()) + len((data.get("key") or "").encode()) + 24
         elif data is not None and type(key := data.get("key")) is str:
@@ -164,7 +184,10 @@ def read_contents(listed: ListedArchive) -> Steps[dict[str, Any] | None]:
 
 
 def starts_of(fields: Mapping[str, Any]) -> array[int]:
-    """Return the offset of each line of an archive file, as its last line lists them. Raises CorruptionError."""
+    """Return the offset of each line of an archive file, as its last line lists them.
+
+    Raises CorruptionError.
+    """
     sizes: Any = fields.get("sizes")
     _check(type(sizes) is list and {*map(type, sizes)} <= {int} and min(sizes, default=0) >= 0)
     return array("q", accumulate(sizes, initial=0))
@@ -204,7 +227,10 @@ def keyed_lines(fields: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
-    """Return the usual value at all places but some. The exceptions are given as place, value, place, value."""
+    """Return the usual value at all places but some.
+
+    The exceptions are given as place, value, place, value.
+    """
     values = list(usual)
     for place, value in zip(pairs[::2], pairs[1::2], strict=True):
         _check(0 <= place < len(values))
@@ -219,7 +245,9 @@ def _timed(pairs: Sequence[Any]) -> list[Any]:
 
 def _is_results(content: JSONValue) -> bool:
     """Return whether content is nothing but tool results, some of them."""
-    return isinstance(content, list | tuple) and {block["type"] for block in content} == {"tool_result"}
+    return isinstance(content, list | tuple) and {block["type"] for block in content} == {
+        "tool_result"
+    }
 
 
 def _check(makes_sense: bool) -> None:

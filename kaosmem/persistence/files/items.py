@@ -1,7 +1,9 @@
-"""Files of items: snapshots and archives. A header line, one item a line, and a line that says how many.
+"""Files of items: snapshots and archives.
 
-The last line repeats the fields of plain items that opening needs, so that their own lines are decoded one by one when
-somebody asks for them: most are never asked for.
+A header line, one item a line, and a line that says how many.
+
+The last line repeats the fields of plain items that opening needs, so that their own lines are
+decoded one by one when somebody asks for them: most are never asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from kaosmem.types import JSONValue, StoredItem, json_text
 _PLAIN = 3  # fields of an item's line: crc, sec and d
 _SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int}
 """The fields of every plain item, and their types."""
-_NOT_SUMMED_UP = frozenset(("key", "expires_at", "pinned", "priority", "unit", "uses", "last_use", "updated"))
+_NOT_SUMMED_UP = frozenset(
+    ("key", "expires_at", "pinned", "priority", "unit", "uses", "last_use", "updated")
+)
 """Fields that no plain item has: a session needs to know them when it opens."""
 _MAX_SUMMED_UP = 10**6  # as the last line is a line like others, which may not be too long
 
@@ -43,11 +47,13 @@ class ItemFile:
 
     seq, crc: the record that it follows, and that record's checksum.
     txns: ids of the newest commits up to there. log_id: of the session's first.
-    purged: the newest record after which something was forgotten and all older files deleted, 0 for none.
+    purged: the newest record after which something was forgotten and all older files deleted, 0 for
+        none.
     lacking: data of items, with the texts that each lacks.
     commits: by their last records, the ids of those before it that index files are of.
     counter: name of the counter of all its tokens, or None if unknown.
-    session: the id that the session was created under. archives: the archive files that belong to it.
+    session: the id that the session was created under. archives: the archive files that belong to
+        it.
     spare: see `spare_files`.
     """
 
@@ -75,7 +81,8 @@ def encode_items(
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, one after the other as they are asked for.
 
-    head: the fields of the first line. place: says which file has a long text; by default it stays in its line.
+    head: the fields of the first line. place: says which file has a long text; by default it stays
+        in its line.
     contents: of an archive file, for its last line.
     Raises InvalidArgumentError.
     """
@@ -98,12 +105,15 @@ def encode_items(
     }
     line, chain = encode_line(opening, 0)
     yield line
-    count, summary = 0, _Summary()
+    count = 0
+    summary = _Summary()
     if contents is not None:
         contents.note(len(line))
     for section, data in items:
         data, blobs = (data, []) if place is leave_in_line else spill(data, place)
-        fields = {"sec": section, "d": data} | ({"blobs": [blob.to_list() for blob in blobs]} if blobs else {})
+        fields = {"sec": section, "d": data} | (
+            {"blobs": [blob.to_list() for blob in blobs]} if blobs else {}
+        )
         line, chain = encode_line(fields, chain)
         yield line
         count += 1
@@ -118,8 +128,8 @@ def encode_items(
 class _Summary:
     """The fields of plain items that the last line of a file of items repeats.
 
-    Such as follow one another in their section, none taken between them, are a run: the number of its first line, its
-    section and position, and how many items it has.
+    Such as follow one another in their section, none taken between them, are a run: the number of
+    its first line, its section and position, and how many items it has.
     """
 
     def __init__(self) -> None:
@@ -127,7 +137,9 @@ class _Summary:
         self._ids: list[JSONValue] = []
         self._roles: list[JSONValue] = []
         self._tokens: list[JSONValue] = []
-        self._next: tuple[int, str, int] | None = None  # line, section, position that go on with the last run
+        self._next: tuple[int, str, int] | None = (
+            None  # line, section, position that go on with the last run
+        )
 
     def note(self, number: int, section: str, data: Mapping[str, JSONValue]) -> None:
         """Take in the item of a line."""
@@ -152,7 +164,9 @@ class _Summary:
 
 
 def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
-    """Return a file of items. Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError.
+    """Return a file of items.
+
+    Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError.
 
     unread: of plain items, check the line alone.
     """
@@ -163,25 +177,32 @@ def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
             raise CorruptionError("it is incomplete")
         head = header_of(decoder.fields(lines[0]))
         at = 1
-        for first, items in _runs(lines) if unread else ():
-            decoder.decode(lines[at:first], head)
-            at = first + len(items)
-            decoder.check(lines[first:at])
-            head.items.extend((item.section, item) for item in items)
+        if unread:
+            for first, items in _runs(lines):
+                decoder.decode(lines[at:first], head)
+                at = first + len(items)
+                decoder.check(lines[first:at])
+                head.items.extend((item.section, item) for item in items)
         decoder.decode(lines[at:-1], head)
         last = decoder.fields(lines[-1])
         if last.get("end") != len(head.items) or rest:
             raise CorruptionError("it is incomplete")
-        if not isinstance(counter := last.get("counter"), str | None):
+        counter = last.get("counter")
+        if not isinstance(counter, str | None):
             raise CorruptionError("it does not name its token counter")
     except CorruptionError as error:
         start = decoder.start
-        raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
+        raise CorruptionError(
+            f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start
+        ) from None
     return replace(head, counter=counter)
 
 
 class _Decoder:
-    """Reads the lines of a file one after another. crc: of the last one. start: byte where the next one begins."""
+    """Reads the lines of a file one after another.
+
+    crc: of the last one. start: byte where the next one begins.
+    """
 
     def __init__(self) -> None:
         self.crc = self.start = 0
@@ -244,13 +265,17 @@ def _parse(line: bytes) -> dict[str, JSONValue]:
     return item_of(parse_object(line))[1]
 
 
-def decoded_entries(items: Iterable[tuple[str, Stored]]) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+def decoded_entries(
+    items: Iterable[tuple[str, Stored]],
+) -> Iterator[tuple[str, dict[str, JSONValue]]]:
     """Yield items with their sections, those decoded that are not yet. Raises CorruptionError."""
     for section, item in items:
         yield section, item if isinstance(item, dict) else dict(item.entry())
 
 
-def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:
+def find_item(
+    data: bytes, item_id: str, path: str
+) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:
     """Return the section and data of the last item in a file of items whose `id` is `item_id`, or None.
 
     The names of the long texts come with it.
@@ -264,7 +289,8 @@ def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSON
     candidates = []
     try:
         for line in lines:
-            before, crc = crc, checksum(line, crc)
+            before = crc
+            crc = checksum(line, crc)
             if needle in line:
                 candidates.append((start, before, line))
             start += len(line) + 1
@@ -275,13 +301,16 @@ def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSON
             if start and (found := item_of(fields))[1].get("id") == item_id:
                 return *found, stated_blobs(fields)
     except CorruptionError as error:
-        raise CorruptionError(f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start) from None
+        raise CorruptionError(
+            f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start
+        ) from None
     return None
 
 
 def item_of(fields: dict[str, Any]) -> tuple[str, dict[str, JSONValue]]:
     """Return the section and data that a line's fields are. Raises CorruptionError."""
-    section, data = fields.get("sec"), fields.get("d")
+    section = fields.get("sec")
+    data = fields.get("d")
     if type(section) is str and type(data) is dict:
         return section, data
     raise CorruptionError("a line is not an item")
@@ -314,7 +343,9 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
     raise CorruptionError("it does not begin with a header")
 
 
-def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[ListedArchive, ...], tuple[int, ...]]:
+def _manifest_of(
+    fields: Mapping[str, Any],
+) -> tuple[str, tuple[ListedArchive, ...], tuple[int, ...]]:
     match fields.get("session", ""), fields.get("archives", []), fields.get("spare", []):
         case str(session), list(archives), list(spare) if {*map(type, spare)} <= {int}:
             return session, tuple(map(ListedArchive.from_list, archives)), tuple(spare)
@@ -323,6 +354,8 @@ def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[ListedArchive, .
 
 def _commits_of(stored: JSONValue) -> dict[int, str]:
     match stored:
-        case [*entries] if all(isinstance(each, list) and [*map(type, each)] == [int, str] for each in entries):
+        case [*entries] if all(
+            isinstance(each, list) and [*map(type, each)] == [int, str] for each in entries
+        ):
             return dict(entries)
     raise CorruptionError("it does not name the commits that index files are of")

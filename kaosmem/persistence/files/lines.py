@@ -22,7 +22,8 @@ MAX_DEPTH = MAX_JSON_DEPTH + 8
 _CRC = slice(8, 16)
 _BODY = 18  # where the checksummed bytes begin: after `{"crc":"7c13880a",`
 
-# Lines are parsed some at a time: their equal keys are then one str, and the parser is called once for all.
+# Lines are parsed some at a time: their equal keys are then one str, and the parser is called once
+# for all.
 _AT_ONCE = 64
 _MAX_BATCH_BYTES = 2**20
 _MARK = secrets.token_hex(16).encode()
@@ -56,7 +57,9 @@ def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
     Raises InvalidArgumentError for fields that `decode_line` would refuse.
     """
     try:
-        body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[1:].encode()
+        body = json_text({**fields, "d": dict(fields["d"])} if "d" in fields else fields)[
+            1:
+        ].encode()
         crc = crc32(body, crc)
         line = b'{"crc":"%08x",%b' % (crc, body)
         parse_object(line)
@@ -122,8 +125,8 @@ def stated_crc(line: bytes) -> int:
 def parse_object(line: bytes) -> dict[str, Any]:
     """Return the JSON object that `line` is, read strictly.
 
-    Raises CorruptionError for anything but UTF-8 JSON with finite floats, integers within 64 bits, no lone
-    surrogates, no key twice, and within MAX_LINE_BYTES, MAX_DEPTH and MAX_CONTAINERS.
+    Raises CorruptionError for anything but UTF-8 JSON with finite floats, integers within 64 bits,
+    no lone surrogates, no key twice, and within MAX_LINE_BYTES, MAX_DEPTH and MAX_CONTAINERS.
     """
     if len(line) > MAX_LINE_BYTES:
         raise CorruptionError(f"a line of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
@@ -156,7 +159,9 @@ def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
     """
     if sum(map(len, lines)) > _MAX_BATCH_BYTES:
         return None
-    if any(line.count(b"{") + line.count(b"[") > MAX_DEPTH or not line.endswith(b"}") for line in lines):
+    if any(
+        line.count(b"{") + line.count(b"[") > MAX_DEPTH or not line.endswith(b"}") for line in lines
+    ):
         return None
     try:
         text = (b'["%b",%b]' % (_MARK, (b',"%b",' % _MARK).join(lines))).decode()

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import decode_line, encode_line
-from kaosmem.persistence.layout import SESSION, archive_file, blob_file, blob_order, log_file, snapshot_file
+from kaosmem.persistence.layout import (
+    SESSION,
+    archive_file,
+    blob_file,
+    blob_order,
+    log_file,
+    snapshot_file,
+)
 from kaosmem.persistence.steps import Read, ReadParts, Steps, Write
 from kaosmem.types import JSONValue
 
@@ -27,7 +34,8 @@ Place: TypeAlias = Callable[[str, bytes], str | None]
 class Blob:
     """A text that a record's data lacks.
 
-    path: where in the data it belongs. name: of its file. sha256, size: of its bytes, as hexadecimal and number.
+    path: where in the data it belongs. name: of its file. sha256, size: of its bytes, as
+        hexadecimal and number.
     """
 
     path: tuple[str | int, ...]
@@ -43,7 +51,9 @@ class Blob:
     def from_list(cls, stored: object) -> Blob:
         """Return the reference that `to_list` stored. Raises CorruptionError."""
         match stored:
-            case [[*keys], str(name), str(sha256), int(size)] if keys and _is_plain(name) and type(size) is int:
+            case [[*keys], str(name), str(sha256), int(size)] if (
+                keys and _is_plain(name) and type(size) is int
+            ):
                 path = tuple(key for key in keys if isinstance(key, str | int))
                 if len(path) == len(keys):
                     return cls(path, name, sha256, size)
@@ -53,7 +63,8 @@ class Blob:
 class KnownTexts:
     """The long texts that a session's files hold, by the names of their files and by their SHA-256.
 
-    names: by SHA-256; of a text that is stored twice, the last, so that all writers name the same file.
+    names: by SHA-256; of a text that is stored twice, the last, so that all writers name the same
+        file.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
@@ -115,22 +126,31 @@ def spill(data: Mapping[str, JSONValue], place: Place) -> tuple[dict[str, JSONVa
 
 
 def fill(data: Any, blobs: Iterable[Blob]) -> Steps[None]:
-    """Put the long texts back into data. Raises CorruptionError if one is missing or has changed."""
+    """Put the long texts back into data.
+
+    Raises CorruptionError if one is missing or has changed.
+    """
     for blob in blobs:
         path = blob_file(blob.name)
         try:
             text: bytes = yield Read(path)
         except FileNotFoundError:
-            raise CorruptionError(f"{path!r} is missing; bring it back from a copy", file=path) from None
+            raise CorruptionError(
+                f"{path!r} is missing; bring it back from a copy", file=path
+            ) from None
         if len(text) != blob.size or hashlib.sha256(text).hexdigest() != blob.sha256:
-            raise CorruptionError(f"{path!r} is not what was written; bring it back from a copy", file=path)
+            raise CorruptionError(
+                f"{path!r} is not what was written; bring it back from a copy", file=path
+            )
         try:
             holder = data
             for key in blob.path[:-1]:
                 holder = holder[key]
             holder[blob.path[-1]] = text.decode()
         except (LookupError, TypeError, UnicodeDecodeError):
-            raise CorruptionError(f"the text in {path!r} belongs nowhere in its record", file=path) from None
+            raise CorruptionError(
+                f"the text in {path!r} belongs nowhere in its record", file=path
+            ) from None
 
 
 def has_long_text(value: Any) -> bool:
@@ -161,7 +181,8 @@ OLDER_TEXTS = "an older text may stand for what it held; bring it back from a co
 class Identity(NamedTuple):
     """Which session a folder is of.
 
-    session: the id that it was created under. log_id: the random id of its log. segment: the last segment that was
+    session: the id that it was created under. log_id: the random id of its log. segment: the last
+        segment that was
     begun under a lock, by its first record, which the log holds for good.
     """
 
@@ -183,7 +204,8 @@ class _Needed(NamedTuple):
 class ListedArchive:
     """An archive file as a snapshot names it.
 
-    seq: number of the last record before it was written. crc: checksum of its last line, which covers all lines.
+    seq: number of the last record before it was written. crc: checksum of its last line, which
+        covers all lines.
     size, start: its bytes, and the byte at which its last line begins.
     blobs: by name, the sizes of the long texts that its items lack.
     """
@@ -252,7 +274,11 @@ def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionEr
 def _check_files(files: Sequence[_Needed]) -> Steps[None]:
     if not files:
         return
-    parts = [part for path, size, start, data in files for part in ((path, start, len(data) or 1), (path, size - 1, 2))]
+    parts = [
+        part
+        for path, size, start, data in files
+        for part in ((path, start, len(data) or 1), (path, size - 1, 2))
+    ]
     found: list[bytes] = yield ReadParts(tuple(parts))
     for file, data, end in zip(files, found[::2], found[1::2], strict=True):
         if not data.startswith(file.data) or len(end) != 1:
@@ -272,7 +298,8 @@ def missing(path: str, remedy: str = "bring it back from a copy") -> CorruptionE
 def another(path: str, size: int) -> CorruptionError:
     """Return the error for a file that is not the one that was written."""
     return CorruptionError(
-        f"{path!r} is another file than the snapshot names, which has {size:,} bytes; bring it back from a copy",
+        f"{path!r} is another file than the snapshot names, which has {size:,} bytes; bring it "
+        "back from a copy",
         file=path,
     )
 
@@ -283,10 +310,14 @@ def spare_files(segments: Sequence[int], before: int, seq: int) -> list[int]:
     return [before, *(first for first in segments if first <= seq and first not in unneeded)]
 
 
-def check_spare(spare: Sequence[int], snapshots: Collection[int], segments: Collection[int]) -> list[CorruptionError]:
+def check_spare(
+    spare: Sequence[int], snapshots: Collection[int], segments: Collection[int]
+) -> list[CorruptionError]:
     """Return an error for each missing file of the spare ones, which would replace the newest snapshot."""
     remedy = "nothing up to the newest snapshot is lost, as long as that is whole"
-    gone = [missing(snapshot_file(seq), remedy) for seq in spare[:1] if seq and seq not in snapshots]
+    gone = [
+        missing(snapshot_file(seq), remedy) for seq in spare[:1] if seq and seq not in snapshots
+    ]
     return gone + [missing(log_file(first), remedy) for first in spare[1:] if first not in segments]
 
 
@@ -298,7 +329,9 @@ def txn_prefix(log_id: str) -> str:
 def write_identity(identity: Identity) -> Steps[None]:
     """Store the identity of a session."""
     session, log_id, segment = identity
-    yield Write(SESSION, [encode_line({"session": session, "log": log_id, "segment": segment}, 0)[0]])
+    yield Write(
+        SESSION, [encode_line({"session": session, "log": log_id, "segment": segment}, 0)[0]]
+    )
 
 
 def read_identity() -> Steps[Identity | CorruptionError | None]:
@@ -306,27 +339,40 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
     try:
         data: bytes = yield Read(SESSION)
         fields: Mapping[str, Any] = decode_line(data.removesuffix(b"\n"), 0)[0]
-    except (FileNotFoundError, NotADirectoryError):  # who lists the log is told of a file in place of a folder
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+    ):  # who lists the log is told of a file in place of a folder
         return None
     except CorruptionError as error:
-        return CorruptionError(f"{SESSION!r} is damaged: {error}; the next save writes it anew", file=SESSION)
+        return CorruptionError(
+            f"{SESSION!r} is damaged: {error}; the next save writes it anew", file=SESSION
+        )
     match fields:
         case {"session": str(session), "log": str(log_id), "segment": int(segment)}:
             return Identity(session, log_id, segment)
-    return CorruptionError(f"{SESSION!r} is no identity of a session; the next save writes it anew", file=SESSION)
+    return CorruptionError(
+        f"{SESSION!r} is no identity of a session; the next save writes it anew", file=SESSION
+    )
 
 
 def foreign(path: str, session: str) -> CorruptionError:
-    """Return the error for a file of another session. session: the id that the folder is opened under."""
+    """Return the error for a file of another session.
+
+    session: the id that the folder is opened under.
+    """
     return CorruptionError(
-        f"{path!r} is a file of another session than {shown(session)}; bring back the own one from a copy", file=path
+        f"{path!r} is a file of another session than {shown(session)}; bring back the own one from "
+        "a copy",
+        file=path,
     )
 
 
 def other_log(path: str) -> CorruptionError:
     """Return the error for a log or snapshot that the identity of the session is not of."""
     return CorruptionError(
-        f"{path!r} and {SESSION!r} are of two sessions; bring back the own one of them from a copy, or delete "
+        f"{path!r} and {SESSION!r} are of two sessions; bring back the own one of them from a "
+        "copy, or delete "
         f"{SESSION!r} if the log is the own one",
         file=path,
     )
@@ -335,7 +381,9 @@ def other_log(path: str) -> CorruptionError:
 def other_id(stored: str, session: str) -> CorruptionError:
     """Return the error for a session that was created under another id."""
     return CorruptionError(
-        f"{SESSION!r} says that the session was created as {shown(stored)}, not as {shown(session)}: this is a copy of "
-        f"its folder; open it under its own id, or let `kaosmem repair` make a session {shown(session)} of its own",
+        f"{SESSION!r} says that the session was created as {shown(stored)}, not as "
+        f"{shown(session)}: this is a copy of "
+        "its folder; open it under its own id, or let `kaosmem repair` make a session "
+        f"{shown(session)} of its own",
         file=SESSION,
     )

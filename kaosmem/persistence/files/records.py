@@ -108,7 +108,8 @@ def encode_commit(
     blobs: dict[str, bytes] = {}
 
     def place(sha256: str, text: bytes) -> str:
-        if (name := stored.get(sha256) or named.get(sha256)) is None:
+        name = stored.get(sha256) or named.get(sha256)
+        if name is None:
             name = named[sha256] = blob_name(seq + 1, txn, len(blobs))
             blobs[name] = text
         return name
@@ -140,20 +141,26 @@ def _encode_change(fields: dict[str, Any], crc: int, place: Place) -> tuple[byte
         if not has_long_text(fields["d"]):
             raise
     data, blobs = spill(fields["d"], place)
-    return encode_line({**fields, "d": data, _BLOBS: [blob.to_list() for blob in blobs]} if blobs else fields, crc)
+    return encode_line(
+        {**fields, "d": data, _BLOBS: [blob.to_list() for blob in blobs]} if blobs else fields, crc
+    )
 
 
 def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
     """Return the record of a line without its newline, and its checksum.
 
     seq: the number that the record must have; crc: the checksum of the record before.
-    Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not known here.
+    Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not
+    known here.
     """
     return next(decode_records((line,), seq=seq, crc=crc))
 
 
 def decode_records(lines: Sequence[bytes], *, seq: int, crc: int) -> Iterator[tuple[Record, int]]:
-    """Yield the record of each line, the first of which has number `seq`. Raises as `decode_record`."""
+    """Yield the record of each line, the first of which has number `seq`.
+
+    Raises as `decode_record`.
+    """
     for expected, (fields, found) in enumerate(decode_lines(lines, crc), seq):
         record = record_of(fields)
         if record.seq != expected:
@@ -180,7 +187,8 @@ def stated_blobs(fields: Mapping[str, Any]) -> tuple[Blob, ...]:
 def unknown_version(version: int) -> UnsupportedVersionError:
     """Return the error for a session in a newer version of the format."""
     return UnsupportedVersionError(
-        f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} is the newest "
+        f"the session was stored in version {shown(version)} of its format, and {FORMAT_VERSION} "
+        "is the newest "
         "known here; open it with a newer kaosmem"
     )
 
@@ -193,16 +201,21 @@ def record_of(fields: dict[str, Any]) -> Record:
         raise CorruptionError("a record's field is missing or of the wrong type")
     if len(fields) == len(_FIELDS):
         return record
-    _, *names = fields  # the first is the checksum, whose name may be damaged in a line that is rescued
-    if not (unknown_fields := {*names} - _FIELDS - _OPTIONAL):
-        session, snapshot = fields.get(_SESSION, ""), fields.get(_SNAPSHOT, 0)
+    _, *names = (
+        fields  # the first is the checksum, whose name may be damaged in a line that is rescued
+    )
+    unknown_fields = {*names} - _FIELDS - _OPTIONAL
+    if not unknown_fields:
+        session = fields.get(_SESSION, "")
+        snapshot = fields.get(_SNAPSHOT, 0)
         if (type(session), type(snapshot)) != (str, int):
             raise CorruptionError("a record's field is missing or of the wrong type")
         return record._replace(blobs=stated_blobs(fields), session=session, snapshot=snapshot)
     unknown = ", ".join(map(shown, sorted(unknown_fields)[:5]))
     version = shown(fields.get("v", record.data.get("version", "newer")))
     raise UnsupportedVersionError(
-        f"record {record.seq} has fields of a version ({version}) that is not known here: {unknown}; "
+        f"record {record.seq} has fields of a version ({version}) that is not known here: "
+        f"{unknown}; "
         "open the session with a newer kaosmem"
     )
 
@@ -218,7 +231,8 @@ class Head:
     """Where the log ends.
 
     seq, crc: of the last committed record.
-    segment: the segment that a next record would follow in, by the seq of its first record; 0 for none.
+    segment: the segment that a next record would follow in, by the seq of its first record; 0 for
+        none.
     size: that segment's bytes up to the end of the last committed record.
     last: where the line of that record begins in it; `size` if it stands elsewhere.
     began: where its commit begins in it; `size` if it stands elsewhere.
@@ -273,7 +287,9 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     records: list[Record] = []
     committed = 0  # how many of them are of whole commits
     began = start  # where the last commit begins
-    seq, crc, offset = head.seq, head.crc, start
+    seq = head.seq
+    crc = head.crc
+    offset = start
     end = None
     txns = deque(head.txns, TXNS_KEPT)
     fault = None
@@ -295,12 +311,15 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
             ):
                 fault = located(str(error), path, offset, seq + 1)
             break
-        seq, crc = record.seq, next_crc
-        last, offset = offset, offset + len(line) + (not is_rest)
+        seq = record.seq
+        crc = next_crc
+        last = offset
+        offset = offset + len(line) + (not is_rest)
         records.append(record)
         if record.k == 0:
             end = seq, crc, head.segment, offset, last, began, not is_rest
-            committed, began = len(records), offset
+            committed = len(records)
+            began = offset
             txns.append(record.txn)
     if end is not None:
         head = Head(*end, tuple(txns), head.log_id or records[0].txn)
@@ -309,12 +328,18 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
 
 
 def is_torn(
-    line: bytes, after: Sequence[bytes], unfinished: Sequence[Record], *, start: int, commit_start: int
+    line: bytes,
+    after: Sequence[bytes],
+    unfinished: Sequence[Record],
+    *,
+    start: int,
+    commit_start: int,
 ) -> bool:
     """Return whether a crash while one commit was being written explains a bad line with a newline.
 
-    A crash leaves whole sectors unwritten, which read as NULs. Any other NUL is a damaged byte of a commit that may
-    have been acknowledged: not of one that has fewer lines than it counts, the last of them cut.
+    A crash leaves whole sectors unwritten, which read as NULs. Any other NUL is a damaged byte of a
+    commit that may have been acknowledged: not of one that has fewer lines than it counts, the last
+    of them cut.
     start, commit_start: bytes of the segment at which the line and its commit begin.
     """
     txns = {record.txn for record in unfinished}
@@ -325,14 +350,18 @@ def is_torn(
         return True
     holes = [(start + hole.start(), start + hole.end()) for hole in _NULS.finditer(line)]
     return bool(holes) and not any(
-        (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES for begin, end in holes
+        (begin != commit_start and begin % _SECTOR_BYTES) or end % _SECTOR_BYTES
+        for begin, end in holes
     )
 
 
 def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
     """Return the notice about a commit that was never finished."""
     return CorruptionError(
-        f"{path!r} ends in {size} bytes of an unfinished commit, which are left out", file=path, byte=byte, seq=seq
+        f"{path!r} ends in {size} bytes of an unfinished commit, which are left out",
+        file=path,
+        byte=byte,
+        seq=seq,
     )
 
 

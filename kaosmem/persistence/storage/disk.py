@@ -16,11 +16,16 @@ from typing import TypeAlias
 from kaosmem.errors import CorruptionError
 
 # No links are followed, and no FIFO's other end is waited for.
-_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_CAREFULLY = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+)
 _BINARY = getattr(os, "O_BINARY", 0)
 _CHUNK_BYTES = 2**24
 _LOCK_S = 60.0
-"""How long a lock is waited for. Its holder writes at most one commit, or the whole session where it forgets."""
+"""How long a lock is waited for.
+
+Its holder writes at most one commit, or the whole session where it forgets.
+"""
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
@@ -32,7 +37,10 @@ class Disk:
     """A local disk, by whole paths. Everything may raise OSError."""
 
     def open(self, path: str, flags: int) -> int:
-        """Return the descriptor of a regular file, made for its owner alone. Raises CorruptionError for any other."""
+        """Return the descriptor of a regular file, made for its owner alone.
+
+        Raises CorruptionError for any other.
+        """
         try:
             descriptor = os.open(path, flags | _CAREFULLY | _BINARY, 0o600)
         except OSError as error:
@@ -55,7 +63,8 @@ class Disk:
             start = start if start >= 0 else max(0, end + start)
             size = end - start if size is None else size
         os.lseek(descriptor, start, os.SEEK_SET)
-        chunks, left = [], size
+        chunks = []
+        left = size
         while left > 0 and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
             chunks.append(chunk)
             left -= len(chunk)
@@ -145,12 +154,17 @@ class Disk:
         with suppress(TimeoutError):
             waiting.result(_LOCK_S)
         if waiting.cancel():
-            raise TimeoutError(errno.ETIMEDOUT, f"another writer has held the session's lock for {_LOCK_S:.0f} s")
+            raise TimeoutError(
+                errno.ETIMEDOUT, f"another writer has held the session's lock for {_LOCK_S:.0f} s"
+            )
         waiting.result()
         os.close(twin)
 
     def line_up(self, folder: str) -> Future[Leave]:
-        """Return the end of a wait in line, as `Storage` says: a lock on a folder. Raises OSError."""
+        """Return the end of a wait in line, as `Storage` says: a lock on a folder.
+
+        Raises OSError.
+        """
         return _waited_for(os.open(folder, os.O_RDONLY))
 
     def unlock(self, descriptor: int) -> None:
@@ -168,16 +182,20 @@ class Disk:
 def irregular(path: str) -> CorruptionError:
     """Return the error for a path that is no plain file or folder."""
     return CorruptionError(
-        f"{path!r} is a link, a FIFO or a device, a file in place of a folder, or a folder in place of a file; "
+        f"{path!r} is a link, a FIFO or a device, a file in place of a folder, or a folder in "
+        "place of a file; "
         "put the session's own file or folder back",
         file=path,
     )
 
 
 def _waited_for(descriptor: int) -> Future[Leave]:
-    """Return the end of a wait for a lock, in a thread of its own. The system keeps a queue of all waits.
+    """Return the end of a wait for a lock, in a thread of its own.
 
-    Such a wait cannot be called off. If its future is cancelled, the descriptor is closed at its end.
+    The system keeps a queue of all waits.
+
+    Such a wait cannot be called off. If its future is cancelled, the descriptor is closed at its
+    end.
     """
     future: Future[Leave] = Future()
     if _try_lock(descriptor):  # without a thread

@@ -55,15 +55,24 @@ class LocalStorage:
 
     appends = True
 
-    def __init__(self, root: Path, namespace: str, session: str, *, disk: Disk | None = None) -> None:
-        self._root, self._namespace = root.as_posix(), (root / namespace).as_posix()
+    def __init__(
+        self, root: Path, namespace: str, session: str, *, disk: Disk | None = None
+    ) -> None:
+        self._root = root.as_posix()
+        self._namespace = (root / namespace).as_posix()
         self._folder = f"{self._namespace}/{session}"
         self._disk = Disk() if disk is None else disk
         self._open: dict[str, int] = {}  # by whole path
-        self._plain: set[str] = set()  # whole paths that no link stands in, since the lock was opened
+        self._plain: set[str] = (
+            set()
+        )  # whole paths that no link stands in, since the lock was opened
         self._findable: set[str] = set()  # of these, the ones whose names are durable
-        self._is_unsure = False  # whether the last commit may be in a cache alone, as the lock file says
-        self._threads = threading.Lock()  # a lock on a file keeps other descriptors out, not other threads
+        self._is_unsure = (
+            False  # whether the last commit may be in a cache alone, as the lock file says
+        )
+        self._threads = (
+            threading.Lock()
+        )  # a lock on a file keeps other descriptors out, not other threads
         self._pid = os.getpid()
         weakref.finalize(self, _close, self._disk, self._open).atexit = False
 
@@ -76,7 +85,11 @@ class LocalStorage:
                 return self._read(self._path(path), ((start, size),))[0]
             case ReadParts(parts):
                 files = groupby(parts, lambda part: part[0])
-                return [data for path, each in files for data in self._read(self._path(path), [p[1:] for p in each])]
+                return [
+                    data
+                    for path, each in files
+                    for data in self._read(self._path(path), [p[1:] for p in each])
+                ]
             case Lock(create):
                 return self._lock(create)
             case Append(path, size, data, since, last):
@@ -104,7 +117,9 @@ class LocalStorage:
 
     def line_up(self) -> Future[Leave] | None:
         """Wait in line with other writers, as `Storage` says."""
-        with suppress(OSError):  # folders can be locked on a local disk, but not everywhere, nor on Windows
+        with suppress(
+            OSError
+        ):  # folders can be locked on a local disk, but not everywhere, nor on Windows
             return self._disk.line_up(self._folder)
         return None
 
@@ -158,7 +173,9 @@ class LocalStorage:
         """
         self._check_no_links(self._folder)
         trash = f"{self._namespace}/.deleted-{self._folder.rpartition('/')[2]}"
-        if self._disk.is_folder(trash):  # an earlier deletion, which may have ended before it was durable
+        if self._disk.is_folder(
+            trash
+        ):  # an earlier deletion, which may have ended before it was durable
             self._disk.sync_folder(self._namespace)
             self._remove_durably(trash)
         if not self._disk.is_folder(self._folder):
@@ -201,7 +218,9 @@ class LocalStorage:
             if kept is None:
                 self._disk.close(descriptor)
 
-    def _append(self, path: str, size: int, data: bytes, since: int, last: tuple[int, int] | None) -> None:
+    def _append(
+        self, path: str, size: int, data: bytes, since: int, last: tuple[int, int] | None
+    ) -> None:
         folder = path.rpartition("/")[0]
         if size == 0:
             self._make_folder(folder)
@@ -217,7 +236,8 @@ class LocalStorage:
             if path not in self._findable:
                 self._sync_folders(folder)
         except BaseException:
-            # What was written is not acknowledged. Written again it is written anew: no sync is merely repeated.
+            # What was written is not acknowledged. Written again it is written anew: no sync is
+            # merely repeated.
             try:
                 self._disk.truncate(descriptor, size)
                 self._disk.sync(descriptor)
@@ -231,7 +251,8 @@ class LocalStorage:
     def _rewrite(self, path: str, since: int | None) -> None:
         """Make a file durable.
 
-        since: the byte from which on its bytes are written again: after a failed sync, Linux takes them for written.
+        since: the byte from which on its bytes are written again: after a failed sync, Linux takes
+            them for written.
         """
         descriptor = self._disk.open(path, os.O_RDWR)  # not to append
         try:
@@ -248,9 +269,12 @@ class LocalStorage:
             self._sync_folders(path.rpartition("/")[0])
 
     def _note_unsure(self, is_unsure: bool, last: tuple[int, int] | None = None) -> None:
-        """Say in the lock file whether a commit is under way. It stays so if a process is killed or a sync fails.
+        """Say in the lock file whether a commit is under way.
 
-        last: the record to be noted as durable, by its number and checksum. Without it, the note before stays.
+        It stays so if a process is killed or a sync fails.
+
+        last: the record to be noted as durable, by its number and checksum. Without it, the note
+            before stays.
         The note itself is never synced: after a power loss, all bytes that are found are durable.
         """
         descriptor = self._open[self._path(LOCK)]
@@ -263,7 +287,8 @@ class LocalStorage:
     def _noted(self) -> tuple[int, int] | None:
         """Return the record that the lock file notes as durable, None without a readable note.
 
-        A copied lock file has another inode, and its note says nothing: it may have been copied after the log.
+        A copied lock file has another inode, and its note says nothing: it may have been copied
+        after the log.
         """
         try:
             descriptor = self._disk.open(self._path(LOCK), os.O_RDONLY)
@@ -317,7 +342,10 @@ class LocalStorage:
             self._disk.unlink(draft)
 
     def _sync_folders(self, folder: str) -> None:
-        """Make a file findable. The process that made it or its folders may have been killed before that."""
+        """Make a file findable.
+
+        The process that made it or its folders may have been killed before that.
+        """
         for each in (folder, self._folder, self._namespace, self._root):
             self._disk.sync_folder(each)
         with suppress(PermissionError):
@@ -326,7 +354,8 @@ class LocalStorage:
     def _write_all(self, descriptor: int, data: bytes, start: int | None = None) -> None:
         left = memoryview(data)
         while left:
-            if not (written := self._disk.write(descriptor, left, start)):
+            written = self._disk.write(descriptor, left, start)
+            if not written:
                 raise OSError(errno.EIO, "the disk takes no more bytes")
             left = left[written:]
             start = None
@@ -346,7 +375,9 @@ class LocalStorage:
                         self._disk.unlink(f"{folder}/{name}")
 
     def _truncate(self, path: str, size: int) -> None:
-        self._note_unsure(True)  # until the next commit: killed before the sync, the torn bytes may come back
+        self._note_unsure(
+            True
+        )  # until the next commit: killed before the sync, the torn bytes may come back
         descriptor = self._disk.open(path, os.O_WRONLY)
         try:
             self._disk.truncate(descriptor, size)
@@ -361,7 +392,10 @@ class LocalStorage:
             self._disk.sync_folder(path.rpartition("/")[0])
 
     def _lock(self, create: bool) -> None:
-        """Hold the session's lock. Raises ConflictError if the session is gone and `create` is False."""
+        """Hold the session's lock.
+
+        Raises ConflictError if the session is gone and `create` is False.
+        """
         if self._pid != os.getpid():  # a forked process shares the lock of the one it comes from
             self.close()
             self._threads, self._pid = threading.Lock(), os.getpid()
@@ -372,14 +406,19 @@ class LocalStorage:
                 if self._try_lock(create):
                     return
                 self.close()
-            raise OSError(errno.EBUSY, "the lock was deleted each time it was opened", self._path(LOCK))
+            raise OSError(
+                errno.EBUSY, "the lock was deleted each time it was opened", self._path(LOCK)
+            )
         except BaseException:
             self.close()
             self._threads.release()
             raise
 
     def _try_lock(self, create: bool) -> bool:
-        """Return whether the lock is held. False: it was deleted, and perhaps made anew, since it was opened."""
+        """Return whether the lock is held.
+
+        False: it was deleted, and perhaps made anew, since it was opened.
+        """
         path = self._path(LOCK)
         if create:
             self._make_folder(self._folder)
@@ -387,7 +426,9 @@ class LocalStorage:
             descriptor = self._kept_open(path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             if not create:
-                raise ConflictError("the session was deleted since it was read; open it again") from None
+                raise ConflictError(
+                    "the session was deleted since it was read; open it again"
+                ) from None
             if self._disk.is_folder(self._folder):
                 raise
             return False
@@ -466,24 +507,30 @@ def list_folders(root: Path, namespace: str) -> list[str]:
         if not entry.is_symlink()
         and (
             (entry / SESSION).exists()
-            or any((entry / kind).is_dir() and any((entry / kind).iterdir()) for kind in (LOG, SNAP))
+            or any(
+                (entry / kind).is_dir() and any((entry / kind).iterdir()) for kind in (LOG, SNAP)
+            )
         )
     ]
 
 
 def _close(disk: Disk, descriptors: dict[str, int]) -> None:
     while descriptors:
-        with suppress(OSError):  # what had to be durable was synced before, and the descriptor is gone either way
+        with suppress(
+            OSError
+        ):  # what had to be durable was synced before, and the descriptor is gone either way
             disk.close(descriptors.popitem()[1])
 
 
 def _gathered(chunks: Iterable[bytes]) -> Iterable[bytes]:
     """Return the same bytes in fewer, larger chunks."""
-    gathered, size = [], 0
+    gathered = []
+    size = 0
     for chunk in chunks:
         gathered.append(chunk)
         size += len(chunk)
         if size >= 2**20:
             yield b"".join(gathered)
-            gathered, size = [], 0
+            gathered = []
+            size = 0
     yield b"".join(gathered)

@@ -46,10 +46,15 @@ RETENTION_S = 24 * 3600.0
 
 _TRIES = 3
 _PAUSES_S = 0.0, 0.05, 0.2, 0.8
-"""The pauses before each try to create an object. While another writer's request is under way, S3 may refuse to create
+"""The pauses before each try to create an object.
+
+While another writer's request is under way, S3 may refuse to create
 the object (409, ConditionalRequestConflict) before it can be read."""
 _PUT_LIMIT_S, _SLOWEST_BYTES_PER_S = 60.0, 64 * 1024
-"""How long storing an object may take. On a network that stands still, s3fs waits for the server's leave to send."""
+"""How long storing an object may take.
+
+On a network that stands still, s3fs waits for the server's leave to send.
+"""
 _creating = threading.Lock()
 _conditional: WeakKeyDictionary[AbstractFileSystem, set[str]] = WeakKeyDictionary()
 
@@ -76,7 +81,10 @@ class ObjectStorage:
         self._in_memory = _is_in_memory(filesystem)
 
     def perform(self, step: Step) -> Any:
-        """Do a step, durably, and return its answer. Raises TakenError for a Create that came second."""
+        """Do a step, durably, and return its answer.
+
+        Raises TakenError for a Create that came second.
+        """
         match step:
             case List(folder):
                 return set(self.sizes(folder))
@@ -85,7 +93,8 @@ class ObjectStorage:
             case ReadParts(parts):
                 return self._read_parts(parts)
             case Lock() | Sync() | Sweep() | Discard() | Noted():
-                return None  # the name of a commit is the compare-and-swap, and what is stored is durable
+                # the name of a commit is the compare-and-swap, and what is stored is durable
+                return None
             case Draft(_, chunks):
                 return b"".join(chunks)
             case _:
@@ -107,7 +116,9 @@ class ObjectStorage:
                 case Delete(path, at_once):
                     self._delete(path, at_once=at_once)
                 case Append(path):
-                    raise ValueError(f"{path!r} is not on a local disk, where alone commits are appended")
+                    raise ValueError(
+                        f"{path!r} is not on a local disk, where alone commits are appended"
+                    )
 
     def line_up(self) -> None:
         """Return None: object stores have no line of writers."""
@@ -138,7 +149,9 @@ class ObjectStorage:
         try:
             bucket, _, _ = filesystem.split_path(path)
             answer = filesystem.call_s3("get_bucket_versioning", Bucket=bucket)
-        except Exception:  # an erasure holds as far as it goes, whatever the server says of its versions
+        except (
+            Exception
+        ):  # an erasure holds as far as it goes, whatever the server says of its versions
             return None
         return "Status" in answer  # "Suspended" keeps the versions from before
 
@@ -165,13 +178,18 @@ class ObjectStorage:
         """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
         # As long as something is there: writers who do not know of it go on storing.
         for _ in range(_TRIES):
-            paths = [f"{folder}/{name}" for folder in FOLDERS for name in sorted(self.sizes(folder))]
+            paths = [
+                f"{folder}/{name}" for folder in FOLDERS for name in sorted(self.sizes(folder))
+            ]
             for path in paths:
                 with _as_durability_error(path), suppress(FileNotFoundError):
                     self._filesystem.rm_file(f"{self._prefix}/{path}")
             if not paths:
                 break
-        with _as_durability_error(SESSION), suppress(FileNotFoundError):  # last: what is left until then is no session
+        with (
+            _as_durability_error(SESSION),
+            suppress(FileNotFoundError),
+        ):  # last: what is left until then is no session
             self._filesystem.rm_file(f"{self._prefix}/{SESSION}")
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
@@ -183,12 +201,16 @@ class ObjectStorage:
         whole = self._current(path)
         end = None if size is None else start + size
         data: bytes
-        try:  # a range even for the whole object, as s3fs asks for the size before it reads an object without one
+        # a range even for the whole object, as s3fs asks for the size before it reads an object
+        # without one
+        try:
             data = self._filesystem.cat_file(whole, start=start, end=end)
             return data
         except FileNotFoundError:
             raise
-        except Exception:  # stores answer a range that is not there, or of an empty object, in ways of their own
+        except (
+            Exception
+        ):  # stores answer a range that is not there, or of an empty object, in ways of their own
             pass
         with _as_os_error():
             data = self._filesystem.cat_file(whole)
@@ -200,21 +222,28 @@ class ObjectStorage:
         found: Sequence[Any] = [None] * len(parts)
         with suppress(Exception):
             paths = [current[path] for path, _, _ in parts]
-            starts, ends = [start for _, start, _ in parts], [start + size for _, start, size in parts]
+            starts = [start for _, start, _ in parts]
+            ends = [start + size for _, start, size in parts]
             found = self._filesystem.cat_ranges(paths, starts, ends, on_error="return")
-        return [data if isinstance(data, bytes) else self._read(*part) for data, part in zip(found, parts, strict=True)]
+        return [
+            data if isinstance(data, bytes) else self._read(*part)
+            for data, part in zip(found, parts, strict=True)
+        ]
 
     def _current(self, path: str) -> str:
         """Return an object's path in the filesystem, which then asks the server for it.
 
-        s3fs answers from an earlier listing that an object is absent, though another writer has stored it since.
+        s3fs answers from an earlier listing that an object is absent, though another writer has
+        stored it since.
         """
         whole = f"{self._prefix}/{path}"
         self._filesystem.invalidate_cache(whole)
         return whole
 
     def _create(self, path: str, data: bytes) -> None:
-        """Store a file if its name is free. The file that is stored afterwards decides, not the answer of the server.
+        """Store a file if its name is free.
+
+        The file that is stored afterwards decides, not the answer of the server.
 
         An answer may be lost, and servers refuse in different words.
         """
@@ -232,7 +261,9 @@ class ObjectStorage:
                     stored = self._read(path)
                 except FileNotFoundError:
                     continue
-                if stored.startswith(data):  # another may have rolled it up with what follows already
+                if stored.startswith(
+                    data
+                ):  # another may have rolled it up with what follows already
                     return None
                 raise TakenError(path) from error
         raise DurabilityError(f"{path!r} could not be stored: {failure}; save again") from failure
@@ -282,7 +313,8 @@ class ObjectStorage:
             self._filesystem.rm_file(f"{self._prefix}/{probe}")
         if not refused:
             raise DurabilityError(
-                f"{type(self._filesystem).__name__} does not store a file only if it is absent, so two writers could "
+                f"{type(self._filesystem).__name__} does not store a file only if it is absent, so "
+                "two writers could "
                 "lose each other's commits; use storage that does, or open with single_writer=True"
             )
         _conditional[self._filesystem].add(bucket)
@@ -302,7 +334,9 @@ def list_prefixes(filesystem: AbstractFileSystem, prefix: str) -> list[str]:
     below = [_parts(path)[above:] for path in paths]
     filled = {parts[0] for parts in below if len(parts) > 1}
     # A filesystem may pass over a folder that it fails to list, so the rest is looked at.
-    return sorted(name for name in folders if name in filled or _holds_object(filesystem, f"{prefix}/{name}"))
+    return sorted(
+        name for name in folders if name in filled or _holds_object(filesystem, f"{prefix}/{name}")
+    )
 
 
 def _holds_object(filesystem: AbstractFileSystem, folder: str) -> bool:
@@ -319,7 +353,9 @@ def _parts(path: str) -> list[str]:
 
 def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and details of each entry of a folder, without the filesystem's cache."""
-    filesystem.invalidate_cache(folder)  # without a path, DirFileSystem keeps the listings of folders in it
+    filesystem.invalidate_cache(
+        folder
+    )  # without a path, DirFileSystem keeps the listings of folders in it
     try:
         with _as_os_error():
             infos = filesystem.ls(folder, detail=True)
@@ -367,7 +403,10 @@ def _timestamp(modified: datetime | float) -> float:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Raise an error of a filesystem's own kind, met in reading, as OSError. Its message may show credentials."""
+    """Raise an error of a filesystem's own kind, met in reading, as OSError.
+
+    Its message may show credentials.
+    """
     try:
         yield
     except (KaosmemError, OSError):
@@ -384,7 +423,9 @@ def _as_durability_error(path: str) -> Iterator[None]:
     except (KaosmemError, TakenError):
         raise
     except Exception as error:
-        raise DurabilityError(f"{path!r} could not be stored or deleted: {error}; try again") from error
+        raise DurabilityError(
+            f"{path!r} could not be stored or deleted: {error}; try again"
+        ) from error
 
 
 class IsolatedMemoryFileSystem(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types

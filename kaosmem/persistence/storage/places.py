@@ -43,8 +43,8 @@ class Storage(Performer, Protocol):
     def line_up(self) -> Future[Leave] | None:
         """Return the end of a wait in line with other writers, None if there is no line.
 
-        The line keeps no writer out. It gives turns, in order, to writers that others outran. A writer calls the result
-        when its turn is over. To give up a place, cancel the future.
+        The line keeps no writer out. It gives turns, in order, to writers that others outran. A
+        writer calls the result when its turn is over. To give up a place, cancel the future.
         """
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -69,13 +69,20 @@ class Storage(Performer, Protocol):
         """Release the files that are kept open between steps."""
 
 
-def open_storage(location: Location, namespace: str, session_id: str, *, single_writer: bool = False) -> Storage:
+def open_storage(
+    location: Location, namespace: str, session_id: str, *, single_writer: bool = False
+) -> Storage:
     """Return the storage of a session. Raises InvalidNameError before any I/O."""
-    names = path_of(check_name(namespace, "namespace")), path_of(check_name(session_id, "session id"))
+    names = (
+        path_of(check_name(namespace, "namespace")),
+        path_of(check_name(session_id, "session id")),
+    )
     return folder_storage(location, *names, single_writer=single_writer)
 
 
-def folder_storage(location: Location, parent: str, name: str, *, single_writer: bool = False) -> Storage:
+def folder_storage(
+    location: Location, parent: str, name: str, *, single_writer: bool = False
+) -> Storage:
     """Return the storage of a folder two levels below a location, given by the path segments."""
     root = _root(location)
     if isinstance(root, Path):
@@ -85,7 +92,9 @@ def folder_storage(location: Location, parent: str, name: str, *, single_writer:
     from kaosmem.persistence.storage.objects import ObjectStorage
 
     filesystem, path = root
-    return ObjectStorage(filesystem, "/".join(filter(None, (path, parent, name))), single_writer=single_writer)
+    return ObjectStorage(
+        filesystem, "/".join(filter(None, (path, parent, name))), single_writer=single_writer
+    )
 
 
 def session_folders(location: Location, namespace: str) -> list[str]:
@@ -107,7 +116,9 @@ def folders_at(location: Location) -> list[str]:
     root = _root(location)
     if isinstance(root, Path):
         try:
-            return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())
+            return sorted(
+                entry.name for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink()
+            )
         except FileNotFoundError:
             return []
     from kaosmem.persistence.storage.objects import list_prefixes
@@ -125,9 +136,12 @@ def remove_namespace(location: Location, namespace: str) -> None:
 
 def check_no_other(storage: Storage) -> None:
     """Raise CorruptionError if a folder without a log holds files that are not a session's."""
-    if (name := storage.foreign()) is not None:
+    name = storage.foreign()
+    if name is not None:
         raise CorruptionError(
-            f"the folder is not a session's: it holds {name!r} and no log; choose another place or id", file=name
+            f"the folder is not a session's: it holds {name!r} and no log; choose another place or "
+            "id",
+            file=name,
         )
 
 
@@ -172,15 +186,19 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
 
     if not isinstance(location, str | AbstractFileSystem):
         raise InvalidNameError(
-            f"no session can be kept in {shown_location(location)}; give a folder, a URL or an fsspec filesystem"
+            f"no session can be kept in {shown_location(location)}; give a folder, a URL or an "
+            "fsspec filesystem"
         )
     try:
         filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
     except ImportError as error:
-        raise MissingExtraError(f"{shown_location(location)} needs a package that is not installed: {error}") from error
+        raise MissingExtraError(
+            f"{shown_location(location)} needs a package that is not installed: {error}"
+        ) from error
     except ValueError:  # whose message may show what the URL holds
         raise InvalidNameError(
-            f"no session can be kept in {shown_location(location)}, which fsspec cannot read; give a folder, or a URL "
+            f"no session can be kept in {shown_location(location)}, which fsspec cannot read; give "
+            "a folder, or a URL "
             "whose scheme it knows"
         ) from None
     except Exception as error:
@@ -188,19 +206,25 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     # Filesystems that leave credentials in the path, such as s3fs and fsspec's http, log them.
     if isinstance(location, str) and "@" in path.rpartition("://")[2].partition("/")[0]:
         raise InvalidNameError(
-            f"no session can be kept in {shown_location(location)}: its filesystem takes no credentials in the URL; "
+            f"no session can be kept in {shown_location(location)}: its filesystem takes no "
+            "credentials in the URL; "
             "give them in the environment, or pass an fsspec filesystem"
         )
-    below, inner = path, filesystem
+    below = path
+    inner = filesystem
     while isinstance(inner, DirFileSystem):
-        below, inner = "/".join(filter(None, (inner.path.rstrip("/"), below))), inner.fs
+        below = "/".join(filter(None, (inner.path.rstrip("/"), below)))
+        inner = inner.fs
     if isinstance(inner, LocalFileSystem):
         return _folder(below or "/")
     return filesystem, path.rstrip("/")
 
 
 def _folder(given: str | os.PathLike[str]) -> Path:
-    """Return a local folder, which need not be there yet. Raises InvalidNameError for a file and an impossible path."""
+    """Return a local folder, which need not be there yet.
+
+    Raises InvalidNameError for a file and an impossible path.
+    """
     try:
         path = Path(given).expanduser().resolve()
         is_file = path.is_file()
@@ -208,17 +232,25 @@ def _folder(given: str | os.PathLike[str]) -> Path:
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InvalidNameError(
-            f"no session can be kept in {shown_location(given)}: {why}; give the absolute path of a folder"
+            f"no session can be kept in {shown_location(given)}: {why}; give the absolute path of "
+            "a folder"
         ) from None
     if is_file:
-        raise InvalidNameError(f"no session can be kept in {shown(str(path))}, which is a file; give a folder")
+        raise InvalidNameError(
+            f"no session can be kept in {shown(str(path))}, which is a file; give a folder"
+        )
     return path
 
 
 def _unreachable(location: Location, error: Exception) -> DurabilityError:
-    """Return the error for a server that can't be reached. The message of its own may show credentials."""
+    """Return the error for a server that can't be reached.
+
+    The message of its own may show credentials.
+    """
     why = type(error).__name__
-    failure = DurabilityError(f"{shown_location(location)} can't be reached: {why}; check that it runs, and try again")
+    failure = DurabilityError(
+        f"{shown_location(location)} can't be reached: {why}; check that it runs, and try again"
+    )
     failure.errno = error.errno if isinstance(error, OSError) else None
     return failure
 
@@ -231,7 +263,8 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "crea
 class StoredSession:
     """A session as its files show it, unopened.
 
-    size_bytes: of all its files. saved: the time of the last commit, None if the filesystem does not tell.
+    size_bytes: of all its files. saved: the time of the last commit, None if the filesystem does
+        not tell.
     """
 
     session_id: str
@@ -250,14 +283,20 @@ def fingerprint(location: Location, session_id: str, namespace: str = "default")
 
 
 def list_sessions(location: Location, namespace: str = "default") -> list[str]:
-    """Return the ids of a namespace's sessions, sorted. Raises InvalidNameError, DurabilityError."""
+    """Return the ids of a namespace's sessions, sorted.
+
+    Raises InvalidNameError, DurabilityError.
+    """
     with as_durability_error("listing the sessions"):
         folders = session_folders(location, namespace)
     return sorted(name for folder in folders if (name := name_of(folder)) is not None)
 
 
 def unknown_session(location: Location, session_id: str, namespace: str) -> NotFoundError:
-    """Return the error for a session that is not stored. It names the stored session with the nearest id."""
+    """Return the error for a session that is not stored.
+
+    It names the stored session with the nearest id.
+    """
     stored = list_sessions(location, namespace)
     nearest = get_close_matches(session_id, stored, n=1, cutoff=0.0)
     there = (
@@ -266,20 +305,30 @@ def unknown_session(location: Location, session_id: str, namespace: str) -> NotF
         else "none is stored there; open one for writing to make it"
     )
     return NotFoundError(
-        f"no session {shown(session_id)} in {shown_location(location)}, namespace {namespace!r}; {there}"
+        f"no session {shown(session_id)} in {shown_location(location)}, namespace {namespace!r}; "
+        f"{there}"
     )
 
 
 def list_namespaces(location: Location) -> list[str]:
-    """Return the namespaces that hold a session, sorted. Raises InvalidNameError, DurabilityError."""
+    """Return the namespaces that hold a session, sorted.
+
+    Raises InvalidNameError, DurabilityError.
+    """
     with as_durability_error("listing the namespaces"):
         found = [name for folder in folders_at(location) if (name := name_of(folder)) is not None]
         return sorted(name for name in found if list_sessions(location, name))
 
 
 def stored_sessions(location: Location, namespace: str = "default") -> list[StoredSession]:
-    """Return the sessions of a namespace, the last saved first. Raises InvalidNameError, DurabilityError."""
-    found = [_stored(location, namespace, session_id) for session_id in list_sessions(location, namespace)]
+    """Return the sessions of a namespace, the last saved first.
+
+    Raises InvalidNameError, DurabilityError.
+    """
+    found = [
+        _stored(location, namespace, session_id)
+        for session_id in list_sessions(location, namespace)
+    ]
     earliest = datetime.min.replace(tzinfo=UTC)
     return sorted(found, key=lambda session: session.saved or earliest, reverse=True)
 
@@ -317,7 +366,10 @@ def delete_session(location: Location, session_id: str, namespace: str = "defaul
 
 
 def delete_namespace(location: Location, namespace: str) -> list[str]:
-    """Delete all sessions of a namespace, and return their ids, sorted. Raises InvalidNameError, DurabilityError."""
+    """Delete all sessions of a namespace, and return their ids, sorted.
+
+    Raises InvalidNameError, DurabilityError.
+    """
     deleted: set[str] = set()
     while found := list_sessions(location, namespace):
         for session_id in found:
@@ -329,7 +381,9 @@ def delete_namespace(location: Location, namespace: str) -> list[str]:
     return sorted(deleted)
 
 
-def delete_idle_sessions(location: Location, namespace: str = "default", *, before: datetime) -> list[str]:
+def delete_idle_sessions(
+    location: Location, namespace: str = "default", *, before: datetime
+) -> list[str]:
     """Delete the sessions that were saved last before a time, and return their ids, sorted.
 
     Raises InvalidNameError, DurabilityError.

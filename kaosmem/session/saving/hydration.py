@@ -78,7 +78,8 @@ def hydrate(
 ) -> Hydrated:
     """Return the sections that a log holds, under today's specs.
 
-    A stored section that no spec names is kept but not shown. Another counter than the stored one counts all again.
+    A stored section that no spec names is kept but not shown. Another counter than the stored one
+    counts all again.
     repeat: as `repeat_record`; None for a record that cannot be repeated.
     Raises CorruptionError for records that make no sense.
     """
@@ -106,14 +107,17 @@ def _hydrate(
     descriptions += [record.data for record in recovered.records if record.op == Describe.op]
     if newer := [each["version"] for each in descriptions if each["version"] > FORMAT_VERSION]:
         raise UnsupportedVersionError(
-            f"the session was stored in version {shown(newer[0])} of its format, and {FORMAT_VERSION} is the newest "
+            f"the session was stored in version {shown(newer[0])} of its format, and "
+            f"{FORMAT_VERSION} is the newest "
             "known here; open it with a newer kaosmem"
         )
     known = {spec.name: spec for spec in specs}
     described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
     check_section_count(known.keys() | described.keys())
     unknown = {
-        name: SectionSpec.from_dict({**stored, **DORMANT}) for name, stored in described.items() if name not in known
+        name: SectionSpec.from_dict({**stored, **DORMANT})
+        for name, stored in described.items()
+        if name not in known
     }
     sections = _restored(recovered, known | unknown, ranker)
     windows = Windows(header.get("windows", ()))
@@ -130,7 +134,9 @@ def _hydrate(
     notices = notices_of(sections, unknown, described)
     others = {description["counter"] for description in descriptions} - {counter.name}
     if others:
-        notices.append(f"counted again with {counter.name}: the session was counted with {min(others)}")
+        notices.append(
+            f"counted again with {counter.name}: the session was counted with {min(others)}"
+        )
         recount(sections.values(), counter)
     newest = descriptions[-1] if descriptions else {}
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
@@ -139,7 +145,9 @@ def _hydrate(
     return Hydrated(sections, description, notices, forgotten, unpurged, windows)
 
 
-def _restored(recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ranker | None) -> dict[str, Section]:
+def _restored(
+    recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ranker | None
+) -> dict[str, Section]:
     """Return the sections as the snapshot has them, empty without one."""
     entries: dict[str, list[dict[str, JSONValue] | StoredItem]] = {}
     for name, entry in recovered.items:
@@ -150,27 +158,34 @@ def _restored(recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ra
         for name, spec in specs.items()
         if name in states
     }
-    return {name: Section(spec, ranker=ranker, ledger=ledgers.get(name)) for name, spec in specs.items()}
+    return {
+        name: Section(spec, ranker=ranker, ledger=ledgers.get(name)) for name, spec in specs.items()
+    }
 
 
 def check_section_count(names: Collection[str]) -> None:
     """Raise CorruptionError for more sections than a session may have."""
     if len(names) > MAX_SECTIONS:
         raise CorruptionError(
-            f"the session's records describe more than {MAX_SECTIONS} sections, which no session has; "
+            f"the session's records describe more than {MAX_SECTIONS} sections, which no session "
+            "has; "
             "bring it back from a copy"
         )
 
 
 def notices_of(
-    sections: Mapping[str, Section], unknown: Iterable[str], described: Mapping[str, Mapping[str, JSONValue]]
+    sections: Mapping[str, Section],
+    unknown: Iterable[str],
+    described: Mapping[str, Mapping[str, JSONValue]],
 ) -> list[str]:
     """Return notices about stored sections whose spec is missing or gives less than before.
 
-    A section may have no spec any more, a smaller budget, or another policy than the one of its own.
+    A section may have no spec any more, a smaller budget, or another policy than the one of its
+    own.
     """
     unnamed = [
-        f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are kept, not shown"
+        f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are "
+        "kept, not shown"
         for name in unknown
     ]
     stored = {name: spec.get("eviction", "none") for name, spec in described.items()}
@@ -181,7 +196,8 @@ def notices_of(
         if notice:
             shrunk.append(notice)
     return [*unnamed, *shrunk] + [
-        f"section {name!r} was stored with the eviction policy {policy!r} and now has {now[name]!r}; "
+        f"section {name!r} was stored with the eviction policy {policy!r} and now has "
+        f"{now[name]!r}; "
         "give the policy with its spec to evict as before"
         for name, policy in stored.items()
         if policy not in (*POLICIES, now[name])
@@ -221,12 +237,18 @@ def drain(sections: Iterable[Section]) -> list[Operation]:
     """Return the changes since the last drain, by the persistence of each section."""
     operations: list[Operation] = []
     for section in sections:
-        journal, versions = section.drain_journal(), section.archive.drain()
+        journal = section.drain_journal()
+        versions = section.archive.drain()
         if section.spec.persistence == "stream":
             operations += journal
         elif section.spec.persistence == "snapshot" and journal:
             operations.append(
-                Replace(section.spec.name, section.ledger.state(), list(section.held.entries()), versions)
+                Replace(
+                    section.spec.name,
+                    section.ledger.state(),
+                    list(section.held.entries()),
+                    versions,
+                )
             )
     return operations
 
@@ -249,11 +271,16 @@ class Frozen:
 
 
 def freeze(
-    sections: Iterable[Section], counter: TokenCounter, forgotten: Forgotten, windows: Windows | None = None
+    sections: Iterable[Section],
+    counter: TokenCounter,
+    forgotten: Forgotten,
+    windows: Windows | None = None,
 ) -> Frozen:
     """Return the state of all sections that are kept on disk, and of the windows, as it is now."""
     sections = list(sections)
-    kept_windows = windows.to_list({section.spec.name: section for section in sections}) if windows else []
+    kept_windows = (
+        windows.to_list({section.spec.name: section for section in sections}) if windows else []
+    )
     kept = [section for section in sections if section.spec.persistence != "none"]
     states = {section.spec.name: section.ledger.state() for section in kept}
     entries = [(section.spec.name, section.held.entries()) for section in kept]
@@ -276,18 +303,27 @@ def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
     """
     versions: dict[str, Archived] = {}
     for version in (*on_disk, *frozen.archived):
-        text = json_text([version.item.section, {**version.to_dict(), "tokens": 0}])  # of any counter
+        text = json_text(
+            [version.item.section, {**version.to_dict(), "tokens": 0}]
+        )  # of any counter
         versions.pop(text, None)
         versions[text] = version
     numbers = Counter(version.item.section for version in versions.values())
-    states = {name: {**state, "archived": numbers[name]} for name, state in frozen.header["states"].items()}
-    return replace(frozen, header={**frozen.header, "states": states}, archived=list(versions.values()))
+    states = {
+        name: {**state, "archived": numbers[name]}
+        for name, state in frozen.header["states"].items()
+    }
+    return replace(
+        frozen, header={**frozen.header, "states": states}, archived=list(versions.values())
+    )
 
 
 def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:
     """Let go of archived versions that an archive file holds now."""
     for section in sections:
-        section.archive.release(version for version in written if version.item.section == section.spec.name)
+        section.archive.release(
+            version for version in written if version.item.section == section.spec.name
+        )
 
 
 class Checkpoints:
@@ -298,11 +334,16 @@ class Checkpoints:
 
     def __init__(self, log: SessionLog, *, counter: TokenCounter) -> None:
         self.notices: list[str] = []
-        self._log, self._counter = log, counter
+        self._log = log
+        self._counter = counter
         self._writing: asyncio.Task[None] | None = None
 
-    def start(self, sections: Mapping[str, Section], forgotten: Forgotten, windows: Windows) -> None:
-        """Begin the writes that are due, after those under way. A snapshot waits until none is under way.
+    def start(
+        self, sections: Mapping[str, Section], forgotten: Forgotten, windows: Windows
+    ) -> None:
+        """Begin the writes that are due, after those under way.
+
+        A snapshot waits until none is under way.
 
         sections, windows: the state after the log's last record.
         """
@@ -312,13 +353,17 @@ class Checkpoints:
         moments = {
             name: moment
             for name, each in sections.items()
-            if each.spec.persistence != "none" and not each.held.past.unloaded and (moment := each.index.to_store)
+            if each.spec.persistence != "none"
+            and not each.held.past.unloaded
+            and (moment := each.index.to_store)
         }
         frozen = None
         if before is None and self._log.snapshot_due:
             frozen = freeze(sections.values(), self._counter, forgotten, windows)
         if moments or frozen:
-            self._writing = asyncio.create_task(self._write(before, sections, moments, frozen, self._log.seq))
+            self._writing = asyncio.create_task(
+                self._write(before, sections, moments, frozen, self._log.seq)
+            )
 
     async def finished(self) -> None:
         """Wait until nothing is being written."""
@@ -335,7 +380,10 @@ class Checkpoints:
     ) -> None:
         if before is not None:
             await before
-        for name, moment in moments.items():  # before the snapshot, which says of which commits there are indexes
+        for (
+            name,
+            moment,
+        ) in moments.items():  # before the snapshot, which says of which commits there are indexes
             dump = await asyncio.to_thread(sections[name].index.dump, moment)
             if dump is not None:
                 await self._store_index(name, dump, seq)
@@ -345,16 +393,25 @@ class Checkpoints:
     async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
         header = {"updates": dump.updates}
         try:
-            await asyncio.to_thread(self._log.store_index, name, header, dump.chunks, seq=seq, ranker=dump.ranker)
+            await asyncio.to_thread(
+                self._log.store_index, name, header, dump.chunks, seq=seq, ranker=dump.ranker
+            )
         except ConflictError:
-            return  # others have shortened the log, or deleted it; what is read of it then has no index yet
+            # others have shortened the log, or deleted it; what is read of it then has no index yet
+            return
         except (CorruptionError, DurabilityError) as error:  # it can be made anew
             self.notices.append(f"no index of section {name!r} was written: {error}")
 
-    async def _store_snapshot(self, sections: Mapping[str, Section], frozen: Frozen, seq: int) -> None:
+    async def _store_snapshot(
+        self, sections: Mapping[str, Section], frozen: Frozen, seq: int
+    ) -> None:
         try:
             stored = await asyncio.to_thread(
-                self._log.snapshot, frozen.header, frozen.items, archived=frozen.archived_entries, seq=seq
+                self._log.snapshot,
+                frozen.header,
+                frozen.items,
+                archived=frozen.archived_entries,
+                seq=seq,
             )
         except ConflictError:
             return  # others have shortened the log, or deleted it
@@ -364,7 +421,10 @@ class Checkpoints:
             if stored:
                 release(sections.values(), frozen.archived)
                 with suppress(CorruptionError, OSError):  # else they stay in memory
-                    let_go(sections, await asyncio.to_thread(find_past, self._log, self._counter, at=seq))
+                    let_go(
+                        sections,
+                        await asyncio.to_thread(find_past, self._log, self._counter, at=seq),
+                    )
 
 
 def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:

@@ -7,7 +7,16 @@ item since it was added: known time. Evictions and compactions change neither.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,7 +33,9 @@ _READ_AT_ONCE = 4_096
 async def load_past(
     sections: Iterable[Section], log: SessionLog, counter: TokenCounter, *, unpurged: Container[str]
 ) -> KaosmemError | None:
-    """Let sections recall items evicted in earlier processes. Return the reason if they cannot, else None.
+    """Let sections recall items evicted in earlier processes.
+
+    Return the reason if they cannot, else None.
 
     unpurged: ids of items that were forgotten and that files may still hold.
     """
@@ -39,7 +50,9 @@ async def load_past(
             found = await asyncio.to_thread(salvage_past, log, counter)
         found = [version for version in found if version.item.id not in unpurged]
         for section in unloaded:
-            section.ledger.load(version for version in found if version.item.section == section.spec.name)
+            section.ledger.load(
+                version for version in found if version.item.section == section.spec.name
+            )
     except (CorruptionError, InvalidArgumentError) as error:
         for section in unloaded:
             section.ledger.load(())
@@ -47,8 +60,12 @@ async def load_past(
     return None
 
 
-def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) -> list[EvictedItem]:
-    """Return the evicted items of all archive files, or as of record `at`, oldest first. This reads files.
+def find_past(
+    log: SessionLog, counter: TokenCounter, *, at: int | None = None
+) -> list[EvictedItem]:
+    """Return the evicted items of all archive files, or as of record `at`, oldest first.
+
+    This reads files.
 
     Texts are read only from files that another counter may have counted. Raises CorruptionError.
     """
@@ -59,14 +76,29 @@ def find_past(log: SessionLog, counter: TokenCounter, *, at: int | None = None) 
 
 
 def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
-    """Return the intact evicted items with their texts. Raises CorruptionError unless it is read-only."""
+    """Return the intact evicted items with their texts.
+
+    Raises CorruptionError unless it is read-only.
+    """
     return [_counted(Archived.from_dict(data, name), counter) for name, data in log.archive()]
 
 
-def find_versions(log: SessionLog, counter: TokenCounter, item_ids: Container[str]) -> dict[str, Archived]:
-    """Return the newest version of each of these items that a file has. This is I/O. Raises CorruptionError."""
-    stored = {data["id"]: (name, data) for name, data in log.archive(check_archived) if data["id"] in item_ids}
-    return {item_id: _counted(Archived.from_dict(data, name), counter) for item_id, (name, data) in stored.items()}
+def find_versions(
+    log: SessionLog, counter: TokenCounter, item_ids: Container[str]
+) -> dict[str, Archived]:
+    """Return the newest version of each of these items that a file has.
+
+    This is I/O. Raises CorruptionError.
+    """
+    stored = {
+        data["id"]: (name, data)
+        for name, data in log.archive(check_archived)
+        if data["id"] in item_ids
+    }
+    return {
+        item_id: _counted(Archived.from_dict(data, name), counter)
+        for item_id, (name, data) in stored.items()
+    }
 
 
 def check_archived(entry: Entry) -> None:
@@ -106,17 +138,28 @@ class Originals:
     """
 
     def __init__(
-        self, sections: Mapping[str, Section], log: SessionLog, *, counter: TokenCounter, forgotten: Container[str]
+        self,
+        sections: Mapping[str, Section],
+        log: SessionLog,
+        *,
+        counter: TokenCounter,
+        forgotten: Container[str],
     ) -> None:
-        self._sections, self._log, self._counter, self._forgotten = sections, log, counter, forgotten
+        self._sections = sections
+        self._log = log
+        self._counter = counter
+        self._forgotten = forgotten
 
     async def of(self, item: Item, fetch: Callable[[str], Awaitable[Item]]) -> list[Item]:
         """Return the originals of an item, over any number of steps, each once and in order.
 
-        fetch: reads items that no section of the session has or had. Raises as it does, and CorruptionError.
+        fetch: reads items that no section of the session has or had. Raises as it does, and
+            CorruptionError.
         """
         known = await self.lineage([item])
-        while wanted := {source for each in known.values() for source in each.sources} - known.keys():
+        while (
+            wanted := {source for each in known.values() for source in each.sources} - known.keys()
+        ):
             known |= await self.lineage([await fetch(item_id) for item_id in wanted])
         return [*_origins(item, known, set())]
 
@@ -128,7 +171,9 @@ class Originals:
         known = new = {item.id: item for item in items}
         while wanted := {source for each in new.values() for source in each.sources} - known.keys():
             new = {each.id: each for each in self.live(wanted)}
-            archived = await self.archived({each for each in wanted - new.keys() if not self.is_forgotten(each)})
+            archived = await self.archived(
+                {each for each in wanted - new.keys() if not self.is_forgotten(each)}
+            )
             new |= {item_id: version.item for item_id, version in archived.items()}
             known = known | new
         return known
@@ -136,7 +181,12 @@ class Originals:
     def live(self, item_ids: Iterable[str]) -> Iterator[Item]:
         """Yield those of these items that are live, in whichever section."""
         sections = self._sections.values()
-        return (section.peek(item_id) for item_id in item_ids for section in sections if item_id in section)
+        return (
+            section.peek(item_id)
+            for item_id in item_ids
+            for section in sections
+            if item_id in section
+        )
 
     def is_forgotten(self, item_id: str) -> bool:
         """Return whether an item was forgotten; another one may have its id by now."""
@@ -147,10 +197,18 @@ class Originals:
 
         Raises CorruptionError.
         """
-        versions = (version for section in self._sections.values() for version in section.archive.in_memory())
-        in_memory = {version.item.id: version for version in versions if version.item.id in item_ids}
+        versions = (
+            version
+            for section in self._sections.values()
+            for version in section.archive.in_memory()
+        )
+        in_memory = {
+            version.item.id: version for version in versions if version.item.id in item_ids
+        }
         left = item_ids - in_memory.keys()
-        stored = await asyncio.to_thread(find_versions, self._log, self._counter, left) if left else {}
+        stored = (
+            await asyncio.to_thread(find_versions, self._log, self._counter, left) if left else {}
+        )
         return stored | in_memory
 
 
@@ -194,7 +252,9 @@ class ToldItem:
 
 
 def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
-    """Return all that a section was told, in order. A summary that a compaction made is left out for its originals.
+    """Return all that a section was told, in order.
+
+    A summary that a compaction made is left out for its originals.
 
     archived: the versions that archive files hold, oldest first. Those in memory are added here.
     """
@@ -207,21 +267,28 @@ def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
     for ordinal in section.held:
         if not Replaced.by(item := section.held[ordinal]):
             contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal=ordinal)
-    return sorted((each for versions in contents.values() for each in _told_of(versions)), key=lambda each: each.order)
+    return sorted(
+        (each for versions in contents.values() for each in _told_of(versions)),
+        key=lambda each: each.order,
+    )
 
 
 def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[ToldItem]:
     """Yield the contents that an item had, by when they were corrected."""
     known_from: datetime | None = None
     for corrected in [*sorted(filter(None, versions)), None]:
-        if (version := versions.get(corrected)) is not None:
-            item, number = version.item, version.ordinal
+        version = versions.get(corrected)
+        if version is not None:
+            item = version.item
+            number = version.ordinal
             order = (number is None, number or 0, item.created_at)
             yield ToldItem(item, order, known_from or item.created_at, corrected, version.ended)
         known_from = corrected
 
 
-def versions_of(items: Iterable[ToldItem], *, known_at: datetime | None = None) -> list[Version[ToldItem]]:
+def versions_of(
+    items: Iterable[ToldItem], *, known_at: datetime | None = None
+) -> list[Version[ToldItem]]:
     """Return the versions of one fact, oldest first, as the session knew them at a time; None is now."""
     known = [each for each in items if each.is_known(known_at)]
     return in_order(
@@ -233,11 +300,16 @@ def versions_of(items: Iterable[ToldItem], *, known_at: datetime | None = None) 
 
 
 def section_at(
-    section: Section, items: Iterable[ToldItem], *, as_of: datetime | None = None, known_at: datetime | None = None
+    section: Section,
+    items: Iterable[ToldItem],
+    *,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
 ) -> Section:
     """Return a section with the items that held at one time, and that the session knew at another.
 
-    Without `as_of`, replaced versions are there for questions about the past, as in the section itself.
+    Without `as_of`, replaced versions are there for questions about the past, as in the section
+    itself.
     """
     facts: dict[object, list[ToldItem]] = {}
     for number, each in enumerate(items):
@@ -245,12 +317,16 @@ def section_at(
             facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
     chosen: list[Version[ToldItem]] = []
     for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
-        if as_of is not None or versions[-1].is_current:  # else it was removed, and no question may bring it back
+        if (
+            as_of is not None or versions[-1].is_current
+        ):  # else it was removed, and no question may bring it back
             chosen += versions
     if as_of is not None:
         chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
     chosen.sort(key=lambda version: version.item.order)
-    newest = {version.item.item.id: version for version in chosen}  # an id may have been given again
+    newest = {
+        version.item.item.id: version for version in chosen
+    }  # an id may have been given again
     unique = [version for version in chosen if newest[version.item.item.id] is version]
     then = Section(section.spec, ranker=section.ledger.ranker)
     for version in unique:
@@ -261,10 +337,11 @@ def section_at(
 def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Version[ToldItem]]:
     """Return the versions that held at a time.
 
-    A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long as it does, unless
-    they have a timestamp.
+    A relationship holds as its properties `valid_from` and `valid_until` say. Its ends hold as long
+    as it does, unless they have a timestamp.
     """
-    held, entities = [], []
+    held = []
+    entities = []
     ends: set[str] = set()
     for version in versions:
         part = part_of(version.item.item.metadata)
@@ -280,7 +357,9 @@ def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Vers
         elif isinstance(part, Entity) and version.item.item.stated_from is None:
             entities.append((part.id, version))
     return held + [
-        version for entity, version in entities if entity in ends and replace(version, valid_from=time).holds_at(time)
+        version
+        for entity, version in entities
+        if entity in ends and replace(version, valid_from=time).holds_at(time)
     ]
 
 
@@ -298,7 +377,10 @@ class Timeline:
         counter: TokenCounter,
         unpurged: Callable[[], Container[str]],
     ) -> None:
-        self._sections, self._log, self._counter, self._unpurged = sections, log, counter, unpurged
+        self._sections = sections
+        self._log = log
+        self._counter = counter
+        self._unpurged = unpurged
 
     async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
         """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
@@ -308,24 +390,38 @@ class Timeline:
             items = told(self._sections[name], stored.get(name, ()))
             versions = versions_of(each for each in items if each.item.key == key)
             found += (
-                Version(version.item.item, version.valid_from, version.valid_until, version.known_from)
+                Version(
+                    version.item.item, version.valid_from, version.valid_until, version.known_from
+                )
                 for version in versions
             )
         return sorted(found, key=lambda version: version.valid_from)
 
-    async def sections_at(self, *, as_of: datetime | None, known_at: datetime | None) -> dict[str, Section]:
-        """Return all sections as they were: see `section_at`. The archive is read whole. Raises CorruptionError."""
+    async def sections_at(
+        self, *, as_of: datetime | None, known_at: datetime | None
+    ) -> dict[str, Section]:
+        """Return all sections as they were: see `section_at`.
+
+        The archive is read whole. Raises CorruptionError.
+        """
         stored = self._by_section(await asyncio.to_thread(self._log.archive, check_archived))
         return {
-            name: section_at(section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at)
+            name: section_at(
+                section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at
+            )
             for name, section in self._sections.items()
         }
 
-    def _by_section(self, entries: Iterable[tuple[str, Mapping[str, JSONValue]]]) -> dict[str, list[Archived]]:
-        unpurged, found = self._unpurged(), dict[str, list[Archived]]()
+    def _by_section(
+        self, entries: Iterable[tuple[str, Mapping[str, JSONValue]]]
+    ) -> dict[str, list[Archived]]:
+        unpurged = self._unpurged()
+        found = dict[str, list[Archived]]()
         for name, data in entries:
             if data["id"] not in unpurged:
                 version = Archived.from_dict(data, name)
                 tokens = count_content(version.item.content, self._counter)
-                found.setdefault(name, []).append(replace(version, item=replace(version.item, tokens=tokens)))
+                found.setdefault(name, []).append(
+                    replace(version, item=replace(version.item, tokens=tokens))
+                )
         return found

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from kaosmem.errors import ConflictError, DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
+from kaosmem.errors import (
+    ConflictError,
+    DuplicateError,
+    InvalidArgumentError,
+    NotFoundError,
+    SectionFullError,
+)
 from kaosmem.names import shown
 from kaosmem.sections import Section, derived_from
 from kaosmem.sections.operations import (
@@ -28,10 +34,15 @@ from kaosmem.types import Item, ThinkingBlock
 _SHOWN_CLASHES = 3
 
 
-def is_foreign(theirs: Iterable[Operation], sections: Mapping[str, Section], counter: TokenCounter) -> bool:
+def is_foreign(
+    theirs: Iterable[Operation], sections: Mapping[str, Section], counter: TokenCounter
+) -> bool:
     """Return whether others describe the session as it is not known here: with more sections, or counted otherwise."""
     descriptions = [each.data for each in theirs if isinstance(each, Describe)]
-    return any(each["counter"] != counter.name or each["sections"].keys() - sections.keys() for each in descriptions)
+    return any(
+        each["counter"] != counter.name or each["sections"].keys() - sections.keys()
+        for each in descriptions
+    )
 
 
 def rebase(
@@ -43,13 +54,17 @@ def rebase(
     forgotten: Container[str],
     touched: Mapping[str, Item | None] | None,
 ) -> list[Operation]:
-    """Bring sections to the state of the log, followed by unsaved changes. Return the changes that no journal has.
+    """Bring sections to the state of the log, followed by unsaved changes.
+
+    Return the changes that no journal has.
 
     ours: all unsaved changes, in order. theirs: the operations that others committed, if known.
     stored: the state in the log of all sections that both changed or that are unknown here.
     forgotten: ids of items that others have forgotten.
-    touched: the items that others changed, as `touched_by` returns them; None if the log does not tell.
-    Raises ConflictError if both rewrote an item, or a change no longer fits; then nothing has changed.
+    touched: the items that others changed, as `touched_by` returns them; None if the log does not
+        tell.
+    Raises ConflictError if both rewrote an item, or a change no longer fits; then nothing has
+    changed.
     """
     ours = [change for change in ours if not isinstance(change, Forget)]
     _check_clashes(sections, ours, theirs, touched)
@@ -73,7 +88,9 @@ def rebase(
         elif name not in replaced and section.spec.persistence != "none":
             added = sum(change.section == name and isinstance(change, Add) for change in ours)
             is_forgotten = any(each.section == name and isinstance(each, Forget) for each in theirs)
-            shared = sections[name].held.taken - added if touched is not None and not is_forgotten else 0
+            shared = (
+                sections[name].held.taken - added if touched is not None and not is_forgotten else 0
+            )
             sections[name].take_over(section, shared=shared)
     return kept
 
@@ -109,19 +126,27 @@ def _repeat(section: Section, change: SectionOperation) -> None:
                 section.use(change.ids)
     except (DuplicateError, InvalidArgumentError, SectionFullError, NotFoundError) as error:
         raise ConflictError(
-            f"what is unsaved no longer fits what others have committed: {error}; open the session again and repeat it"
+            f"what is unsaved no longer fits what others have committed: {error}; open the session "
+            "again and repeat it"
         ) from error
 
 
 def _settles(change: SectionOperation) -> bool:
     """Return whether a turn makes a change of itself, and can make it again."""
-    return isinstance(change, Compact | Evict | Expand) or (isinstance(change, Remove) and change.expired)
+    return isinstance(change, Compact | Evict | Expand) or (
+        isinstance(change, Remove) and change.expired
+    )
 
 
 def _settle(
-    section: Section, change: SectionOperation, touched: Container[str] | None, forgotten: Container[str]
+    section: Section,
+    change: SectionOperation,
+    touched: Container[str] | None,
+    forgotten: Container[str],
 ) -> None:
-    """Repeat compactions and evictions of items that no writer has touched. The next turn decides the rest anew.
+    """Repeat compactions and evictions of items that no writer has touched.
+
+    The next turn decides the rest anew.
 
     touched: ids, None where the log does not tell.
     """
@@ -135,13 +160,18 @@ def _settle(
             section.evict(change.ids)
         elif isinstance(change, Compact):
             told = {source for _, item in change.change.items for source in item.sources}
-            if not any(item_id in touched or item_id in forgotten for item_id in told.union(change.change.replaced)):
+            if not any(
+                item_id in touched or item_id in forgotten
+                for item_id in told.union(change.change.replaced)
+            ):
                 section.compact(change.change)
 
 
 def is_reply(change: Operation) -> bool:
     """Return whether a change adds a message with thinking, which is bound to the request that it replies to."""
-    return isinstance(change, Add) and any(isinstance(each, ThinkingBlock) for each in change.item.message.blocks)
+    return isinstance(change, Add) and any(
+        isinstance(each, ThinkingBlock) for each in change.item.message.blocks
+    )
 
 
 def touched_by(operations: Iterable[Operation]) -> dict[str, Item | None]:
@@ -160,7 +190,9 @@ def _check_clashes(
     touched: Mapping[str, Item | None] | None,
 ) -> None:
     """Raise ConflictError where both rewrote the same item or section."""
-    removed = {each.id: each.section for each in ours if isinstance(each, Remove) and not each.expired}
+    removed = {
+        each.id: each.section for each in ours if isinstance(each, Remove) and not each.expired
+    }
     rewritten = removed | {each.item.id: each.section for each in ours if isinstance(each, Update)}
     added = {each.item.id: each.section for each in ours if isinstance(each, Add)}
     wholes = [each for each in ours if isinstance(each, Replace)]
@@ -168,7 +200,8 @@ def _check_clashes(
     replaced = {whole.section for whole in wholes}
     if touched is None and (rewritten or replaced):
         raise ConflictError(
-            "others have committed so much since the session was read that the log no longer tells what; "
+            "others have committed so much since the session was read that the log no longer tells "
+            "what; "
             "open it again and repeat the change"
         )
     if names := replaced & {each.section for each in theirs if not isinstance(each, Describe)}:
@@ -187,9 +220,12 @@ def _check_ids(ours: Sequence[SectionOperation], stored: Mapping[str, Section]) 
     for change in ours:
         if isinstance(change, Add) and change.section in stored:
             item_id = change.item.id
-            if any(item_id in section for name, section in stored.items() if name != change.section):
+            if any(
+                item_id in section for name, section in stored.items() if name != change.section
+            ):
                 raise ConflictError(
-                    f"another writer has added an item {shown(item_id)} too, so nothing was written; "
+                    f"another writer has added an item {shown(item_id)} too, so nothing was "
+                    "written; "
                     "open the session again and choose another id"
                 )
 
@@ -197,7 +233,9 @@ def _check_ids(ours: Sequence[SectionOperation], stored: Mapping[str, Section]) 
 def _check_sources(ours: Sequence[SectionOperation], forgotten: Container[str]) -> None:
     """Raise ConflictError if one of our items is derived from an item that others have forgotten."""
     for change in ours:
-        if isinstance(change, Add | Update) and any(source in forgotten for source in change.item.sources):
+        if isinstance(change, Add | Update) and any(
+            source in forgotten for source in change.item.sources
+        ):
             raise ConflictError(
                 f"item {shown(change.item.id)} is derived from what another writer has forgotten; "
                 "open the session again and go on without it"
@@ -216,7 +254,9 @@ def _clash(
         versions.append((section.peek(item_id) if item_id in section else None, theirs[item_id]))
     more = f" and {len(clashing) - _SHOWN_CLASHES} more" if len(clashing) > _SHOWN_CLASHES else ""
     return ConflictError(
-        f"another writer has changed {', '.join(map(shown, clashing[:_SHOWN_CLASHES]))}{more} too, so nothing was "
-        "written; the error's versions holds ours and theirs; open the session again and repeat the change",
+        f"another writer has changed {', '.join(map(shown, clashing[:_SHOWN_CLASHES]))}{more} too, "
+        "so nothing was "
+        "written; the error's versions holds ours and theirs; open the session again and repeat "
+        "the change",
         versions=versions,
     )

@@ -17,7 +17,15 @@ from kaosmem.errors import (
     KaosmemError,
 )
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
-from kaosmem.persistence import Change, Entry, Location, Recovered, SessionLog, list_sessions, unknown_session
+from kaosmem.persistence import (
+    Change,
+    Entry,
+    Location,
+    Recovered,
+    SessionLog,
+    list_sessions,
+    unknown_session,
+)
 from kaosmem.sections import Archived, Section
 from kaosmem.sections.operations import Describe
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
@@ -25,7 +33,10 @@ from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, s
 from kaosmem.types import JSONValue, json_text
 
 NEWER_TEXT_LOST = "newer_text_lost"
-"""The metadata field of an archived item whose newest text is lost. Its value is the time of the lost update."""
+"""The metadata field of an archived item whose newest text is lost.
+
+Its value is the time of the lost update.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,9 +44,11 @@ class RepairReport:
     """The result of a repair.
 
     into: the id of the new session. None: there was nothing to repair, and nothing was written.
-    items, archived: live items and archived versions by section, in the new session or else in the old one.
+    items, archived: live items and archived versions by section, in the new session or else in the
+        old one.
     damage: the damaged places, and the loss at each.
-    outdated: ids of the items whose newest text is known to be lost. They are archived with an older text, and their
+    outdated: ids of the items whose newest text is known to be lost. They are archived with an
+        older text, and their
     metadata say so in the field `newer_text_lost`.
     """
 
@@ -55,13 +68,16 @@ async def repair_session(
     *,
     single_writer: bool = False,
 ) -> RepairReport:
-    """Copy everything intact of a damaged session into a new session. The damaged session stays as it is.
+    """Copy everything intact of a damaged session into a new session.
 
-    into: the id of the new session. The default is `<session_id>-repaired`, with a number if it is taken.
+    The damaged session stays as it is.
+
+    into: the id of the new session. The default is `<session_id>-repaired`, with a number if it is
+        taken.
     single_writer: as in `SessionMemory.open`.
     An interrupted repair leaves the damaged session as it is. The next repair continues it.
-    Raises InvalidNameError before any I/O, NotFoundError, UnsupportedVersionError, ConflictError if `into` holds
-    anything, CorruptionError if nothing is intact, DurabilityError.
+    Raises InvalidNameError before any I/O, NotFoundError, UnsupportedVersionError, ConflictError if
+    `into` holds anything, CorruptionError if nothing is intact, DurabilityError.
     """
     place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
     check_name(session_id, "session id")
@@ -102,7 +118,9 @@ class _Found:
 
     def report(self, session_id: str, into: str | None) -> RepairReport:
         """Return the report of a repair into another session, or of a sound session."""
-        items, archived = (dict(Counter(name for name, _ in each)) for each in (self.items, self.archived))
+        items, archived = (
+            dict(Counter(name for name, _ in each)) for each in (self.items, self.archived)
+        )
         outdated = tuple(self.outdated) if into else ()
         return RepairReport(session_id, into, items, archived, self.damage, outdated)
 
@@ -114,19 +132,26 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
         return _read(place, session_id).report(session_id, None)
     except CorruptionError:
         found = _read(place, session_id, read_only=True)
-    new_id = _write(place, found, [into] if into else _free_ids(session_id), is_given=into is not None)
+    new_id = _write(
+        place, found, [into] if into else _free_ids(session_id), is_given=into is not None
+    )
     return found.report(session_id, new_id)
 
 
 def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
-    """Return a session. If it is read-only, return its intact part; else raise CorruptionError for any damage."""
+    """Return a session.
+
+    If it is read-only, return its intact part; else raise CorruptionError for any damage.
+    """
     log, recovered = place.open(session_id, read_only=read_only)
     with closing(log):
         stored = log.archive()
         specs = stored_specs(recovered, {name for name, _ in stored})
         counter = stored_counter(recovered)
         try:
-            hydrated = (salvage_sections if recovered.is_partial else hydrate)(recovered, specs, counter, None)
+            hydrated = (salvage_sections if recovered.is_partial else hydrate)(
+                recovered, specs, counter, None
+            )
         except CorruptionError as error:
             if not read_only:
                 raise
@@ -137,21 +162,27 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
         sections = hydrated.sections
         frozen = freeze(sections.values(), counter, hydrated.forgotten)
         # Files may have some that the log has still.
-        versions = {json_text(list(each)): each for each in (*stored, *frozen.archived_entries)}.values()
+        versions = {
+            json_text(list(each)): each for each in (*stored, *frozen.archived_entries)
+        }.values()
         outdated = _outdated(versions, sections)
         archived = [_noted(*version, outdated) for version in versions]
         header = {**frozen.header, "states": _states(frozen.header["states"], archived, sections)}
         return _Found(header, list(frozen.items), archived, outdated, log.damage)
 
 
-def _usable(archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]) -> list[Entry]:
+def _usable(
+    archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]
+) -> list[Entry]:
     """Return archived versions that are items, not to be forgotten, and stand where they can have stood."""
     usable: list[Entry] = []
     for name, data in archive:
         try:
             version = Archived.from_dict(data, name)
         except InvalidArgumentError:
-            damage.append(CorruptionError(f"an archived version of section {shown(name)} is no item"))
+            damage.append(
+                CorruptionError(f"an archived version of section {shown(name)} is no item")
+            )
             continue
         if version.item.id in hydrated.unpurged:
             continue
@@ -173,7 +204,10 @@ def _outdated(archived: Iterable[Entry], sections: Mapping[str, Section]) -> dic
 
 
 def _noted(name: str, version: dict[str, JSONValue], outdated: Mapping[str, JSONValue]) -> Entry:
-    """Return an archived version. If the newest text of its item is lost, it says so, and is not recalled."""
+    """Return an archived version.
+
+    If the newest text of its item is lost, it says so, and is not recalled.
+    """
     if version["id"] not in outdated:
         return name, version
     noted = {field: value for field, value in version.items() if field not in ("position", "unit")}
@@ -184,14 +218,19 @@ def _noted(name: str, version: dict[str, JSONValue], outdated: Mapping[str, JSON
 
 
 def _states(
-    states: Mapping[str, Mapping[str, JSONValue]], archived: Sequence[Entry], sections: Mapping[str, Section]
+    states: Mapping[str, Mapping[str, JSONValue]],
+    archived: Sequence[Entry],
+    sections: Mapping[str, Section],
 ) -> dict[str, dict[str, JSONValue]]:
     """Return the states of sections with their archived items."""
     counted = {name: dict(state) for name, state in states.items()}
     for name, state in counted.items():
         versions = [data for section, data in archived if section == name]
         positions = {data["position"] for data in versions if data.get("position") is not None}
-        state |= {"archived": len(versions), "evicted": len(positions) if sections[name].spec.recalls else 0}
+        state |= {
+            "archived": len(versions),
+            "evicted": len(positions) if sections[name].spec.recalls else 0,
+        }
         state["taken"] = max([state["taken"], *(position + 1 for position in positions)])
     return counted
 
@@ -208,7 +247,8 @@ def _write(place: _Place, found: _Found, ids: Iterable[str], *, is_given: bool) 
                 raise
         if is_given:
             raise ConflictError(
-                f"session {shown(session_id)} is there already, and a repair overwrites nothing; give another id"
+                f"session {shown(session_id)} is there already, and a repair overwrites nothing; "
+                "give another id"
             )
     raise AssertionError("ids without end came to one")
 
@@ -220,10 +260,14 @@ def _store(place: _Place, session_id: str, found: _Found) -> bool:
     except CorruptionError:  # something is there
         return False
     with closing(log):
-        if recovered.header is not None or any(record.op != Describe.op for record in recovered.records):
+        if recovered.header is not None or any(
+            record.op != Describe.op for record in recovered.records
+        ):
             return False
         if log.seq == 0:
-            description = {name: value for name, value in found.header.items() if name not in STATE_FIELDS}
+            description = {
+                name: value for name, value in found.header.items() if name not in STATE_FIELDS
+            }
             log.commit([Change("", Describe.op, description)])
         # Without the snapshot, no log is to pass for an empty session.
         log.purge(found.header, found.items, archived=found.archived)
@@ -241,7 +285,8 @@ def _check(place: _Place, session_id: str, stored: _Found) -> None:
     except KaosmemError as error:
         reason = str(error)
     raise DurabilityError(
-        f"session {shown(session_id)} is not read back as it was written: {reason}; delete it and repair again"
+        f"session {shown(session_id)} is not read back as it was written: {reason}; delete it and "
+        "repair again"
     )
 
 

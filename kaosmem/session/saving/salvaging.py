@@ -7,7 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError, NotFoundError, UnsupportedVersionError
+from kaosmem.errors import (
+    CorruptionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedVersionError,
+)
 from kaosmem.names import shown_name
 from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded_entries
 from kaosmem.persistence.salvage import LOST
@@ -37,11 +42,14 @@ _COUNTS = ("updates", "clock", "archived", "evicted")
 def salvage_sections(
     recovered: Recovered, specs: Sequence[SectionSpec], counter: TokenCounter, ranker: Ranker | None
 ) -> Hydrated:
-    """Return the sections that remain of a damaged session. Enter changes that cannot be repeated in its damage.
+    """Return the sections that remain of a damaged session.
 
-    An update of a lost item adds it. An update whose text is lost archives the item. A removal or use of a lost item is
-    passed over. A section without a stored description is under the spec given or dormant.
-    Raises CorruptionError, and UnsupportedVersionError for changes that are not known.
+    Enter changes that cannot be repeated in its damage.
+
+    An update of a lost item adds it. An update whose text is lost archives the item. A removal or
+    use of a lost item is passed over. A section without a stored description is under the spec
+    given or dormant. Raises CorruptionError, and UnsupportedVersionError for changes that are not
+    known.
     """
 
     def repeat(sections: Mapping[str, Section], record: Record) -> Operation | None:
@@ -59,7 +67,9 @@ def salvage_sections(
             what = f"{where} cannot be repeated without the records that are lost"
             recovered.damage.append(CorruptionError(what, seq=record.seq))
             return None
-        return None if isinstance(operation, Turn) else operation  # a window that is not there is packed anew
+        return (
+            None if isinstance(operation, Turn) else operation
+        )  # a window that is not there is packed anew
 
     recovered.items[:] = decoded_entries(recovered.items)
     entries: dict[str, list[dict[str, JSONValue]]] = {}
@@ -80,18 +90,29 @@ def salvage_sections(
 
 
 def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[SectionSpec]:
-    """Return the specs that a session was stored with. Where they are lost, return the usual ones of their names.
+    """Return the specs that a session was stored with.
+
+    Where they are lost, return the usual ones of their names.
 
     names: further sections of the session.
     """
-    described = {name: spec for each in _descriptions(recovered) for name, spec in each["sections"].items()}
-    found = {name for name, _ in recovered.items} | {record.section for record in recovered.records} | {*names}
+    described = {
+        name: spec for each in _descriptions(recovered) for name, spec in each["sections"].items()
+    }
+    found = (
+        {name for name, _ in recovered.items}
+        | {record.section for record in recovered.records}
+        | {*names}
+    )
     usual = {spec.name: spec for spec in DEFAULT_SECTIONS}
     rankers = {spec.name: spec.ranker for spec in DEFAULT_SECTIONS}
-    specs = [SectionSpec.from_dict(spec, ranker=rankers.get(name)) for name, spec in described.items()]
+    specs = [
+        SectionSpec.from_dict(spec, ranker=rankers.get(name)) for name, spec in described.items()
+    ]
     others = sorted(found - described.keys() - {""})
     return specs + [
-        usual.get(name) or SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name}) for name in others
+        usual.get(name) or SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name})
+        for name in others
     ]
 
 
@@ -111,7 +132,9 @@ class _Named:
     additive = False
 
     def __call__(self, text: str) -> int:
-        raise InvalidArgumentError(f"{shown_name(self.name)} is not here to count; open the session with it")
+        raise InvalidArgumentError(
+            f"{shown_name(self.name)} is not here to count; open the session with it"
+        )
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the count of each text."""
@@ -163,17 +186,24 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
 
 
 def _among_live(section: Section, operation: SectionOperation) -> SectionOperation:
-    """Return an operation without the items that are not live. Derived items take the places of those that are."""
+    """Return an operation without the items that are not live.
+
+    Derived items take the places of those that are.
+    """
     match operation:
         case Use() | Evict():
             return replace(operation, ids=_live(section, operation.ids))
         case Add() | Update():
             return replace(operation, evicted=_live(section, operation.evicted))
-        case Compact() if len(live := _live(section, operation.change.replaced)) < len(operation.change.replaced):
+        case Compact() if len(live := _live(section, operation.change.replaced)) < len(
+            operation.change.replaced
+        ):
             items = [item for _, item in operation.change.items]
             for item in items[len(live) :]:
                 _put(section, item)
-            return replace(operation, change=Substitution(tuple(live), tuple(zip(live, items, strict=False))))
+            return replace(
+                operation, change=Substitution(tuple(live), tuple(zip(live, items, strict=False)))
+            )
     return operation
 
 
@@ -184,7 +214,12 @@ def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
 def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
     """Remove the older version of an item's key if the record in which it was superseded is lost."""
     older = section.keyed(item.key) if item.key is not None else None
-    if older and older.id not in touched and older.id != item.id and older.valid_from <= item.valid_from:
+    if (
+        older
+        and older.id not in touched
+        and older.id != item.id
+        and older.valid_from <= item.valid_from
+    ):
         section.apply(Remove(section.spec.name, older.id, item.valid_from))
 
 

@@ -14,7 +14,15 @@ from kaosmem.memos import clear_memos
 from kaosmem.persistence import Change, Recovered, SessionLog
 from kaosmem.persistence.commit import News
 from kaosmem.sections import Archived, Moment, Section, derived_from
-from kaosmem.sections.operations import Add, Describe, Forget, Operation, SectionOperation, Turn, Use
+from kaosmem.sections.operations import (
+    Add,
+    Describe,
+    Forget,
+    Operation,
+    SectionOperation,
+    Turn,
+    Use,
+)
 from kaosmem.session.saving.hydration import (
     Checkpoints,
     Frozen,
@@ -58,7 +66,8 @@ class Erased:
 class Saver:
     """Keep the sections of one session in its log.
 
-    hydrated: what the log held, its sections the caller's own. place: equal for savers of one session.
+    hydrated: what the log held, its sections the caller's own. place: equal for savers of one
+        session.
     rehydrate: gives what a log holds now.
     forgotten: all items that ever were, the caller's own.
     """
@@ -73,17 +82,25 @@ class Saver:
         rehydrate: Callable[[Recovered], Hydrated],
     ) -> None:
         self.forgotten = hydrated.forgotten
-        self._log, self._place, self._counter, self._rehydrate = log, place, counter, rehydrate
-        self._sections, self.windows = hydrated.sections, hydrated.windows
+        self._log = log
+        self._place = place
+        self._counter = counter
+        self._rehydrate = rehydrate
+        self._sections = hydrated.sections
+        self.windows = hydrated.windows
         self._description: Mapping[str, JSONValue] = hydrated.description
         self._unsaved: list[Operation] = []  # of sections that have no journal of it any more
-        self._batch: list[Operation] = []  # being committed, or failed and to be tried again as it is
+        self._batch: list[
+            Operation
+        ] = []  # being committed, or failed and to be tried again as it is
         self._to_forget: set[str] = set()  # until the log says so
         self._told: set[str] = set()  # of these, what the batch says
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased = Erased()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
-        self._is_index_purge_due = self._is_purge_due  # stored indexes may hold words of what is forgotten, too
+        self._is_index_purge_due = (
+            self._is_purge_due
+        )  # stored indexes may hold words of what is forgotten, too
         self._tries = 0  # of the save under way
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
@@ -119,7 +136,8 @@ class Saver:
         """
         self._to_forget |= {*item_ids}
         await self.save()
-        erased, self._erased = self._erased, Erased()
+        erased = self._erased
+        self._erased = Erased()
         erased.item_ids.update(item_ids)
         return erased
 
@@ -192,7 +210,8 @@ class Saver:
         self._tries += 1
         if self._tries > MAX_TRIES:
             raise ConflictError(
-                f"others changed the session during each of {MAX_TRIES:,} tries to save it; save again when fewer write"
+                f"others changed the session during each of {MAX_TRIES:,} tries to save it; save "
+                "again when fewer write"
             )
 
     def _drained(self) -> list[Operation]:
@@ -200,7 +219,11 @@ class Saver:
         unsaved = [*self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
-        return [Describe("", description), *unsaved] if unsaved and description != self._description else unsaved
+        return (
+            [Describe("", description), *unsaved]
+            if unsaved and description != self._description
+            else unsaved
+        )
 
     def _settle(self) -> None:
         """Note that the batch is committed."""
@@ -217,14 +240,19 @@ class Saver:
         return not self._batch and not self._unsaved and not any(journals)
 
     async def _discard(self) -> bool:
-        """Go on from the state of the log, without unsaved changes. Return False if the log must be read again."""
+        """Go on from the state of the log, without unsaved changes.
+
+        Return False if the log must be read again.
+        """
         news = await asyncio.to_thread(self._log.catch_up)
-        if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
+        recovered = await asyncio.to_thread(self._log.state_at, news)
+        if recovered is None:
             return False
         stored = await asyncio.to_thread(self._rehydrate, recovered)
         theirs = [] if news.is_whole else await asyncio.to_thread(_operations, news)
         ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
-        self._batch, self._unsaved = [], []
+        self._batch = []
+        self._unsaved = []
         for name, section in stored.sections.items():
             if name not in self._sections:
                 self._sections[name] = section
@@ -232,7 +260,9 @@ class Saver:
                 dropped = [type(each) for each in ours if each.section == name]
                 # What both know alike stays indexed; what is dropped may have touched it.
                 is_known = not news.is_whole and not news.is_settled and {*dropped} <= {Add, Use}
-                shared = max(0, self._sections[name].held.taken - dropped.count(Add)) if is_known else 0
+                shared = (
+                    max(0, self._sections[name].held.taken - dropped.count(Add)) if is_known else 0
+                )
                 self._sections[name].take_over(section, shared=shared)
         self.windows.go_back(stored.windows)
         self._take_in(theirs, stored)
@@ -241,7 +271,9 @@ class Saver:
         return True
 
     async def _rebase(self) -> bool:
-        """Take in the commits of others, and put the unsaved changes after them. Raises ConflictError.
+        """Take in the commits of others, and put the unsaved changes after them.
+
+        Raises ConflictError.
 
         Return False if the log must be read again.
         """
@@ -249,18 +281,30 @@ class Saver:
         theirs = [] if news.is_whole else await asyncio.to_thread(_operations, news)
         touched = None if news.is_whole else await asyncio.to_thread(touched_by, theirs)
         # Others may also have derived more from what is forgotten here, but not yet in the log.
-        is_all_read = news.is_whole or bool(self._to_forget) or self._is_foreign(theirs) or len(theirs) > _MANY_RECORDS
+        is_all_read = (
+            news.is_whole
+            or bool(self._to_forget)
+            or self._is_foreign(theirs)
+            or len(theirs) > _MANY_RECORDS
+        )
         stored: Hydrated | None = None
         if is_all_read or self._changed_by(theirs):
-            if (recovered := await asyncio.to_thread(self._log.state_at, news)) is None:
+            recovered = await asyncio.to_thread(self._log.state_at, news)
+            if recovered is None:
                 return False  # to catch up once more says again what is settled
             stored = await asyncio.to_thread(self._rehydrate, recovered)
         if news.is_settled:
             self._settle()
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
-        ours = [*self._batch, *self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
-        self._batch, self._unsaved = [], ours
+        ours = [
+            *self._batch,
+            *self._unsaved,
+            *drain(self._sections.values()),
+            *self.windows.drain(),
+        ]
+        self._batch = []
+        self._unsaved = ours
         forgotten = _forgotten(theirs) if stored is None else stored.forgotten
         self._unsaved = rebase(
             self._sections,
@@ -270,7 +314,9 @@ class Saver:
             forgotten=forgotten,
             touched=touched,
         )
-        histories = {name for name, section in self._sections.items() if section.spec.placement == "history"}
+        histories = {
+            name for name, section in self._sections.items() if section.spec.placement == "history"
+        }
         changed_by_others = {each.section for each in theirs if not isinstance(each, Use)}
         self.windows.follow(
             [each.data for each in ours if isinstance(each, Turn)],
@@ -306,7 +352,9 @@ class Saver:
             self._description = described[-1]
         if stored is not None:
             self._to_purge |= stored.unpurged
-        if forgotten := _forgotten(theirs):  # who said so deletes it from the files, and nobody may store it anew
+        if forgotten := _forgotten(
+            theirs
+        ):  # who said so deletes it from the files, and nobody may store it anew
             self._to_purge |= forgotten
             self.forgotten.add(forgotten)
             self.windows.forget(forgotten)
@@ -317,15 +365,25 @@ class Saver:
             self._is_index_purge_due = True
 
     async def _commit_tombstones(self) -> None:
-        """Record in the log which items are forgotten. If changes come in meanwhile, leave it for later."""
+        """Record in the log which items are forgotten.
+
+        If changes come in meanwhile, leave it for later.
+        """
         await self._commit()
         archived = await self._archived()
         items = [item for section in self._sections.values() for item in section.held.stored]
-        items += (version.item for section in self._sections.values() for version in section.archive.in_memory())
+        items += (
+            version.item
+            for section in self._sections.values()
+            for version in section.archive.in_memory()
+        )
         items += (version.item for versions in archived.values() for version in versions)
-        told, moments = {*self._to_forget}, self._moments()
+        told = {*self._to_forget}
+        moments = self._moments()
         forgotten, created_at = await asyncio.to_thread(_derived, told, items)
-        if not self._is_settled or moments != self._moments():  # a section that is not stored has no journal
+        if (
+            not self._is_settled or moments != self._moments()
+        ):  # a section that is not stored has no journal
             return
         self._told = told
         for name, section in self._sections.items():
@@ -344,7 +402,10 @@ class Saver:
         await self._commit_batch()
 
     async def _purge(self) -> None:
-        """Erase forgotten items from all files. If commits or changes come in meanwhile, leave it for later."""
+        """Erase forgotten items from all files.
+
+        If commits or changes come in meanwhile, leave it for later.
+        """
         await self._commit()
         archived = await self._archived()
         if not self._is_settled:
@@ -381,7 +442,8 @@ class Saver:
         """Note that no file holds what was forgotten."""
         self._erased.item_ids |= self._to_purge
         self._erased.mark = self._log.mark
-        self._is_purge_due, self._to_purge = False, set()
+        self._is_purge_due = False
+        self._to_purge = set()
 
     def _note_no_indexes(self) -> None:
         """Note that all stored indexes are deleted, as each may have held words of forgotten items."""
@@ -403,7 +465,9 @@ class Saver:
         return [section.held.moment for section in self._sections.values()]
 
 
-def _derived(item_ids: set[str], items: Sequence[Item | StoredItem]) -> tuple[set[str], dict[str, set[datetime]]]:
+def _derived(
+    item_ids: set[str], items: Sequence[Item | StoredItem]
+) -> tuple[set[str], dict[str, set[datetime]]]:
     """Return the ids of items and of all that is derived from them, and when these were created, by id."""
     derived = derived_from(item_ids, map(decoded, items))
     created_at: dict[str, set[datetime]] = {}

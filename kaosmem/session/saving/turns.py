@@ -20,7 +20,9 @@ _around: ContextVar[tuple[object, ...]] = ContextVar("_around", default=())
 
 
 class OneLoop:
-    """Lets tasks of one event loop at a time in. A lock alone would let the tasks of a second loop wait for ever.
+    """Lets tasks of one event loop at a time in.
+
+    A lock alone would let the tasks of a second loop wait for ever.
 
     lock: of the loop that is in, or was last.
     """
@@ -37,7 +39,8 @@ class OneLoop:
             if self._loop is not loop:
                 if self._inside:
                     raise ConcurrentUseError(
-                        "the session is in use in another event loop; use one instance in one loop at a time, or open "
+                        "the session is in use in another event loop; use one instance in one loop "
+                        "at a time, or open "
                         "the session once in each"
                     )
                 self._loop, self.lock = loop, asyncio.Lock()
@@ -57,10 +60,14 @@ class Turns:
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
-        """Hold a turn. Raises ConcurrentUseError inside a turn that has not ended, and in a second event loop."""
+        """Hold a turn.
+
+        Raises ConcurrentUseError inside a turn that has not ended, and in a second event loop.
+        """
         if self._current is not None and self._current in _around.get():
             raise ConcurrentUseError(
-                "a turn inside a turn of the same session would wait for itself; end the outer turn first, or leave "
+                "a turn inside a turn of the same session would wait for itself; end the outer "
+                "turn first, or leave "
                 "out the inner one"
             )
         with self._one_loop:
@@ -77,18 +84,24 @@ class Queues:
     """Gives blocks of one key one after another, in the order in which they ask, in any thread and event loop."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, list[Future[None]]] = {}  # one that is done, and not cancelled, is inside
+        self._waiting: dict[
+            Hashable, list[Future[None]]
+        ] = {}  # one that is done, and not cancelled, is inside
         self._lock = threading.Lock()
 
     @asynccontextmanager
     async def take(self, key: Hashable) -> AsyncIterator[None]:
-        """Hold the block of a key. Raises ConcurrentUseError inside a block of this key that has not ended."""
+        """Hold the block of a key.
+
+        Raises ConcurrentUseError inside a block of this key that has not ended.
+        """
         ticket: Future[None] = Future()
         with self._lock:
             waiting = self._waiting.setdefault(key, [])
             if any(each in _around.get() for each in waiting):
                 raise ConcurrentUseError(
-                    "the session is opened in_turn inside such a block of the same session, which would wait for "
+                    "the session is opened in_turn inside such a block of the same session, which "
+                    "would wait for "
                     "itself; pass the open memory on, or end the outer block first"
                 )
             waiting.append(ticket)
@@ -109,7 +122,9 @@ _LINES, _LINE_S = Queues(), 5.0
 
 
 @asynccontextmanager
-async def in_line(key: Hashable, line_up: Callable[[], Future[Leave] | None]) -> AsyncIterator[None]:
+async def in_line(
+    key: Hashable, line_up: Callable[[], Future[Leave] | None]
+) -> AsyncIterator[None]:
     """Hold the first place in the line of writers of a session: in this process, then among processes.
 
     The line makes turns fair, not safe. After 5 s, a writer goes on without a place.
@@ -118,7 +133,8 @@ async def in_line(key: Hashable, line_up: Callable[[], Future[Leave] | None]) ->
         with suppress(OSError):  # TimeoutError among them
             async with asyncio.timeout(_LINE_S):
                 await stack.enter_async_context(_LINES.take(key))
-                if (waiting := line_up()) is not None:
+                waiting = line_up()
+                if waiting is not None:
                     stack.callback(_leave, waiting)
                     await _result(waiting)
         yield

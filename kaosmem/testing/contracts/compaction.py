@@ -23,7 +23,9 @@ Tie = tuple[str, str]
 
 def tokens_of(messages: Sequence[ChatMessage]) -> int:
     """Return the tokens of messages, rendered for OpenAI."""
-    rendered = get_format("openai").render(Layout((), (HistoryPart("", tuple(repair(messages))),), ()))
+    rendered = get_format("openai").render(
+        Layout((), (HistoryPart("", tuple(repair(messages))),), ())
+    )
     return count_messages(rendered.messages, "openai")
 
 
@@ -44,20 +46,33 @@ def it_keeps_what_is_protected(history: Sequence[ChatMessage], left: Sequence[Ch
 
     They stay as they are, except for the contents of results in messages that are not pinned.
     """
-    said = [place for place, message in enumerate(history) if message.role == "user" and not _is_results(message)]
-    protected = {place for place, message in enumerate(history) if message.role == "system" or message.pinned}
+    said = [
+        place
+        for place, message in enumerate(history)
+        if message.role == "user" and not _is_results(message)
+    ]
+    protected = {
+        place for place, message in enumerate(history) if message.role == "system" or message.pinned
+    }
     protected |= {*said[:1], *said[-1:], *_awaited(history)}
     rest = map(_without_results, left)
     return all(
-        any(message == each for message in rest) for each in (_without_results(history[p]) for p in sorted(protected))
+        any(message == each for message in rest)
+        for each in (_without_results(history[p]) for p in sorted(protected))
     )
 
 
 def it_keeps_the_newest(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
     """Say whether the newest message stays, system messages and results without a call aside."""
     orphans = {place for place, _ in _matched(history)[1]}
-    said = [message for place, message in enumerate(history) if message.role != "system" and place not in orphans]
-    return not said or any(_without_results(message) == _without_results(said[-1]) for message in left)
+    said = [
+        message
+        for place, message in enumerate(history)
+        if message.role != "system" and place not in orphans
+    ]
+    return not said or any(
+        _without_results(message) == _without_results(said[-1]) for message in left
+    )
 
 
 def it_opens_no_call(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
@@ -85,7 +100,11 @@ def it_gives_nothing_authority(history: Sequence[ChatMessage], left: Sequence[Ch
     new = [message for message in left if message not in old]
     return all(
         message.role != "system"
-        and all(message.authority <= trust[each] for each in (message.id, *message.sources) if each and each in trust)
+        and all(
+            message.authority <= trust[each]
+            for each in (message.id, *message.sources)
+            if each and each in trust
+        )
         for message in new
     )
 
@@ -112,7 +131,8 @@ class CompactionContract:
     Do not override a test.
     refusals: errors that the strategy raises where it cannot keep its promises.
     settles: whether the strategy leaves its own result unchanged.
-    gives_way: whether system messages and the users' first and newest message may go where there is no room for them.
+    gives_way: whether system messages and the users' first and newest message may go where there is
+        no room for them.
     examples: number of conversations that are tried.
     """
 
@@ -123,7 +143,9 @@ class CompactionContract:
 
     def make(self) -> CompactionStrategy:
         """Return the strategy, new."""
-        raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a strategy")
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method `make` that returns a strategy"
+        )
 
     def compacted(self, history: Sequence[ChatMessage]) -> list[ChatMessage] | None:
         """Return the history that a new strategy leaves, None where it refuses."""
@@ -156,19 +178,30 @@ class CompactionContract:
 
     def test_many_calls_without_a_result_do_not_stay_for_ever(self) -> None:
         """Of three thousand abandoned calls each may go, and the promises hold."""
-        calls = [ChatMessage("assistant", (ToolUseBlock(f"c{each}", "f"),)) for each in range(3_000)]
+        calls = [
+            ChatMessage("assistant", (ToolUseBlock(f"c{each}", "f"),)) for each in range(3_000)
+        ]
         self.keeps_promises([ChatMessage("user", "go"), *calls])
 
     def test_many_signed_answers_are_as_many_units(self) -> None:
         """Of three thousand signed answers in one loop each may go, and the promises hold."""
-        self.keeps_promises([ChatMessage("user", "go"), *_loop_of(3_000), ChatMessage("user", "go on"), *_loop_of(2)])
+        self.keeps_promises(
+            [
+                ChatMessage("user", "go"),
+                *_loop_of(3_000),
+                ChatMessage("user", "go on"),
+                *_loop_of(2),
+            ]
+        )
 
     def check(self, history: list[ChatMessage]) -> None:
         """Assert all promises of a strategy on the history that it leaves."""
         given = list(history)
         left = self.compacted(history)
         assert history == given, "the history was changed"
-        assert all(one is other for one, other in zip(history, given, strict=True)), "the history was changed"
+        assert all(one is other for one, other in zip(history, given, strict=True)), (
+            "the history was changed"
+        )
         assert self.compacted(tuple(history)) == left, "the same history gave something else"
         if left is None:
             return
@@ -179,7 +212,8 @@ class CompactionContract:
 
     def keeps_promises(self, history: list[ChatMessage]) -> None:
         """Assert each of `PROMISES` on the history that the strategy leaves."""
-        if (left := self.compacted(history)) is None:
+        left = self.compacted(history)
+        if left is None:
             return
         for promise in PROMISES:
             if self.gives_way and promise is it_keeps_what_is_protected:
@@ -187,14 +221,18 @@ class CompactionContract:
             assert promise(history, left), promise.__name__
 
 
-async def _compact(strategy: CompactionStrategy, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+async def _compact(
+    strategy: CompactionStrategy, history: Sequence[ChatMessage]
+) -> list[ChatMessage]:
     return await strategy.compact(history)
 
 
 def _loop_of(rounds: int) -> Iterator[ChatMessage]:
     for each in range(rounds):
         name = f"c{rounds}.{each}"
-        yield ChatMessage("assistant", (ThinkingBlock("hm", f"seal {name}"), ToolUseBlock(name, "f")))
+        yield ChatMessage(
+            "assistant", (ThinkingBlock("hm", f"seal {name}"), ToolUseBlock(name, "f"))
+        )
         yield ChatMessage("tool", (ToolResultBlock(name, "found"),))
 
 
@@ -226,10 +264,14 @@ def _without_results(message: ChatMessage) -> ChatMessage:
 
 
 def _is_results(message: ChatMessage) -> bool:
-    return isinstance(message.content, tuple) and {type(block) for block in message.content} == {ToolResultBlock}
+    return isinstance(message.content, tuple) and {type(block) for block in message.content} == {
+        ToolResultBlock
+    }
 
 
-def _matched(messages: Iterable[ChatMessage]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+def _matched(
+    messages: Iterable[ChatMessage],
+) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """Return the calls without a result and the results without a call, each with its place.
 
     A result is that of the newest call before it with its id that has none.

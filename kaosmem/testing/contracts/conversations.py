@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types import (
+    ChatMessage,
+    ContentBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 _TEXTS = (
     "ok",
@@ -21,7 +28,19 @@ _TEXTS = (
     " " * 700,
     "=" * 3_000,
 )
-_KINDS = ("user", "assistant", "call", "result", "user", "call", "result", "results", "repeat", "critic", "text")
+_KINDS = (
+    "user",
+    "assistant",
+    "call",
+    "result",
+    "user",
+    "call",
+    "result",
+    "results",
+    "repeat",
+    "critic",
+    "text",
+)
 
 
 class _Step(NamedTuple):
@@ -55,7 +74,9 @@ def conversations(draw: st.DrawFn, *, most: int = 30) -> list[ChatMessage]:
     reuse = draw(st.sampled_from([1_000, 1_000, 4]))
     messages = list(_Speakers(reuse).say(steps))
     return [
-        replace(message, id=f"m{place}") if ids == "all" or (ids == "some" and place % 3) else message
+        replace(message, id=f"m{place}")
+        if ids == "all" or (ids == "some" and place % 3)
+        else message
         for place, message in enumerate(messages)
     ]
 
@@ -107,7 +128,11 @@ class _Speakers:
             ids = [self._waiting.pop(-1 - step.number % len(self._waiting))]
         self._answered += ids
         answers = [ToolResultBlock(each, step.text, step.is_error) for each in ids]
-        return (*answers, TextBlock("and now?")) if step.by_user and step.number == 1 else tuple(answers)
+        return (
+            (*answers, TextBlock("and now?"))
+            if step.by_user and step.number == 1
+            else tuple(answers)
+        )
 
 
 def _thinking(step: _Step, place: int) -> ThinkingBlock:

@@ -27,12 +27,17 @@ from kaosmem.testing.contracts.store import (
 _ends = st.sampled_from(["a", "b", "c", "d", "e", "A"])
 _types = st.sampled_from(["owns", "Owns", "owns:all"])
 _properties = st.dictionaries(st.sampled_from(["since", "Since", ""]), values, max_size=2)
-_relationships = st.builds(Relationship, _ends, _ends, _types, texts, _properties, st.sampled_from(["", "", "r", "R"]))
+_relationships = st.builds(
+    Relationship, _ends, _ends, _types, texts, _properties, st.sampled_from(["", "", "r", "R"])
+)
 _entities = st.builds(Entity, _ends, texts, texts, texts, st.lists(texts, max_size=2), _properties)
 
 
 class GraphMachine(StoreMachine[GraphStore]):
-    """A graph as dicts, searched by looking at every relationship in every step. held: the entities."""
+    """A graph as dicts, searched by looking at every relationship in every step.
+
+    held: the entities.
+    """
 
     held: dict[str, Entity]
 
@@ -48,15 +53,22 @@ class GraphMachine(StoreMachine[GraphStore]):
     @rule(relationships=st.lists(_relationships, max_size=3))
     def add_relationships(self, relationships: list[Relationship]) -> None:
         self.ask(self.store.add_relationships(relationships))
-        for each in {each.id: each for each in relationships}.values():  # of several with one id the last counts
+        for each in {
+            each.id: each for each in relationships
+        }.values():  # of several with one id the last counts
             self.relationships[each.id] = each
-            self.held = {each.source: Entity(each.source), each.target: Entity(each.target)} | self.held
+            self.held = {
+                each.source: Entity(each.source),
+                each.target: Entity(each.target),
+            } | self.held
 
     @rule(entity=_ends)
     def delete_entity(self, entity: str) -> None:
         self.ask(self.store.delete_entity(entity))
         self.held.pop(entity, None)
-        left = (each for each in self.relationships.values() if entity not in (each.source, each.target))
+        left = (
+            each for each in self.relationships.values() if entity not in (each.source, each.target)
+        )
         self.relationships = {each.id: each for each in left}
 
     @rule(relationship=_relationships, by_id=st.booleans())
@@ -77,14 +89,19 @@ class GraphMachine(StoreMachine[GraphStore]):
     def walk(self, entity: str, depth: int, types: list[str] | None) -> None:
         found = self.ask(self.store.get_neighbors(entity, depth=depth, relationship_types=types))
         hops = {entity: 0} if entity in self.held else {}
-        walked = [each for each in self.relationships.values() if types is None or each.type in types]
+        walked = [
+            each for each in self.relationships.values() if types is None or each.type in types
+        ]
         for hop in range(1, depth + 1):
             reached = {each.target for each in walked if each.source in hops}
             reached |= {each.source for each in walked if each.target in hops}
             hops = dict.fromkeys(reached, hop) | hops
-        assert found.entities == tuple(self.held[each] for each in sorted(hops, key=lambda each: (hops[each], each)))
+        assert found.entities == tuple(
+            self.held[each] for each in sorted(hops, key=lambda each: (hops[each], each))
+        )
         expected = [
-            (min(hops.get(end, depth) for end in (each.source, each.target)), _place(each), each) for each in walked
+            (min(hops.get(end, depth) for end in (each.source, each.target)), _place(each), each)
+            for each in walked
         ]
         near = sorted(((hop, place) for hop, place, _ in expected if hop < depth))
         assert [_place(each) for each in found.relationships] == [place for _, place in near]
@@ -126,7 +143,9 @@ class GraphContract(StoreContract[GraphStore]):
     async def linked(self, store: GraphStore, *links: str) -> None:
         """Add relationships, each written `a owns b`."""
         parts = [link.split() for link in links]
-        await store.add_relationships([Relationship(source, target, kind) for source, kind, target in parts])
+        await store.add_relationships(
+            [Relationship(source, target, kind) for source, kind, target in parts]
+        )
 
     async def test_entities_are_read_by_their_ids(self, store: GraphStore) -> None:
         """Several at once, with all their fields, each once and by id. Unknown ids are left out."""
@@ -155,10 +174,22 @@ class GraphContract(StoreContract[GraphStore]):
 
     async def test_neighbours_come_breadth_first(self, store: GraphStore) -> None:
         """Nearest first, then by id, in whatever order they were added; relationships of nearer ones first."""
-        await self.linked(store, "d owns e", "c owns d", "a owns c", "a owns b", "b owns d", "c owns b", "y owns z")
+        await self.linked(
+            store,
+            "d owns e",
+            "c owns d",
+            "a owns c",
+            "a owns b",
+            "b owns d",
+            "c owns b",
+            "y owns z",
+        )
         one = await store.get_neighbors("a")
         assert [each.id for each in one.entities] == ["a", "b", "c"]
-        assert [(each.source, each.target) for each in one.relationships] == [("a", "b"), ("a", "c")]
+        assert [(each.source, each.target) for each in one.relationships] == [
+            ("a", "b"),
+            ("a", "c"),
+        ]
         two = await store.get_neighbors("a", depth=2)
         assert [each.id for each in two.entities] == ["a", "b", "c", "d"]
         ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "b"), ("c", "d")]
@@ -176,27 +207,48 @@ class GraphContract(StoreContract[GraphStore]):
         await self.linked(store, "a owns b", "c owns b", "b owns b")
         found = await store.get_neighbors("b")
         assert [each.id for each in found.entities] == ["b", "a", "c"]
-        assert [(each.source, each.target) for each in found.relationships] == [("a", "b"), ("b", "b"), ("c", "b")]
+        assert [(each.source, each.target) for each in found.relationships] == [
+            ("a", "b"),
+            ("b", "b"),
+            ("c", "b"),
+        ]
 
     async def test_types_narrow_the_walk(self, store: GraphStore) -> None:
         """Along and of the named types alone; of no type there is none; a type is not a pattern."""
-        await self.linked(store, "a owns b", "b owns c", "a sued c", "c sued d", "c owns g", "a Owns e", "a owns:all f")
+        await self.linked(
+            store,
+            "a owns b",
+            "b owns c",
+            "a sued c",
+            "c sued d",
+            "c owns g",
+            "a Owns e",
+            "a owns:all f",
+        )
         found = await store.get_neighbors("a", depth=2, relationship_types=["owns"])
         assert [each.id for each in found.entities] == ["a", "b", "c"]
-        assert [(each.source, each.target) for each in found.relationships] == [("a", "b"), ("b", "c")]
+        assert [(each.source, each.target) for each in found.relationships] == [
+            ("a", "b"),
+            ("b", "c"),
+        ]
         both = await store.get_neighbors("a", depth=2, relationship_types={"owns", "sued"})
         assert [each.id for each in both.entities] == ["a", "b", "c", "d", "g"]
         for types in ([], ["own"], ["*"]):
             alone = await store.get_neighbors("a", relationship_types=types)
             assert alone == SubGraph((Entity("a"),))
 
-    async def test_arguments_may_stand_in_order_or_under_short_names(self, store: GraphStore) -> None:
+    async def test_arguments_may_stand_in_order_or_under_short_names(
+        self, store: GraphStore
+    ) -> None:
         """Depth and types may be given by position, and types as `types`, but not under both names."""
         await self.linked(store, "a owns b", "b owns c", "a sued c")
         expected = await store.get_neighbors("a", depth=2, relationship_types=["owns"])
         assert await store.get_neighbors("a", 2, ["owns"]) == expected
         assert await store.get_neighbors("a", depth=2, types=["owns"]) == expected
-        await refuses(InvalidArgumentError, store.get_neighbors("a", relationship_types=["owns"], types=["owns"]))
+        await refuses(
+            InvalidArgumentError,
+            store.get_neighbors("a", relationship_types=["owns"], types=["owns"]),
+        )
         await refuses(InvalidArgumentError, store.get_neighbors("a", types="owns"))
 
     async def test_deleting_an_entity_detaches_it(self, store: GraphStore) -> None:
@@ -204,21 +256,32 @@ class GraphContract(StoreContract[GraphStore]):
         await self.linked(store, "a owns b", "c owns a", "b owns c", "a owns a")
         await store.delete_entity("a")
         assert await store.get_neighbors("a") == SubGraph()
-        assert await store.get_neighbors("b") == SubGraph((Entity("b"), Entity("c")), (Relationship("b", "c", "owns"),))
+        assert await store.get_neighbors("b") == SubGraph(
+            (Entity("b"), Entity("c")), (Relationship("b", "c", "owns"),)
+        )
         await store.add_entities([Entity("a", "Acme")])
         assert await store.get_neighbors("a") == SubGraph((Entity("a", "Acme"),))
 
     async def test_relationships_have_ids(self, store: GraphStore) -> None:
-        """Two of the same ends and type are told apart by their ids. One that is added again may have other ends."""
+        """Two of the same ends and type are told apart by their ids.
+
+        One that is added again may have other ends.
+        """
         first = Relationship("ann", "acme", "works at", "clerk", {"since": 2012}, id="job-1")
         again = Relationship("ann", "acme", "works at", "director", {"since": 2019}, id="job-2")
         plain = Relationship("ann", "acme", "works at")
         await store.add_relationships([again, first, plain])
         assert (await store.get_neighbors("ann")).relationships == (plain, first, again)
-        await store.add_relationships([{"source": "ann", "target": "beta", "type": "works at", "id": "job-2"}])
+        await store.add_relationships(
+            [{"source": "ann", "target": "beta", "type": "works at", "id": "job-2"}]
+        )
         moved = await store.get_neighbors("ann")
         assert [each.id for each in moved.entities] == ["ann", "acme", "beta"]
-        assert moved.relationships == (plain, first, Relationship("ann", "beta", "works at", id="job-2"))
+        assert moved.relationships == (
+            plain,
+            first,
+            Relationship("ann", "beta", "works at", id="job-2"),
+        )
         for given, left in (("job-1", (plain,)), (plain, ()), ("job-1", ()), (plain.id, ())):
             await store.delete_relationship(given)
             assert (await store.get_neighbors("acme")).relationships == left
@@ -226,11 +289,21 @@ class GraphContract(StoreContract[GraphStore]):
         assert await store.get_neighbors("ann") == SubGraph((Entity("ann"),))
 
     async def test_properties_come_back_unchanged(self, store: GraphStore) -> None:
-        """Properties are JSON values of any kind. Changing a given or returned object changes no stored one."""
-        given: dict[str, Any] = {"since": "2019-05-01", "share": 0.5, "tags": ["a", {"b": None}], "": True}
+        """Properties are JSON values of any kind.
+
+        Changing a given or returned object changes no stored one.
+        """
+        given: dict[str, Any] = {
+            "since": "2019-05-01",
+            "share": 0.5,
+            "tags": ["a", {"b": None}],
+            "": True,
+        }
         kept = copy.deepcopy(given)
         await store.add_entities([{"id": "a", "properties": given}])
-        await store.add_relationships([{"source": "a", "target": "b", "type": "owns", "properties": given}])
+        await store.add_relationships(
+            [{"source": "a", "target": "b", "type": "owns", "properties": given}]
+        )
         given["tags"].append("forged")
         for _ in range(2):
             found = await store.get_neighbors("a")
@@ -243,7 +316,9 @@ class GraphContract(StoreContract[GraphStore]):
         assert (await store.get_neighbors("a")).entities[0].properties == {}
         bad: Any
         for bad in ({"a": float("nan")}, {1: "a"}, {"a": {1}}, "text"):
-            await refuses(InvalidArgumentError, store.add_entities([{"id": "c", "properties": bad}]))
+            await refuses(
+                InvalidArgumentError, store.add_entities([{"id": "c", "properties": bad}])
+            )
             related = {"source": "a", "target": "c", "type": "owns", "properties": bad}
             await refuses(InvalidArgumentError, store.add_relationships([related]))
         assert await store.get_neighbors("c") == SubGraph()
@@ -263,8 +338,12 @@ class GraphContract(StoreContract[GraphStore]):
     async def test_adding_again_replaces(self, store: GraphStore) -> None:
         """The last description of an entity or relationship is the one; of two in one call, too."""
         for name in ("Acme", "Acme Corp"):
-            await store.add_entities([Entity("a", "old"), Entity("a", name, "company", aliases=("A",))])
-            await store.add_relationships([Relationship("a", "b", "owns"), Relationship("a", "b", "owns", name)])
+            await store.add_entities(
+                [Entity("a", "old"), Entity("a", name, "company", aliases=("A",))]
+            )
+            await store.add_relationships(
+                [Relationship("a", "b", "owns"), Relationship("a", "b", "owns", name)]
+            )
         assert await store.get_neighbors("a") == SubGraph(
             (Entity("a", "Acme Corp", "company", aliases=("A",)), Entity("b")),
             (Relationship("a", "b", "owns", "Acme Corp"),),
@@ -275,7 +354,11 @@ class GraphContract(StoreContract[GraphStore]):
         await store.add_entities([Entity("a", "Acme")])
         await self.linked(store, "a owns b", "a owns c")
         await store.add_entities([Entity("b", "Beta")])
-        assert (await store.get_neighbors("a")).entities == (Entity("a", "Acme"), Entity("b", "Beta"), Entity("c"))
+        assert (await store.get_neighbors("a")).entities == (
+            Entity("a", "Acme"),
+            Entity("b", "Beta"),
+            Entity("c"),
+        )
 
     async def test_what_was_never_added_has_nothing_around_it(self, store: GraphStore) -> None:
         """Reading and deleting it is no error, and deleting twice is like once."""
@@ -307,7 +390,9 @@ class GraphContract(StoreContract[GraphStore]):
         for bad in ("b", {"name": "b"}, {"id": "b", "size": 1}, Relationship("a", "b", "owns")):
             await refuses(InvalidArgumentError, store.add_entities([Entity("a"), bad]))
         for bad in ("b", {"source": "a"}, Entity("b")):
-            await refuses(InvalidArgumentError, store.add_relationships([Relationship("a", "b", "owns"), bad]))
+            await refuses(
+                InvalidArgumentError, store.add_relationships([Relationship("a", "b", "owns"), bad])
+            )
         await refuses(InvalidNameError, store.add_entities([Entity("a"), {"id": ""}]))
         for bad in ({"source": "a"}, None, 5):
             await refuses(InvalidArgumentError, store.delete_relationship(bad))
@@ -326,9 +411,13 @@ class GraphContract(StoreContract[GraphStore]):
             entity = Entity("a", text, text, text, (text, text))
             await store.add_entities([entity])
             await store.add_relationships([Relationship("a", "a", "owns", text)])
-            assert await store.get_neighbors("a") == SubGraph((entity,), (Relationship("a", "a", "owns", text),))
+            assert await store.get_neighbors("a") == SubGraph(
+                (entity,), (Relationship("a", "a", "owns", text),)
+            )
 
     async def test_nothing_is_lost_among_many_writers(self, store: GraphStore) -> None:
         """Of a hundred relationships of one entity all are there."""
-        await asyncio.gather(*(self.linked(store, f"hub owns {number:02}") for number in range(100)))
+        await asyncio.gather(
+            *(self.linked(store, f"hub owns {number:02}") for number in range(100))
+        )
         assert len((await store.get_neighbors("hub")).relationships) == 100

@@ -38,7 +38,9 @@ _BLOCKS = (
     ThinkingBlock("thought", "seal", "data"),
     ToolUseBlock("call", "search", '{"q": "é"}'),
     ToolResultBlock("call", "found", True),
-    ToolResultBlock("call", (TextBlock("found"), ImageBlock("data:image/png;base64,AA==", "image/png", "low"))),
+    ToolResultBlock(
+        "call", (TextBlock("found"), ImageBlock("data:image/png;base64,AA==", "image/png", "low"))
+    ),
     ImageBlock("https://example.com/a.png"),
     DocumentBlock("text", "title"),
     OpaqueBlock("openai", "file", '{"type":"file","file":{"file_id":"é"}}', "a.pdf"),
@@ -53,9 +55,9 @@ def said(*texts: str) -> list[ChatMessage]:
 _THREADS = (("a", "b:a"), ("a:b", "a"), ("A", "b:a"))
 _threads = st.sampled_from(_THREADS)
 _runs = st.sampled_from(["", "r", "r-1"])
-_messages = st.builds(ChatMessage, st.sampled_from(["user", "assistant", "tool", "critic"]), texts) | st.just(
-    ChatMessage("assistant", _BLOCKS)
-)
+_messages = st.builds(
+    ChatMessage, st.sampled_from(["user", "assistant", "tool", "critic"]), texts
+) | st.just(ChatMessage("assistant", _BLOCKS))
 _numbers = st.integers(0, 6)
 
 
@@ -87,7 +89,9 @@ class HistoryMachine(StoreMachine[HistoryProvider]):
     @rule(thread=_threads, limit=st.none() | _numbers, offset=_numbers)
     def read(self, thread: tuple[str, str], limit: int | None, offset: int) -> None:
         left = [message for _, message in self.held.get(thread, [])][offset:]
-        read = self.ask(self.store.get_messages(thread[0], session_id=thread[1], limit=limit, offset=offset))
+        read = self.ask(
+            self.store.get_messages(thread[0], session_id=thread[1], limit=limit, offset=offset)
+        )
         assert read == (left if limit is None else left[:limit])
 
     @invariant()
@@ -166,7 +170,10 @@ class HistoryContract(StoreContract[HistoryProvider]):
         whole = said(*"01234")
         for limit, offset in product([None, 0, 1, 3, 9], [0, 1, 4, 5, 9]):
             expected = whole[offset:] if limit is None else whole[offset : offset + limit]
-            assert await store.get_messages("a", session_id="s", limit=limit, offset=offset) == expected
+            assert (
+                await store.get_messages("a", session_id="s", limit=limit, offset=offset)
+                == expected
+            )
 
     async def test_numbers_that_count_nothing_are_refused(self, store: HistoryProvider) -> None:
         """A negative number is no distance from the end."""
@@ -207,7 +214,9 @@ class HistoryContract(StoreContract[HistoryProvider]):
             await store.clear_run("a", session_id="s", run_id="r")
         assert await store.get_messages("a", session_id="s") == []
 
-    async def test_what_was_acknowledged_is_there_after_reopening(self, store: HistoryProvider) -> None:
+    async def test_what_was_acknowledged_is_there_after_reopening(
+        self, store: HistoryProvider
+    ) -> None:
         """A reopened store has the messages that were appended, none that were cleared, and goes on behind them."""
         await store.append_many("a", said("1", "2"), session_id="s", run_id="r")
         await store.append("a", said("3")[0], session_id="s")
@@ -218,7 +227,9 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.get_messages("a", session_id="s") == said("3")
         assert await store.count_messages("b", session_id="s") == 0
         await store.append("a", said("4")[0], session_id="s")
-        assert await (await self.reopened(store)).get_messages("a", session_id="s") == said("3", "4")
+        assert await (await self.reopened(store)).get_messages("a", session_id="s") == said(
+            "3", "4"
+        )
 
     async def test_what_is_said_comes_back_unchanged(self, store: HistoryProvider) -> None:
         """Texts in any script, blocks of every kind, and a very long message."""
@@ -226,7 +237,14 @@ class HistoryContract(StoreContract[HistoryProvider]):
             *said(*TEXTS, LARGE),
             ChatMessage("日本 critic", _BLOCKS),
             *(ChatMessage("x", (b,)) for b in _BLOCKS),
-            ChatMessage("summary", "text", id="日本/1", pinned=True, sources=("1", "é"), trust=Trust.EXTERNAL),
+            ChatMessage(
+                "summary",
+                "text",
+                id="日本/1",
+                pinned=True,
+                sources=("1", "é"),
+                trust=Trust.EXTERNAL,
+            ),
         ]
         await store.append_many("a", messages, session_id="s")
         assert await store.get_messages("a", session_id="s") == messages
@@ -251,9 +269,16 @@ class HistoryContract(StoreContract[HistoryProvider]):
     async def test_all_messages_are_appended_or_none(self, store: HistoryProvider) -> None:
         """One that can't be stored leaves the thread as it was."""
         bad: Any
-        for bad in ("text", {"role": "user", "content": "text"}, *said("\ud800"), ChatMessage("\ud800", "text")):
+        for bad in (
+            "text",
+            {"role": "user", "content": "text"},
+            *said("\ud800"),
+            ChatMessage("\ud800", "text"),
+        ):
             await refuses(InvalidArgumentError, store.append("a", bad, session_id="s"))
-            await refuses(InvalidArgumentError, store.append_many("a", [*said("1"), bad], session_id="s"))
+            await refuses(
+                InvalidArgumentError, store.append_many("a", [*said("1"), bad], session_id="s")
+            )
         assert await store.get_messages("a", session_id="s") == []
 
     async def test_no_message_is_lost_among_many_writers(self, store: HistoryProvider) -> None:
@@ -261,7 +286,9 @@ class HistoryContract(StoreContract[HistoryProvider]):
         batches = [said(f"{number}.0", f"{number}.1") for number in range(100)]
         await asyncio.gather(*(store.append_many("a", batch, session_id="s") for batch in batches))
         read = await store.get_messages("a", session_id="s")
-        assert sorted(read[0::2], key=lambda each: each.text) == sorted((b[0] for b in batches), key=lambda m: m.text)
+        assert sorted(read[0::2], key=lambda each: each.text) == sorted(
+            (b[0] for b in batches), key=lambda m: m.text
+        )
         assert [read[at : at + 2] in batches for at in range(0, 200, 2)] == [True] * 100
 
     async def test_what_is_returned_is_not_the_store(self, store: HistoryProvider) -> None:
@@ -270,4 +297,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
         await store.append("a", ChatMessage("user", given), session_id="s")  # type: ignore[arg-type]
         given.append(TextBlock("2"))
         (await store.get_messages("a", session_id="s")).clear()
-        assert await store.get_messages("a", session_id="s") == [ChatMessage("user", (TextBlock("1"),))]
+        assert await store.get_messages("a", session_id="s") == [
+            ChatMessage("user", (TextBlock("1"),))
+        ]

@@ -45,7 +45,10 @@ _metadata = st.fixed_dictionaries(
 
 @dataclass
 class _Fact:
-    """A version of a fact, as plain values. gone: the time from which it is not read; -1 once it is deleted."""
+    """A version of a fact, as plain values.
+
+    gone: the time from which it is not read; -1 once it is deleted.
+    """
 
     shelf: tuple[str, str]
     key: str
@@ -67,10 +70,17 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
 
     @rule(shelf=_shelves, content=_contents, lives=_lives, key=_keys, metadata=_metadata)
     def save(
-        self, shelf: tuple[str, str], content: str, lives: int | None, key: str | None, metadata: dict[str, Any]
+        self,
+        shelf: tuple[str, str],
+        content: str,
+        lives: int | None,
+        key: str | None,
+        metadata: dict[str, Any],
     ) -> None:
         ttl = None if lives is None else lives * self.contract.ttl_s
-        saving = self.store.save(shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=metadata)
+        saving = self.store.save(
+            shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=metadata
+        )
         self._saved(self.ask(saving), shelf, content, lives, key, metadata)
 
     @precondition(lambda self: self.held)
@@ -80,7 +90,9 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         memory_id = self._one(which)
         fact = self.held[memory_id]
         agent, namespace = fact.shelf
-        updating = self.store.update(agent, memory_id, content, namespace=namespace, ttl=ttl, metadata=metadata)
+        updating = self.store.update(
+            agent, memory_id, content, namespace=namespace, ttl=ttl, metadata=metadata
+        )
         if fact.gone > self.now:
             self._saved(self.ask(updating), fact.shelf, content, lives, fact.key, metadata)
         else:
@@ -117,16 +129,28 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
                 fact.gone = -1.0
 
     @precondition(lambda self: self.held)
-    @rule(which=st.integers(0, 99), limit=st.integers(0, 4), superseded=st.sampled_from([False, False, True]))
+    @rule(
+        which=st.integers(0, 99),
+        limit=st.integers(0, 4),
+        superseded=st.sampled_from([False, False, True]),
+    )
     def search(self, which: int, limit: int, superseded: bool) -> None:
         fact = self.held[self._one(which)]
         shelf = fact.shelf
         asked = fact.content if fact.content in _FACTS else _FACTS[0]
-        searching = self.store.search(shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded)
+        searching = self.store.search(
+            shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded
+        )
         found = self.ask(searching)
-        known = {each: fact.content for each, fact in self._held(shelf).items() if superseded or fact.until is None}
+        known = {
+            each: fact.content
+            for each, fact in self._held(shelf).items()
+            if superseded or fact.until is None
+        }
         assert all(known[memory.id] == memory.content for memory in found)
-        assert [memory.score for memory in found] == sorted((memory.score for memory in found), reverse=True)
+        assert [memory.score for memory in found] == sorted(
+            (memory.score for memory in found), reverse=True
+        )
         assert len({memory.id for memory in found}) == len(found) <= limit
         exact = sum(text == asked for text in known.values())
         assert [memory.content for memory in found[:exact]] == [asked] * min(exact, limit)
@@ -150,9 +174,15 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
             listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
             held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
             held = dict(sorted(held.items(), key=lambda each: each[1].since))
-            assert [(version.item.id, version.item.key) for version in listed] == [(each, key) for each in held]
-            assert [version.valid_from for version in listed] == [fact.since for fact in held.values()]
-            assert [version.valid_until for version in listed] == [fact.until for fact in held.values()]
+            assert [(version.item.id, version.item.key) for version in listed] == [
+                (each, key) for each in held
+            ]
+            assert [version.valid_from for version in listed] == [
+                fact.since for fact in held.values()
+            ]
+            assert [version.valid_until for version in listed] == [
+                fact.until for fact in held.values()
+            ]
             for version, fact in zip(listed, held.values(), strict=True):
                 assert {**version.item.metadata, **fact.metadata} == version.item.metadata
 
@@ -160,7 +190,11 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         return [*self.held][which % len(self.held)]
 
     def _held(self, shelf: tuple[str, str]) -> dict[str, _Fact]:
-        return {each: fact for each, fact in self.held.items() if fact.shelf == shelf and fact.gone > self.now}
+        return {
+            each: fact
+            for each, fact in self.held.items()
+            if fact.shelf == shelf and fact.gone > self.now
+        }
 
     def _saved(
         self,
@@ -183,7 +217,10 @@ class LongTermMachine(StoreMachine[LongTermMemory]):
         for fact in fact_of:
             if fact.since <= since:
                 fact.until = since if fact.until is None else min(fact.until, since)
-        until = min((each.since for each in fact_of if each.since > since and each.gone > self.now), default=None)
+        until = min(
+            (each.since for each in fact_of if each.since > since and each.gone > self.now),
+            default=None,
+        )
         gone = self.now + (lives or float("inf"))
         self.held[memory_id] = _Fact(shelf, key, content, since, metadata, gone, until)
 
@@ -242,8 +279,12 @@ class LongTermContract(StoreContract[LongTermMemory]):
     async def test_arguments_may_stand_in_order(self, store: LongTermMemory) -> None:
         """Agent, content, namespace and time to live may be given by position, and so may a namespace elsewhere."""
         memory_id = await store.save("agent", _FACTS[0], "space", 3_600.0)
-        assert [memory.id for memory in await store.search("agent", _FACTS[0], "space", 1)] == [memory_id]
-        assert await store.get("agent", memory_id, "space") == await store.get("agent", memory_id, namespace="space")
+        assert [memory.id for memory in await store.search("agent", _FACTS[0], "space", 1)] == [
+            memory_id
+        ]
+        assert await store.get("agent", memory_id, "space") == await store.get(
+            "agent", memory_id, namespace="space"
+        )
         await store.delete("agent", memory_id, "elsewhere")
         assert await store.get("agent", memory_id, "space") is not None
         await store.clear("agent", "space")
@@ -264,9 +305,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
             found = await store.search("a", fact)
             assert (found[0].content, found[0].id) == (fact, memory_id)
             [version] = await store.versions("a", memory_id)
-            assert datetime.fromisoformat(found[0].metadata["timestamp"]) == version.known_from == version.valid_from
+            assert (
+                datetime.fromisoformat(found[0].metadata["timestamp"])
+                == version.known_from
+                == version.valid_from
+            )
             assert version.known_from.utcoffset() == timedelta()
-            assert [memory.score for memory in found] == sorted((m.score for m in found), reverse=True)
+            assert [memory.score for memory in found] == sorted(
+                (m.score for m in found), reverse=True
+            )
 
     async def test_a_search_returns_at_most_the_limit(self, store: LongTermMemory) -> None:
         """Five unless it is said; none for 0."""
@@ -274,23 +321,35 @@ class LongTermContract(StoreContract[LongTermMemory]):
             await store.save("a", f"Invoice {number} is paid within thirty days.")
         assert len(await store.search("a", "When is an invoice paid?")) == 5
         for limit in (0, 1, 8, 20):
-            assert len(await store.search("a", "When is an invoice paid?", limit=limit)) == min(limit, 8)
+            assert len(await store.search("a", "When is an invoice paid?", limit=limit)) == min(
+                limit, 8
+            )
         bad: Any
         for bad in (-1, 1.5, "5", True, None):
             await refuses(InvalidArgumentError, store.search("a", "invoice", limit=bad))
 
-    async def test_a_new_fact_supersedes_the_live_one_of_its_key(self, store: LongTermMemory) -> None:
-        """The earlier one is found on request only. Both are versions of the key, oldest first, with their times."""
+    async def test_a_new_fact_supersedes_the_live_one_of_its_key(
+        self, store: LongTermMemory
+    ) -> None:
+        """The earlier one is found on request only.
+
+        Both are versions of the key, oldest first, with their times.
+        """
         metadata = {"timestamp": "2024-05-07", "source": "session_5", "speaker": "Emi"}
         old = await store.save("a", "Emi lives in Oslo.", key="address", metadata=metadata)
-        new = await store.save("a", "Emi lives in Bergen.", key="address", metadata={"timestamp": "2025-01-01"})
+        new = await store.save(
+            "a", "Emi lives in Bergen.", key="address", metadata={"timestamp": "2025-01-01"}
+        )
         assert [each.id for each in await store.search("a", "Where does Emi live?")] == [new]
         every = await store.search("a", "Where does Emi live?", superseded=True)
         assert {each.id for each in every} == {old, new}
         assert len(await store.search("a", "Where does Emi live?", limit=1, superseded=True)) == 1
         first, second = await store.versions("a", "address")
         assert first.item == StoredFact("Emi lives in Oslo.", 0.0, old, metadata, "address")
-        assert (first.valid_from, first.valid_until) == (datetime(2024, 5, 7, tzinfo=UTC), second.valid_from)
+        assert (first.valid_from, first.valid_until) == (
+            datetime(2024, 5, 7, tzinfo=UTC),
+            second.valid_from,
+        )
         assert (second.item.id, second.valid_from) == (new, datetime(2025, 1, 1, tzinfo=UTC))
         assert (first.is_current, second.is_current) == (False, True)
         assert first.known_from <= second.known_from
@@ -299,9 +358,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_an_update_is_a_new_version(self, store: LongTermMemory) -> None:
         """It may be made of any version, with or without a key, and has its own metadata and time to live."""
-        first = await store.save("a", "Invoices are paid within thirty days.", metadata={"source": "msa.pdf"})
-        second = await store.update("a", first, "Invoices are paid within sixty days.", metadata={"page": 2})
-        third = await store.update("a", first, "Invoices are paid within ninety days.", "default", self.ttl_s)
+        first = await store.save(
+            "a", "Invoices are paid within thirty days.", metadata={"source": "msa.pdf"}
+        )
+        second = await store.update(
+            "a", first, "Invoices are paid within sixty days.", metadata={"page": 2}
+        )
+        third = await store.update(
+            "a", first, "Invoices are paid within ninety days.", "default", self.ttl_s
+        )
         versions = await store.versions("a", first)
         assert [each.item.id for each in versions] == [first, second, third]
         assert [each.is_current for each in versions] == [False, False, True]
@@ -334,20 +399,35 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [each.is_current for each in await store.versions("a", "k")] == [True]
 
     async def test_versions_follow_their_own_times(self, store: LongTermMemory) -> None:
-        """A fact that is told late about the past is superseded at once. Of equal times, the last saved is live."""
+        """A fact that is told late about the past is superseded at once.
+
+        Of equal times, the last saved is live.
+        """
         times = ["2024-01-01", "2026-01-01", "2025-01-01", "2026-01-01T01:00:00+01:00"]
-        ids = [await store.save("a", f"Flat {time}.", key="flat", metadata={"timestamp": time}) for time in times]
+        ids = [
+            await store.save("a", f"Flat {time}.", key="flat", metadata={"timestamp": time})
+            for time in times
+        ]
         versions = await store.versions("a", "flat")
         assert [each.item.id for each in versions] == [ids[0], ids[2], ids[1], ids[3]]
-        assert [each.valid_until for each in versions] == [*(each.valid_from for each in versions[1:]), None]
+        assert [each.valid_until for each in versions] == [
+            *(each.valid_from for each in versions[1:]),
+            None,
+        ]
         assert [each.id for each in await store.search("a", "flat")] == [ids[3]]
 
-    async def test_a_fact_without_a_time_supersedes_every_version(self, store: LongTermMemory) -> None:
+    async def test_a_fact_without_a_time_supersedes_every_version(
+        self, store: LongTermMemory
+    ) -> None:
         """It begins to hold when it is saved, but not before any version: another writer's clock may be ahead."""
         await store.save("a", "Tea.", key="drink", metadata={"timestamp": "2125-01-01"})
         live = await store.save("a", "Coffee.", key="drink")
         first, second = await store.versions("a", "drink")
-        assert (second.item.id, second.valid_from, second.is_current) == (live, datetime(2125, 1, 1, tzinfo=UTC), True)
+        assert (second.item.id, second.valid_from, second.is_current) == (
+            live,
+            datetime(2125, 1, 1, tzinfo=UTC),
+            True,
+        )
         assert first.valid_until == second.valid_from > second.known_from
         assert await store.search("a", "Tea.") == []
 
@@ -365,11 +445,18 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_one_of_many_writers_of_a_key_is_live(self, store: LongTermMemory) -> None:
         """A hundred versions that are saved at once are all there, and each ends where the next begins."""
-        saved = await asyncio.gather(*(store.save("a", f"Invoice {number}.", key="k") for number in range(100)))
+        saved = await asyncio.gather(
+            *(store.save("a", f"Invoice {number}.", key="k") for number in range(100))
+        )
         versions = await store.versions("a", "k")
         assert {each.item.id for each in versions} == {*saved}
-        assert [each.valid_until for each in versions] == [*(each.valid_from for each in versions[1:]), None]
-        assert [each.id for each in await store.search("a", "invoice", limit=200)] == [versions[-1].item.id]
+        assert [each.valid_until for each in versions] == [
+            *(each.valid_from for each in versions[1:]),
+            None,
+        ]
+        assert [each.id for each in await store.search("a", "invoice", limit=200)] == [
+            versions[-1].item.id
+        ]
 
     async def test_metadata_that_json_cannot_hold_are_refused(self, store: LongTermMemory) -> None:
         """So is a timestamp that is no time; nothing is saved or superseded."""
@@ -380,11 +467,16 @@ class LongTermContract(StoreContract[LongTermMemory]):
             {"a": {1}},
             {1: "a"},
             "text",
-            *({"timestamp": each} for each in ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")),
+            *(
+                {"timestamp": each}
+                for each in ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")
+            ),
         ):
             await refuses(InvalidArgumentError, store.save("a", _FACTS[1], key="k", metadata=bad))
             await refuses(InvalidArgumentError, store.update("a", live, _FACTS[1], metadata=bad))
-        assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [(live, True)]
+        assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [
+            (live, True)
+        ]
 
     async def test_the_same_text_twice_is_two_memories(self, store: LongTermMemory) -> None:
         """Deleting one leaves the other."""
@@ -412,7 +504,11 @@ class LongTermContract(StoreContract[LongTermMemory]):
         longer = await store.save("a", _FACTS[0], ttl=3 * self.ttl_s)
         lasting = await store.save("a", _FACTS[0])
         await self.wait(self.ttl_s / 2)
-        assert {memory.id for memory in await store.search("a", _FACTS[0])} == {brief, longer, lasting}
+        assert {memory.id for memory in await store.search("a", _FACTS[0])} == {
+            brief,
+            longer,
+            lasting,
+        }
         await self.wait(self.ttl_s / 2)
         assert {memory.id for memory in await store.search("a", _FACTS[0])} == {longer, lasting}
         assert await store.get("a", brief) is None
@@ -429,11 +525,17 @@ class LongTermContract(StoreContract[LongTermMemory]):
             await refuses(InvalidArgumentError, store.save("a", _FACTS[0], ttl=bad, key="k"))
             await refuses(InvalidArgumentError, store.update("a", live, _FACTS[0], ttl=bad))
         assert await store.search("a", _FACTS[0]) == []
-        assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [(live, True)]
+        assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [
+            (live, True)
+        ]
 
-    async def test_what_was_acknowledged_is_there_after_reopening(self, store: LongTermMemory) -> None:
+    async def test_what_was_acknowledged_is_there_after_reopening(
+        self, store: LongTermMemory
+    ) -> None:
         """A reopened store finds live facts, has their versions, and nothing that was deleted or is expired."""
-        old = await store.save("a", "Emi lives in Oslo.", key="address", metadata={"timestamp": "2024-05-07"})
+        old = await store.save(
+            "a", "Emi lives in Oslo.", key="address", metadata={"timestamp": "2024-05-07"}
+        )
         new = await store.save("a", "Emi lives in Bergen.", key="address", metadata={"n": 1})
         brief = await store.save("a", "Emi lives with Bo.", ttl=self.ttl_s)
         await store.delete("a", await store.save("a", "Emi lives in Rome."))
@@ -469,7 +571,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_no_memory_is_lost_among_many_writers(self, store: LongTermMemory) -> None:
         """Each of a hundred has an id of its own."""
-        saved = await asyncio.gather(*(store.save("a", f"Invoice {number} is paid.") for number in range(100)))
+        saved = await asyncio.gather(
+            *(store.save("a", f"Invoice {number} is paid.") for number in range(100))
+        )
         assert len({*saved}) == 100
         assert {each.id for each in await store.search("a", "invoice paid", limit=200)} == {*saved}
 

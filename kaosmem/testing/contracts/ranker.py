@@ -40,7 +40,8 @@ class RankerContract:
             return MyRanker()
 
     Do not override a test.
-    scores_each_alone: whether the score of an entry does not depend on the ordinals that it is chosen among.
+    scores_each_alone: whether the score of an entry does not depend on the ordinals that it is
+        chosen among.
     examples: number of indexes that are tried.
     """
 
@@ -49,7 +50,9 @@ class RankerContract:
 
     def make(self) -> Ranker:
         """Return the ranker."""
-        raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a ranker")
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method `make` that returns a ranker"
+        )
 
     def index(self, entries: Mapping[int, str]) -> Index:
         """Return a new index of texts by ordinal."""
@@ -119,9 +122,13 @@ class RankerContract:
     def test_the_changes_that_led_to_the_entries_leave_no_trace(self) -> None:
         """The same entries and query give the same answer; scores fall and are above 0."""
 
-        @settings(max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck)
+        )
         @given(_entries, _changes, _texts)
-        def check(entries: dict[int, str], changes: list[tuple[int, str | None]], query: str) -> None:
+        def check(
+            entries: dict[int, str], changes: list[tuple[int, str | None]], query: str
+        ) -> None:
             index = self.index(entries)
             left = dict(entries)
             for ordinal, text in changes:
@@ -142,8 +149,15 @@ class RankerContract:
     def test_ranking_among_some_leaves_the_others_out(self) -> None:
         """Only ordinals among the given ones are found, in an order that repeated and unknown ones do not change."""
 
-        @settings(max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(_entries, st.lists(st.integers(0, 60) | st.just(2**80), max_size=40), _texts, st.integers(0, 40))
+        @settings(
+            max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck)
+        )
+        @given(
+            _entries,
+            st.lists(st.integers(0, 60) | st.just(2**80), max_size=40),
+            _texts,
+            st.integers(0, 40),
+        )
         def check(entries: dict[int, str], among: list[int], query: str, limit: int) -> None:
             index = self.index(entries)
             ranked = index.rank(query, limit, among=among)

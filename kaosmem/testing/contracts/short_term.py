@@ -23,7 +23,9 @@ from kaosmem.testing.contracts.store import (
 
 _SESSIONS = ("a", "a-b", "A")
 _sessions = st.sampled_from(_SESSIONS)
-_states = st.dictionaries(st.sampled_from(["plan", "Plan", "plan.step", "", "é"]), values, max_size=3)
+_states = st.dictionaries(
+    st.sampled_from(["plan", "Plan", "plan.step", "", "é"]), values, max_size=3
+)
 
 
 class ShortTermMachine(StoreMachine[ShortTermMemory]):
@@ -95,7 +97,9 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
     async def test_a_hundred_patches_at_once_are_all_there(self, store: ShortTermMemory) -> None:
         """No update is lost to another that read the state before it was written."""
         await store.set_state("s", {"kept": True})
-        returned = await asyncio.gather(*(store.update_state("s", {f"task {n}": n}) for n in range(100)))
+        returned = await asyncio.gather(
+            *(store.update_state("s", {f"task {n}": n}) for n in range(100))
+        )
         assert await store.get_state("s") == {"kept": True} | {f"task {n}": n for n in range(100)}
         assert sorted(len(state) for state in returned) == list(range(2, 102))
 
@@ -107,7 +111,9 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
             await store.clear("s")
             assert await store.get_state("s") == {}
 
-    async def test_what_was_acknowledged_is_there_after_reopening(self, store: ShortTermMemory) -> None:
+    async def test_what_was_acknowledged_is_there_after_reopening(
+        self, store: ShortTermMemory
+    ) -> None:
         """A reopened store has the states that were set and updated, and none that was cleared."""
         await store.set_state("s", {"plan": [1], "step": 1})
         await store.update_state("s", {"step": 2})
@@ -135,12 +141,23 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         for _ in range(100):
             deep = [deep]
         bad: Any
-        for bad in ({"a": {1}}, {"a": float("nan")}, {"a": 2**64}, {1: "a"}, {"a": "\ud800"}, {"a": deep}, [1], None):
+        for bad in (
+            {"a": {1}},
+            {"a": float("nan")},
+            {"a": 2**64},
+            {1: "a"},
+            {"a": "\ud800"},
+            {"a": deep},
+            [1],
+            None,
+        ):
             await refuses(InvalidArgumentError, store.set_state("s", bad))
             await refuses(InvalidArgumentError, store.update_state("s", bad))
         assert await store.get_state("s") == {"a": 1}
 
-    async def test_what_is_given_and_returned_is_not_the_store(self, store: ShortTermMemory) -> None:
+    async def test_what_is_given_and_returned_is_not_the_store(
+        self, store: ShortTermMemory
+    ) -> None:
         """Changing a state that was handed in or out changes nothing that is stored."""
         given: dict[str, Any] = {"plan": ["a"]}
         await store.set_state("s", given)

@@ -12,14 +12,21 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 
 S = TypeVar("S")
 T = TypeVar("T")
 
-# No two may meet: one begins as another does, differs in case or form alone, or is a pattern or path for some stores.
+# No two may meet: one begins as another does, differs in case or form alone, or is a pattern or
+# path for some stores.
 IDS = (
     "a",
     "a-b",
@@ -39,7 +46,16 @@ IDS = (
     "n" * 256,
 )
 # Each would be another pair if its members were joined, escaped or not.
-PAIRS = (("a", "b"), ("b", "a"), ("a:b", "c"), ("a", "b:c"), ("a/b", "c"), ("a", "b/c"), ("a\\", ":b"), ("A", "b"))
+PAIRS = (
+    ("a", "b"),
+    ("b", "a"),
+    ("a:b", "c"),
+    ("a", "b:c"),
+    ("a/b", "c"),
+    ("a", "b/c"),
+    ("a\\", ":b"),
+    ("A", "b"),
+)
 KEYS = (*PAIRS, *((each, "s") for each in IDS), *(("s", each) for each in IDS))
 NO_IDS = ("", "a\n", "a\x00b", "n" * 257, "\ud800", None, 5, b"a", ["a"])
 TEXTS = (
@@ -52,7 +68,11 @@ LARGE = "größe ☃ " * 200_000
 ids = st.sampled_from(IDS)
 texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0.1, -0.0, 1e300]) | texts,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.sampled_from([0.1, -0.0, 1e300])
+    | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
@@ -75,9 +95,10 @@ class Clock:
 class StoreContract(Generic[S]):
     """The tests of every kind of store: subclass the contract of a kind and provide `make`.
 
-    Tests ask for the fixture `store`, which `make` made and `close` closes. The contract of a durable store also
-    provides `reopen`, by which tests prove that all changes are there. They are asynchronous and need
-    pytest-asyncio, in any mode. A subclass that overrides a test raises InvalidArgumentError.
+    Tests ask for the fixture `store`, which `make` made and `close` closes. The contract of a
+    durable store also provides `reopen`, by which tests prove that all changes are there. They are
+    asynchronous and need pytest-asyncio, in any mode. A subclass that overrides a test raises
+    InvalidArgumentError.
     durable: False for a store in memory, which needs no `reopen`.
     protocol: of the store. machine: does anything in any order. examples, steps: how much it tries.
     keys: names that a store may mix up. ways: number of ways to remove what is stored under a key.
@@ -99,20 +120,27 @@ class StoreContract(Generic[S]):
         super().__init_subclass__(**given)
         for name in dir(cls):
             if name.startswith("test_") and sum(name in vars(each) for each in cls.__mro__) > 1:
-                raise InvalidArgumentError(f"{cls.__name__} overrides {name} of its contract; let the store pass it")
+                raise InvalidArgumentError(
+                    f"{cls.__name__} overrides {name} of its contract; let the store pass it"
+                )
         for name, test in list(vars(cls).items()):
             if name.startswith("test_") and inspect.iscoroutinefunction(test):
                 setattr(cls, name, pytest.mark.asyncio(test))
 
     async def make(self) -> S:
         """Return a new, empty store; one that lets things expire does so by `self.clock`."""
-        raise NotImplementedError(f"{type(self).__name__} needs a method `make` that returns a new, empty store")
+        raise NotImplementedError(
+            f"{type(self).__name__} needs a method `make` that returns a new, empty store"
+        )
 
     async def close(self, store: S) -> None:
         """Close a store's files and connections."""
 
     async def reopen(self, store: S) -> S:
-        """Close a durable store, and return another over the same data, by `self.clock`. A store in memory stays."""
+        """Close a durable store, and return another over the same data, by `self.clock`.
+
+        A store in memory stays.
+        """
         return store
 
     async def reopened(self, store: S) -> S:
@@ -159,7 +187,8 @@ class StoreContract(Generic[S]):
         self._opened = [await self.make()]
         if self.durable and type(self).reopen is StoreContract.reopen:
             raise NotImplementedError(
-                f"{type(self).__name__} needs a method `reopen`, which closes the store and returns another over the "
+                f"{type(self).__name__} needs a method `reopen`, which closes the store and "
+                "returns another over the "
                 "same data; for a store in memory set `durable = False`"
             )
         return self._opened[0]

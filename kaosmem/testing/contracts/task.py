@@ -13,7 +13,16 @@ from hypothesis.stateful import invariant, precondition, rule
 from kaosmem.errors import DuplicateError, InvalidArgumentError, InvalidNameError, NotFoundError
 from kaosmem.stores.task_list import Task, TaskList, TaskStatus
 from kaosmem.stores.tasks import TaskStore
-from kaosmem.testing.contracts.store import IDS, KEYS, LARGE, NO_IDS, TEXTS, StoreContract, StoreMachine, refuses
+from kaosmem.testing.contracts.store import (
+    IDS,
+    KEYS,
+    LARGE,
+    NO_IDS,
+    TEXTS,
+    StoreContract,
+    StoreMachine,
+    refuses,
+)
 
 # Written out again, so that this states the rules and does not repeat the package's code.
 STATUSES = ("planned", "in_progress", "succeeded", "blocked", "failed", "abandoned")
@@ -58,7 +67,9 @@ class TaskMachine(StoreMachine[TaskStore]):
 
     @rule(key=_boards, tasks=st.lists(_tasks, unique=True), max_retries=st.integers(0, 2))
     def create(self, key: _Board, tasks: list[str], max_retries: int) -> None:
-        asked = self.store.create_task_list(*key, [Task(each, each) for each in tasks], max_retries=max_retries)
+        asked = self.store.create_task_list(
+            *key, [Task(each, each) for each in tasks], max_retries=max_retries
+        )
         if key in self.held:
             self.ask(refuses(DuplicateError, asked))
         else:
@@ -96,7 +107,11 @@ class TaskMachine(StoreMachine[TaskStore]):
         self.check(key, self.ask(asked))
 
     @precondition(lambda self: any(tasks for _, tasks in self.held.values()))
-    @rule(which=st.integers(0, 3), acts=st.lists(_steps, min_size=5, max_size=9), settles=st.booleans())
+    @rule(
+        which=st.integers(0, 3),
+        acts=st.lists(_steps, min_size=5, max_size=9),
+        settles=st.booleans(),
+    )
     def work_on_one_that_is_there(self, which: int, acts: list[int | str], settles: bool) -> None:
         there = [(key, task) for key, (_, tasks) in self.held.items() for task in tasks]
         key, task = there[which % len(there)]
@@ -109,7 +124,9 @@ class TaskMachine(StoreMachine[TaskStore]):
     @rule(conversation=st.sampled_from(["a", "a:b", "b"]))
     def settle(self, conversation: str) -> None:
         boards = [tasks for (each, _), (_, tasks) in self.held.items() if each == conversation]
-        lingering = [task for tasks in boards for task in tasks.values() if task[0] == "in_progress"]
+        lingering = [
+            task for tasks in boards for task in tasks.values() if task[0] == "in_progress"
+        ]
         assert self.ask(self.store.settle_conversation(conversation)) == len(lingering)
         for task in lingering:
             task[0] = "succeeded"
@@ -135,7 +152,11 @@ def act_on(store: TaskStore, key: _Board, task_id: str, act: str) -> Coroutine[A
     """Return the awaitable that moves a task to a status, or retries it."""
     if act == "increment":
         return store.increment_retry(*key, task_id)
-    return store.force_retry(*key, task_id) if act == "force" else store.update_status(*key, task_id, act)
+    return (
+        store.force_retry(*key, task_id)
+        if act == "force"
+        else store.update_status(*key, task_id, act)
+    )
 
 
 class TaskContract(StoreContract[TaskStore]):
@@ -164,7 +185,9 @@ class TaskContract(StoreContract[TaskStore]):
                 yield act_on(store, key, "t", act)
         yield store.settle_conversation(bad)
 
-    async def made(self, store: TaskStore, status: str, agent: str = "a", *, max_retries: int = 0) -> None:
+    async def made(
+        self, store: TaskStore, status: str, agent: str = "a", *, max_retries: int = 0
+    ) -> None:
         """Make a board whose one task `t` has a status."""
         await store.create_task_list("c", agent, [Task("t", "title")], max_retries=max_retries)
         for act in _WAYS[status]:
@@ -201,14 +224,20 @@ class TaskContract(StoreContract[TaskStore]):
             assert await self.task(store, agent) == (end if (begin, end) in MOVES else begin, 0)
 
     async def test_only_what_failed_is_retried(self, store: TaskStore) -> None:
-        """Abandoned tasks restart by force alone. Other changes are refused, and leave the task as it was."""
+        """Abandoned tasks restart by force alone.
+
+        Other changes are refused, and leave the task as it was.
+        """
         for number, (status, act) in enumerate(product(STATUSES, ["increment", "force"])):
             agent = f"agent {number}"
             await self.made(store, status, agent, max_retries=0)
             retried = act_on(store, ("c", agent), "t", act)
             if status == "failed" or (status, act) == ("abandoned", "force"):
                 await retried
-                assert await self.task(store, agent) == ("abandoned" if act == "increment" else "in_progress", 0)
+                assert await self.task(store, agent) == (
+                    "abandoned" if act == "increment" else "in_progress",
+                    0,
+                )
             else:
                 await refuses(InvalidArgumentError, retried)
                 assert await self.task(store, agent) == (status, 0)
@@ -304,7 +333,12 @@ class TaskContract(StoreContract[TaskStore]):
             assert board is not None
             assert [task.title for task in board.tasks] == [f"{other} of {key}" for other in IDS]
             assert [task.id for task in board.tasks if task.status == "in_progress"] == [each]
-        settled = sum([await store.settle_conversation(each) for each in {conversation for conversation, _ in KEYS}])
+        settled = sum(
+            [
+                await store.settle_conversation(each)
+                for each in {conversation for conversation, _ in KEYS}
+            ]
+        )
         assert settled == len(KEYS)
 
     async def test_bad_arguments_are_refused(self, store: TaskStore) -> None:
@@ -329,8 +363,13 @@ class TaskContract(StoreContract[TaskStore]):
         assert [task.title for task in board.tasks] == [task.title for task in tasks]
 
     async def test_no_change_is_lost_among_many(self, store: TaskStore) -> None:
-        """A hundred concurrent changes of one board are all seen. Of callers that start one task, one succeeds."""
-        await store.create_task_list("c", "a", [Task("t", "title"), *(Task(f"t{n}", "title") for n in range(50))])
+        """A hundred concurrent changes of one board are all seen.
+
+        Of callers that start one task, one succeeds.
+        """
+        await store.create_task_list(
+            "c", "a", [Task("t", "title"), *(Task(f"t{n}", "title") for n in range(50))]
+        )
         changes = [store.update_status("c", "a", f"t{n}", "in_progress") for n in range(50)]
         changes += [store.add_tasks("c", "a", [Task(f"u{n}", "title")]) for n in range(50)]
         await asyncio.gather(*changes)

@@ -63,7 +63,9 @@ FILTERS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"year": {"$exists": True}, "$if_present": {"draft": True}}, "other text"),
 )
 
-metadata = st.dictionaries(st.sampled_from(["k", "k", "j"]), st.sampled_from(["a", "b", 1, 2, True, None, ["a", "b"]]))
+metadata = st.dictionaries(
+    st.sampled_from(["k", "k", "j"]), st.sampled_from(["a", "b", 1, 2, True, None, ["a", "b"]])
+)
 _conditions = st.one_of(
     st.sampled_from(["a", "b", 1, True, None]),
     st.fixed_dictionaries({"$ne": st.sampled_from(["a", 1])}),
@@ -88,7 +90,9 @@ _vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3).filter(any)
 _IDS = ("a", "a:b", "A", "日本")
 _ids = st.sampled_from(_IDS)
 _documents = st.lists(
-    st.builds(VectorDocument, st.sampled_from(TEXTS), _ids, _vectors, metadata), min_size=1, max_size=4
+    st.builds(VectorDocument, st.sampled_from(TEXTS), _ids, _vectors, metadata),
+    min_size=1,
+    max_size=4,
 )
 _COLLECTIONS = ("c", "C")
 _collections = st.sampled_from(_COLLECTIONS)
@@ -96,7 +100,9 @@ _collections = st.sampled_from(_COLLECTIONS)
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the cosine of the angle between two vectors."""
-    return sum(a * b for a, b in zip(one, other, strict=True)) / (math.hypot(*one) * math.hypot(*other))
+    return sum(a * b for a, b in zip(one, other, strict=True)) / (
+        math.hypot(*one) * math.hypot(*other)
+    )
 
 
 class VectorMachine(StoreMachine[VectorStore]):
@@ -139,12 +145,24 @@ class VectorMachine(StoreMachine[VectorStore]):
             found = self.ask(self.store.get(_IDS, collection=collection))
             assert [each.id for each in found] == [each for each in _IDS if each in held]
             for each in found:
-                assert (each.content, each.metadata) == (held[each.id].content, held[each.id].metadata)
+                assert (each.content, each.metadata) == (
+                    held[each.id].content,
+                    held[each.id].metadata,
+                )
                 assert each.embedding == pytest.approx(held[each.id].embedding, abs=_PRECISION)
 
-    @rule(collection=_collections, query=_vectors, limit=st.integers(0, 5), narrowed=st.none() | filters)
-    def search(self, collection: str, query: list[float], limit: int, narrowed: dict[str, Any] | None) -> None:
-        found = self.ask(self.store.search(query, collection=collection, limit=limit, filter=narrowed))
+    @rule(
+        collection=_collections,
+        query=_vectors,
+        limit=st.integers(0, 5),
+        narrowed=st.none() | filters,
+    )
+    def search(
+        self, collection: str, query: list[float], limit: int, narrowed: dict[str, Any] | None
+    ) -> None:
+        found = self.ask(
+            self.store.search(query, collection=collection, limit=limit, filter=narrowed)
+        )
         passes = parse_filter(narrowed or {})
         cosines = {
             each.id: cosine(query, each.embedding or ())
@@ -153,7 +171,9 @@ class VectorMachine(StoreMachine[VectorStore]):
         }
         best = sorted(cosines, key=lambda each: (-round(cosines[each], 5), each))[:limit]
         assert [each.id for each in found] == best
-        assert [each.score for each in found] == pytest.approx([cosines[each] for each in best], abs=_PRECISION)
+        assert [each.score for each in found] == pytest.approx(
+            [cosines[each] for each in best], abs=_PRECISION
+        )
 
 
 class VectorContract(StoreContract[VectorStore]):
@@ -168,7 +188,9 @@ class VectorContract(StoreContract[VectorStore]):
 
     async def has(self, store: VectorStore, key: str) -> bool:
         found = await store.search((1, 0), collection=key)
-        assert [each.id for each in await store.get(["same"], collection=key)] == [each.id for each in found]
+        assert [each.id for each in await store.get(["same"], collection=key)] == [
+            each.id for each in found
+        ]
         return [each.content for each in found] == [(TextBlock(key),)]
 
     async def drop(self, store: VectorStore, key: str, way: int) -> None:
@@ -187,13 +209,17 @@ class VectorContract(StoreContract[VectorStore]):
         yield store.get(["a", bad])
         yield store.delete(["a", bad])
 
-    async def found(self, store: VectorStore, query: Sequence[float] = (1, 0), **given: Any) -> list[str]:
+    async def found(
+        self, store: VectorStore, query: Sequence[float] = (1, 0), **given: Any
+    ) -> list[str]:
         """Return the ids that a search finds."""
         return [each.id for each in await store.search(query, **given)]
 
     async def test_the_nearest_come_first(self, store: VectorStore) -> None:
         """Vectors are ranked by their cosine; opposite ones come last; equal ones are ordered by id."""
-        await store.add([VectorDocument("opposite", "o", (-5, 0)), VectorDocument("across", "x", (0, 0.1))])
+        await store.add(
+            [VectorDocument("opposite", "o", (-5, 0)), VectorDocument("across", "x", (0, 0.1))]
+        )
         await store.add(
             [
                 VectorDocument("same", "b", (100, 0)),
@@ -203,18 +229,23 @@ class VectorContract(StoreContract[VectorStore]):
         )
         results = await store.search((2, 0), limit=9)
         assert [each.id for each in results] == ["a", "b", "n", "x", "o"]
-        assert [each.score for each in results] == pytest.approx([1, 1, math.sqrt(0.5), 0, -1], abs=_PRECISION)
+        assert [each.score for each in results] == pytest.approx(
+            [1, 1, math.sqrt(0.5), 0, -1], abs=_PRECISION
+        )
         assert [each.content for each in results][2:3] == [(TextBlock("near"),)]
 
     async def test_a_search_returns_at_most_the_limit(self, store: VectorStore) -> None:
         """A search returns five results by default and none for 0, from the documents that pass the filter."""
         documents = [
-            VectorDocument("text", f"d{number}", (1, number), {"odd": number % 2 == 1}) for number in range(12)
+            VectorDocument("text", f"d{number}", (1, number), {"odd": number % 2 == 1})
+            for number in range(12)
         ]
         await store.add(documents)
         assert await self.found(store) == [f"d{number}" for number in range(5)]
         for limit in (0, 1, 12, 100):
-            assert await self.found(store, limit=limit) == [f"d{number}" for number in range(min(limit, 12))]
+            assert await self.found(store, limit=limit) == [
+                f"d{number}" for number in range(min(limit, 12))
+            ]
         assert await self.found(store, limit=3, filter={"odd": True}) == ["d1", "d3", "d5"]
         bad: Any
         for bad in (-1, 1.5, "5", True, None):
@@ -222,8 +253,12 @@ class VectorContract(StoreContract[VectorStore]):
 
     async def test_add_inserts_what_is_absent(self, store: VectorStore) -> None:
         """A document whose id is there stays as it is; of two with one id the first counts."""
-        await store.add([VectorDocument("first", "a", (1, 0), {"n": 1}), VectorDocument("second", "a", (0, 1))])
-        await store.add([VectorDocument("third", "a", (0, 1), {"n": 3}), VectorDocument("new", "b", (0, 1))])
+        await store.add(
+            [VectorDocument("first", "a", (1, 0), {"n": 1}), VectorDocument("second", "a", (0, 1))]
+        )
+        await store.add(
+            [VectorDocument("third", "a", (0, 1), {"n": 3}), VectorDocument("new", "b", (0, 1))]
+        )
         (a, b) = await store.get(["a", "b"])
         assert (a.text, a.metadata, a.embedding) == ("first", {"n": 1}, (1, 0))
         assert b.text == "new"
@@ -231,8 +266,15 @@ class VectorContract(StoreContract[VectorStore]):
 
     async def test_upsert_replaces(self, store: VectorStore) -> None:
         """Content, embedding and metadata, whole; of two with one id the last counts."""
-        await store.upsert([VectorDocument("first", "a", (1, 0), {"n": 1, "m": 1}), VectorDocument("x", "b", (1, 1))])
-        await store.upsert([VectorDocument("second", "a", (1, 0)), VectorDocument("third", "a", (0, 1), {"n": 3})])
+        await store.upsert(
+            [
+                VectorDocument("first", "a", (1, 0), {"n": 1, "m": 1}),
+                VectorDocument("x", "b", (1, 1)),
+            ]
+        )
+        await store.upsert(
+            [VectorDocument("second", "a", (1, 0)), VectorDocument("third", "a", (0, 1), {"n": 3})]
+        )
         (a,) = await store.get(["a"])
         assert (a.text, a.metadata, a.embedding) == ("third", {"n": 3}, (0, 1))
         assert await self.found(store) == ["b", "a"]
@@ -240,7 +282,9 @@ class VectorContract(StoreContract[VectorStore]):
 
     async def test_filters_mean_what_they_mean_everywhere(self, store: VectorStore) -> None:
         """Each condition passes the same documents as in `kaosmem.filters`."""
-        await store.add([VectorDocument("text", name, (1, 0), fields) for name, fields in METADATA.items()])
+        await store.add(
+            [VectorDocument("text", name, (1, 0), fields) for name, fields in METADATA.items()]
+        )
         for given, passing in FILTERS:
             assert {*await self.found(store, filter=given)} == {*passing.split()}, given
         bad: Any
@@ -250,16 +294,21 @@ class VectorContract(StoreContract[VectorStore]):
     async def test_a_document_needs_an_embedding(self, store: VectorStore) -> None:
         """Without one, where nothing makes it, it is refused, which is a ValueError, and so are all with it."""
         for write in (store.add, store.upsert):
-            await refuses(ValueError, write([VectorDocument("a", "a", (1, 0)), VectorDocument("b", "b")]))
+            await refuses(
+                ValueError, write([VectorDocument("a", "a", (1, 0)), VectorDocument("b", "b")])
+            )
         assert await store.get(["a", "b"]) == []
         assert await store.list_collections() == []
 
-    async def test_embeddings_of_a_collection_have_the_same_dimensions(self, store: VectorStore) -> None:
+    async def test_embeddings_of_a_collection_have_the_same_dimensions(
+        self, store: VectorStore
+    ) -> None:
         """Others are refused with all beside them; another collection, or an emptied one, may have others."""
         await store.add([VectorDocument("a", "a", (1, 0))])
         for write in (store.add, store.upsert):
             await refuses(
-                InvalidArgumentError, write([VectorDocument("b", "b", (1, 0)), VectorDocument("c", "c", (1, 0, 0))])
+                InvalidArgumentError,
+                write([VectorDocument("b", "b", (1, 0)), VectorDocument("c", "c", (1, 0, 0))]),
             )
         await refuses(InvalidArgumentError, store.search((1, 0, 0)))
         assert await self.found(store) == ["a"]
@@ -300,7 +349,11 @@ class VectorContract(StoreContract[VectorStore]):
     async def test_what_was_acknowledged_is_there_after_reopening(self, store: VectorStore) -> None:
         """A reopened store finds added and replaced documents, and no deleted ones."""
         await store.add(
-            [VectorDocument("old", "a", (1, 0)), VectorDocument("b", "b", (1, 1)), VectorDocument("c", "c", (0, 1))]
+            [
+                VectorDocument("old", "a", (1, 0)),
+                VectorDocument("b", "b", (1, 1)),
+                VectorDocument("c", "c", (0, 1)),
+            ]
         )
         await store.add([VectorDocument("a", "a", (1, 0))], collection="gone")
         assert await self.found(store) == ["a", "b", "c"]
@@ -309,14 +362,20 @@ class VectorContract(StoreContract[VectorStore]):
         await store.delete_collection("gone")
         store = await self.reopened(store)
         assert await self.found(store) == ["b", "a"]
-        assert [(each.text, each.metadata) for each in await store.get(["a", "c"])] == [("new", {"n": 1})]
+        assert [(each.text, each.metadata) for each in await store.get(["a", "c"])] == [
+            ("new", {"n": 1})
+        ]
         assert await store.list_collections() == ["default"]
 
     async def test_documents_are_kept_apart(self, store: VectorStore) -> None:
         """Ids that resemble each other are different documents, returned in the order asked for."""
-        await store.add([VectorDocument(each, each, (1, number)) for number, each in enumerate(IDS)])
+        await store.add(
+            [VectorDocument(each, each, (1, number)) for number, each in enumerate(IDS)]
+        )
         backwards = IDS[::-1]
-        assert [(each.id, each.text) for each in await store.get([*backwards])] == [(each, each) for each in backwards]
+        assert [(each.id, each.text) for each in await store.get([*backwards])] == [
+            (each, each) for each in backwards
+        ]
         for done, each in enumerate(IDS):
             await store.delete([each])
             assert await self.found(store, limit=99) == [*IDS[done + 1 :]]
@@ -333,20 +392,31 @@ class VectorContract(StoreContract[VectorStore]):
     async def test_documents_come_back_unchanged(self, store: VectorStore) -> None:
         """Texts in any script, blocks, metadata, a very long text; embeddings in single precision."""
         facts = {"texts": [*TEXTS], "é": {"numbers": [0, -1, 2**63 - 1, 0.1, 1e300, True, None]}}
-        contents: list[Any] = [*TEXTS, LARGE, (ImageBlock("https://example.com/a.png"), TextBlock("a"))]
+        contents: list[Any] = [
+            *TEXTS,
+            LARGE,
+            (ImageBlock("https://example.com/a.png"), TextBlock("a")),
+        ]
         embedding = (0.1, -1e-3, 12345.678)
-        documents = [VectorDocument(content, f"d{n}", embedding, facts) for n, content in enumerate(contents)]
+        documents = [
+            VectorDocument(content, f"d{n}", embedding, facts) for n, content in enumerate(contents)
+        ]
         await store.add(documents)
         read = await store.get([each.id for each in documents])
-        assert [(each.content, each.metadata) for each in read] == [(each.content, each.metadata) for each in documents]
+        assert [(each.content, each.metadata) for each in read] == [
+            (each.content, each.metadata) for each in documents
+        ]
         assert read[0].embedding == pytest.approx(embedding, rel=_PRECISION)
         results = await store.search(embedding, limit=99)
-        assert {each.id: each.content for each in results} == {each.id: each.content for each in documents}
+        assert {each.id: each.content for each in results} == {
+            each.id: each.content for each in documents
+        }
 
     async def test_nothing_is_lost_among_many_writers(self, store: VectorStore) -> None:
         """Of a hundred at once all are there, and of one document that all of them add there is one."""
         batches = [
-            [VectorDocument("text", f"d{n}", (1, n)), VectorDocument(f"{n}", "same", (1, 0))] for n in range(100)
+            [VectorDocument("text", f"d{n}", (1, n)), VectorDocument(f"{n}", "same", (1, 0))]
+            for n in range(100)
         ]
         await asyncio.gather(*(store.add(batch) for batch in batches))
         assert {*await self.found(store, limit=200)} == {"same", *(f"d{n}" for n in range(100))}
@@ -355,7 +425,11 @@ class VectorContract(StoreContract[VectorStore]):
         """Changing metadata that were handed in or out changes nothing that is stored."""
         document = VectorDocument("text", "a", (1, 0), {"tags": ["x"]})
         await store.add([document])
-        fields = [document.metadata, (await store.get(["a"]))[0].metadata, (await store.search((1, 0)))[0].metadata]
+        fields = [
+            document.metadata,
+            (await store.get(["a"]))[0].metadata,
+            (await store.search((1, 0)))[0].metadata,
+        ]
         for each in fields:
             each["tags"].append("forged")
         assert (await store.get(["a"]))[0].metadata == {"tags": ["x"]}

@@ -47,7 +47,9 @@ def counted_tokens(first: int) -> Iterator[None]:
     """Give out ids that are counted instead of random, so that the same acts write the same bytes."""
     numbers = count(first)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :])
+        patch.setattr(
+            secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :]
+        )
         yield
 
 
@@ -84,7 +86,9 @@ def kill(disk: SimulatedDisk, at: int, call: str) -> None:
         raise KilledError
 
 
-def go_on(disk: SimulatedDisk, promise: Promise, then: Sequence[Act] = (), *, watched: bool = True) -> Witness:
+def go_on(
+    disk: SimulatedDisk, promise: Promise, then: Sequence[Act] = (), *, watched: bool = True
+) -> Witness:
     """Return what was seen while a new handle recovered the session, committed to it and went on."""
     witness = Witness(disk)
     if not watched:
@@ -93,7 +97,10 @@ def go_on(disk: SimulatedDisk, promise: Promise, then: Sequence[Act] = (), *, wa
         session = Session(disk, promise=promise, witness=witness)
         session.promised(*session.promise.possible, torn=session.log._torn)
         opening = () if session.history else (OPENING,)
-        for act in (committing(*opening, add("next", WIDER_THAN_A_SECTOR), add("after next")), *then):
+        for act in (
+            committing(*opening, add("next", WIDER_THAN_A_SECTOR), add("after next")),
+            *then,
+        ):
             act(session)
         session.log.close()
     assert not disk.descriptors
@@ -101,7 +108,9 @@ def go_on(disk: SimulatedDisk, promise: Promise, then: Sequence[Act] = (), *, wa
     return witness
 
 
-def overtake(before: Sequence[Act], acts: Sequence[Act], then: Sequence[Act], at: int) -> tuple[Witness, bool]:
+def overtake(
+    before: Sequence[Act], acts: Sequence[Act], then: Sequence[Act], at: int
+) -> tuple[Witness, bool]:
     """Return what was seen while one handle went on after another was killed, and whether that had done its acts."""
     disk = SimulatedDisk()
     with counted_tokens(0), broken_by_errors():
@@ -171,7 +180,9 @@ class Explorer:
                 return
         raise AssertionError
 
-    def go_on(self, disk: SimulatedDisk, promise: Promise, then: Sequence[Act], *, watched: bool = True) -> None:
+    def go_on(
+        self, disk: SimulatedDisk, promise: Promise, then: Sequence[Act], *, watched: bool = True
+    ) -> None:
         """Check what a power loss leaves while the session is recovered, committed to and gone on with."""
         self._check_again(go_on(disk, promise, then, watched=watched))
 

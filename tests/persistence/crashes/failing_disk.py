@@ -11,7 +11,9 @@ from typing import Any
 
 from tests.simulation.disk import SimulatedDisk
 
-CHANGING = frozenset("open write truncate sync make_folder sync_folder remove_folder replace unlink".split())
+CHANGING = frozenset(
+    "open write truncate sync make_folder sync_folder remove_folder replace unlink".split()
+)
 CALLS = CHANGING | frozenset("close read size list is_folder is_link is_at lock age_s".split())
 FILLING = frozenset("open write make_folder replace".split())
 
@@ -20,9 +22,12 @@ FILLING = frozenset("open write make_folder replace".split())
 class Fault:
     """One way in which a disk fails.
 
-    number: the errno. at: which call of those named in `calls` fails first, from 0 on. lasting: and all after it.
-    short: a write that would fail writes half of its bytes instead; the next one fails, unless `number` is 0.
-    late: the call does its work and fails then. loses_pages: a sync that fails takes the pages for clean, so that
+    number: the errno. at: which call of those named in `calls` fails first, from 0 on. lasting: and
+        all after it.
+    short: a write that would fail writes half of its bytes instead; the next one fails, unless
+        `number` is 0.
+    late: the call does its work and fails then. loses_pages: a sync that fails takes the pages for
+        clean, so that
     they are lost with the page cache; otherwise they stay dirty. A lasting fault leaves them dirty.
     """
 

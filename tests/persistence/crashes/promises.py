@@ -33,7 +33,8 @@ class BrokenPromiseError(AssertionError):
 class Promise:
     """What a session must hold.
 
-    possible: the histories that it may have, that of what was acknowledged first; () for a session that is not there.
+    possible: the histories that it may have, that of what was acknowledged first; () for a session
+        that is not there.
     forgotten: texts that no file may hold. torn: bytes that must be in a file still.
     """
 
@@ -137,7 +138,9 @@ class Witness:
 class Session:
     """A caller of one session: what it committed, and what it was promised."""
 
-    def __init__(self, disk: Any, *, promise: Promise | None = None, witness: Witness | None = None) -> None:
+    def __init__(
+        self, disk: Any, *, promise: Promise | None = None, witness: Witness | None = None
+    ) -> None:
         self.disk = disk
         self.witness = witness
         self.log: SessionLog | None = None
@@ -160,8 +163,11 @@ class Session:
         self.promised(*self.promise.possible, *[after][: after not in self.promise.possible])
         with durability_errors_alone():
             self.log.commit(changes)
-        before, now = Holding.after(self.history).evicted, Holding.after(after).evicted
-        self.evicted |= {item_id: item for item_id, item in now.items() if item != before.get(item_id)}
+        before = Holding.after(self.history).evicted
+        now = Holding.after(after).evicted
+        self.evicted |= {
+            item_id: item for item_id, item in now.items() if item != before.get(item_id)
+        }
         self.evicted = {item_id: item for item_id, item in self.evicted.items() if item_id in now}
         self.history = after
         self.promised(after)
@@ -173,26 +179,37 @@ class Session:
         except ConflictError:
             self.log.adopt(self.log.catch_up())
             self.promised(*(history for history in self.promise.possible if changes not in history))
-            found = [history for history in self.promise.possible if Holding.after(history).seq == self.log.seq]
+            found = [
+                history
+                for history in self.promise.possible
+                if Holding.after(history).seq == self.log.seq
+            ]
             if not found:
-                raise BrokenPromiseError(f"caught up to record {self.log.seq}, where no history ends") from None
+                raise BrokenPromiseError(
+                    f"caught up to record {self.log.seq}, where no history ends"
+                ) from None
             self.history = found[0]
             self.commit(*changes)
 
     def snapshot(self, *meanwhile: Change) -> None:
         """Store the state, after other changes are committed if there are any."""
-        seq, archived = self.log.seq, dict(self.evicted)
+        seq = self.log.seq
+        archived = dict(self.evicted)
         items = list(Holding.after(self.history).live.values())
         if meanwhile and meanwhile not in self.history:
             self.commit(*meanwhile)
         with durability_errors_alone():
             self.log.snapshot({"count": len(items)}, items, archived=archived.values(), seq=seq)
-        self.evicted = {item_id: item for item_id, item in self.evicted.items() if item_id not in archived}
+        self.evicted = {
+            item_id: item for item_id, item in self.evicted.items() if item_id not in archived
+        }
 
     def index(self) -> None:
         """Keep an index of what the session holds."""
         with durability_errors_alone():
-            self.log.store_index("messages", {"seq": self.log.seq}, [words_of(self.history)], seq=self.log.seq)
+            self.log.store_index(
+                "messages", {"seq": self.log.seq}, [words_of(self.history)], seq=self.log.seq
+            )
 
     def forget(self, item_id: str, text: str) -> None:
         """Forget an item, so that its text is nowhere any more."""
@@ -219,7 +236,8 @@ class Session:
         """
         disk = getattr(self.disk, "disk", self.disk)
         segment = max(path for path in disk.image if path.startswith(f"{FOLDER}/log/"))
-        watch, disk.watch = disk.watch, None
+        watch = disk.watch
+        disk.watch = None
         descriptor = disk.open(segment, os.O_WRONLY | os.O_APPEND)
         torn = bytes(-disk.size(descriptor) % sector if sector else 0) + torn
         disk.write(descriptor, torn)
@@ -257,7 +275,8 @@ def held(log: SessionLog, recovered: Recovered, promise: Promise) -> History:
 
 def check_index(log: SessionLog, history: History) -> None:
     """Raise BrokenPromiseError if the session has an index that is not of a state that it was in."""
-    if (found := log.index("messages")) is not None:
+    found = log.index("messages")
+    if found is not None:
         ended = [history[:count] for count in range(len(history) + 1)]
         words = {len(sum(each, ())): words_of(each) for each in ended}
         if words.get(found[0]["seq"]) != bytes(found[1]):
@@ -284,7 +303,9 @@ def check(image: Image, promise: Promise) -> History:
     if strange := [damage for damage in recovered.damage if "unfinished commit" not in str(damage)]:
         raise BrokenPromiseError(f"a power loss left damage: {strange}")
     if found := [
-        path for path, content in image.items() if promise.forgotten and holds(path, content, promise.forgotten)
+        path
+        for path, content in image.items()
+        if promise.forgotten and holds(path, content, promise.forgotten)
     ]:
         raise BrokenPromiseError(f"a forgotten text is in {found}")
     contents = [content for content in image.values() if content is not None]

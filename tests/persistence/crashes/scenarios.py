@@ -30,7 +30,9 @@ def compacting(*item_ids: str, into: str) -> Act:
     """Put a summary in the place of items."""
     replaced = list(item_ids)
     summary = {"id": into, "content": "summary", "sources": replaced, "place": replaced[0]}
-    return committing(Change("messages", "compact", {"version": 1, "replaced": replaced, "items": [summary]}))
+    return committing(
+        Change("messages", "compact", {"version": 1, "replaced": replaced, "items": [summary]})
+    )
 
 
 def expanding(item_id: str, *versions: str, text: str = "text") -> Act:
@@ -45,7 +47,10 @@ def snapshotting(*meanwhile: Change) -> Act:
 
 
 def tearing(torn: bytes, *, sector: int = 0) -> Act:
-    """Leave bytes at the log's end, as a writer that was killed does. sector: with NULs to the end of one before."""
+    """Leave bytes at the log's end, as a writer that was killed does.
+
+    sector: with NULs to the end of one before.
+    """
     return lambda session: session.tear(torn, sector=sector)
 
 
@@ -59,7 +64,11 @@ DELETE: Act = Session.delete
 INDEX: Act = Session.index
 
 OPENED = committing(OPENING, add("a"))
-MIXED = (add("b", "one " * 60), elsewhere("findings", "c", "two\n" * 40), elsewhere("documents", "d", "three " * 80))
+MIXED = (
+    add("b", "one " * 60),
+    elsewhere("findings", "c", "two\n" * 40),
+    elsewhere("documents", "d", "three " * 80),
+)
 FORGET: Act = lambda session: session.forget("f", CANARY)  # noqa: E731
 
 SCENARIOS: dict[str, tuple[Act, ...]] = {
@@ -75,38 +84,143 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
         adding("d"),
     ),
     "torn by NULs": (OPENED, tearing(b'":"half a line"}}\n', sector=512), REOPEN, adding("b")),
-    "snapshots": (OPENED, adding("b"), SNAPSHOT, adding("c"), SNAPSHOT, adding("d"), SNAPSHOT, adding("e"), SNAPSHOT),
-    "rolls": (OPENED, SNAPSHOT, adding("b"), REOPEN, SNAPSHOT, adding("c"), adding("d"), REOPEN, SNAPSHOT, adding("e")),
+    "snapshots": (
+        OPENED,
+        adding("b"),
+        SNAPSHOT,
+        adding("c"),
+        SNAPSHOT,
+        adding("d"),
+        SNAPSHOT,
+        adding("e"),
+        SNAPSHOT,
+    ),
+    "rolls": (
+        OPENED,
+        SNAPSHOT,
+        adding("b"),
+        REOPEN,
+        SNAPSHOT,
+        adding("c"),
+        adding("d"),
+        REOPEN,
+        SNAPSHOT,
+        adding("e"),
+    ),
     "late snapshots": (
         *(OPENED, SNAPSHOT, adding("b"), snapshotting(add("c"), evict("a")), adding("d"), REOPEN),
         *(snapshotting(add("e")), adding("f"), REOPEN),
     ),
     "archive": (
-        *(OPENED, adding("b", "c", "d"), evicting("a"), SNAPSHOT, evicting("b", "c"), REOPEN, SNAPSHOT),
+        *(
+            OPENED,
+            adding("b", "c", "d"),
+            evicting("a"),
+            SNAPSHOT,
+            evicting("b", "c"),
+            REOPEN,
+            SNAPSHOT,
+        ),
         *(adding("e"), SNAPSHOT, evicting("d"), SNAPSHOT),
     ),
-    "blobs": (OPENED, adding("b", text=LONG), REOPEN, adding("c", text=LONG), evicting("b"), SNAPSHOT, adding("d")),
+    "blobs": (
+        OPENED,
+        adding("b", text=LONG),
+        REOPEN,
+        adding("c", text=LONG),
+        evicting("b"),
+        SNAPSHOT,
+        adding("d"),
+    ),
     "compactions": (
-        *(OPENED, adding("b"), adding("c", text=LONG), compacting("a", "b", into="s"), SNAPSHOT, REOPEN),
-        *(compacting("s", "c", into="t"), expanding("t", "c", text=LONG), SNAPSHOT, evicting("c"), adding("d")),
+        *(
+            OPENED,
+            adding("b"),
+            adding("c", text=LONG),
+            compacting("a", "b", into="s"),
+            SNAPSHOT,
+            REOPEN,
+        ),
+        *(
+            compacting("s", "c", into="t"),
+            expanding("t", "c", text=LONG),
+            SNAPSHOT,
+            evicting("c"),
+            adding("d"),
+        ),
     ),
     "forget what came back": (
         *(OPENED, adding("f", text=CANARY), compacting("a", "f", into="s"), SNAPSHOT),
         *(expanding("s", "f", text=CANARY), FORGET, adding("d")),
     ),
     "forget": (
-        *(OPENED, adding("f", text=CANARY), adding("b"), SNAPSHOT, evicting("f", "a"), SNAPSHOT, adding("c")),
+        *(
+            OPENED,
+            adding("f", text=CANARY),
+            adding("b"),
+            SNAPSHOT,
+            evicting("f", "a"),
+            SNAPSHOT,
+            adding("c"),
+        ),
         *(FORGET, adding("d")),
     ),
-    "forget a blob": (OPENED, adding("f", text=CANARY + LONG), adding("b"), SNAPSHOT, FORGET, adding("d")),
-    "forget a torn tail": (OPENED, adding("f"), tearing(b'{"crc":"7c13880a","d":"' + CANARY.encode()), REOPEN, FORGET),
+    "forget a blob": (
+        OPENED,
+        adding("f", text=CANARY + LONG),
+        adding("b"),
+        SNAPSHOT,
+        FORGET,
+        adding("d"),
+    ),
+    "forget a torn tail": (
+        OPENED,
+        adding("f"),
+        tearing(b'{"crc":"7c13880a","d":"' + CANARY.encode()),
+        REOPEN,
+        FORGET,
+    ),
     "indexes": (
-        *(OPENED, adding("b"), INDEX, adding("c"), SNAPSHOT, adding("d"), INDEX, REOPEN, evicting("a"), SNAPSHOT),
+        *(
+            OPENED,
+            adding("b"),
+            INDEX,
+            adding("c"),
+            SNAPSHOT,
+            adding("d"),
+            INDEX,
+            REOPEN,
+            evicting("a"),
+            SNAPSHOT,
+        ),
         *(adding("e"), INDEX),
     ),
-    "forget an index": (OPENED, adding("f", text=CANARY), INDEX, adding("b"), FORGET, adding("d"), INDEX),
-    "deletion of an index": (OPENED, adding("b"), INDEX, DELETE, committing(OPENING, add("new")), INDEX),
-    "deletion": (OPENED, adding("b"), SNAPSHOT, adding("c"), DELETE, committing(OPENING, add("new")), REOPEN),
+    "forget an index": (
+        OPENED,
+        adding("f", text=CANARY),
+        INDEX,
+        adding("b"),
+        FORGET,
+        adding("d"),
+        INDEX,
+    ),
+    "deletion of an index": (
+        OPENED,
+        adding("b"),
+        INDEX,
+        DELETE,
+        committing(OPENING, add("new")),
+        INDEX,
+    ),
+    "deletion": (
+        OPENED,
+        adding("b"),
+        SNAPSHOT,
+        adding("c"),
+        DELETE,
+        committing(OPENING, add("new")),
+        REOPEN,
+    ),
 }
 """Lives of a session, by what is special about them."""
 
@@ -124,7 +238,11 @@ SHORT: dict[str, tuple[Act, ...]] = {
 OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] = {
     "a commit": ((OPENED, adding("b")), (adding("x"),), ()),
     "a commit of several sections": ((OPENED,), (committing(*MIXED),), ()),
-    "a commit in a new segment": ((OPENED, adding("b"), evicting("a"), SNAPSHOT), (adding("x"),), ()),
+    "a commit in a new segment": (
+        (OPENED, adding("b"), evicting("a"), SNAPSHOT),
+        (adding("x"),),
+        (),
+    ),
     "a commit before a snapshot": ((OPENED, adding("b")), (adding("x"),), (SNAPSHOT,)),
     "an index": ((OPENED, adding("b")), (INDEX, adding("x"), INDEX), (SNAPSHOT, INDEX)),
     "a commit with a blob": ((OPENED,), (adding("x", text=LONG),), ()),
@@ -139,7 +257,11 @@ OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] =
         (FORGET,),
         (),
     ),
-    "forgetting in a new segment": ((OPENED, adding("f", text=CANARY)), (SNAPSHOT, adding("x"), FORGET), ()),
+    "forgetting in a new segment": (
+        (OPENED, adding("f", text=CANARY)),
+        (SNAPSHOT, adding("x"), FORGET),
+        (),
+    ),
 }
 """What one handle did that stays open, another until it was killed, and the first then, before it commits again."""
 

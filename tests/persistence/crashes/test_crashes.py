@@ -9,14 +9,30 @@ from typing import Any
 import pytest
 
 from tests.persistence.crashes.exploration import Count, Explorer
-from tests.persistence.crashes.scenarios import FORGET, FORGOTTEN, OVERTAKEN, SCENARIOS, SHORT, SNAPSHOT, adding
+from tests.persistence.crashes.scenarios import (
+    FORGET,
+    FORGOTTEN,
+    OVERTAKEN,
+    SCENARIOS,
+    SHORT,
+    SNAPSHOT,
+    adding,
+)
 from tests.tables import add_table
 
 Table = dict[str, Count]
 
 LIVES = {**SCENARIOS, **SHORT}
 LONGER = {"snapshots", "archive", "compactions", "forget", "forget a blob"}
-BRIEF = {*SHORT, "torn tail", "torn by NULs", "rolls", "late snapshots", "forget a torn tail", "deletion"}
+BRIEF = {
+    *SHORT,
+    "torn tail",
+    "torn by NULs",
+    "rolls",
+    "late snapshots",
+    "forget a torn tail",
+    "deletion",
+}
 BRIEF |= {"a snapshot", "an index", "a commit before a snapshot"}
 
 
@@ -62,7 +78,9 @@ def test_who_forgets_after_a_kill_forgets_for_good(name: str, table: Table) -> N
 
 
 @pytest.mark.parametrize("name", each(OVERTAKEN))
-def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(name: str, table: Table) -> None:
+def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(
+    name: str, table: Table
+) -> None:
     """Neither does who had the session open all the time and goes on from what the other left."""
     explorer = Explorer()
     explorer.overtake(*OVERTAKEN[name])
@@ -85,7 +103,10 @@ def test_no_second_power_loss_in_a_longer_life_loses_anything(name: str, table: 
     """All states after all states, where a snapshot and another commit follow the one after recovery."""
     explorer = Explorer()
     explorer.kill(LIVES[name])
-    longer = (*LIVES[name], *(act for n in range(4) for act in (adding(f"m{n}", f"n{n}"), SNAPSHOT)))
+    longer = (
+        *LIVES[name],
+        *(act for n in range(4) for act in (adding(f"m{n}", f"n{n}"), SNAPSHOT)),
+    )
     explorer.crash(longer, then=(SNAPSHOT, adding("last"), SNAPSHOT))
     explorer.kill(longer, then=(SNAPSHOT, adding("last"), SNAPSHOT))
     table[f"soak: {name}"] = explorer.counted

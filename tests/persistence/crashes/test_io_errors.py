@@ -23,7 +23,10 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
     add_table(request.config, ("error of each call in turn", "errors", "lost"), rows)
 
 
-FAULTS = {**{f"once: {fault.name}": fault for fault in ONCE}, **{f"lasting: {fault.name}": fault for fault in LASTING}}
+FAULTS = {
+    **{f"once: {fault.name}": fault for fault in ONCE},
+    **{f"lasting: {fault.name}": fault for fault in LASTING},
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

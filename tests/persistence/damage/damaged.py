@@ -54,15 +54,26 @@ class Life:
         return self.states[-1]
 
 
-def opened(place: Any, session_id: str = "s", *, read_only: bool = False) -> AbstractAsyncContextManager[SessionMemory]:
+def opened(
+    place: Any, session_id: str = "s", *, read_only: bool = False
+) -> AbstractAsyncContextManager[SessionMemory]:
     clock = partial(next, (START + timedelta(seconds=each) for each in count()))
     return SessionMemory.open(
-        place, session_id, sections=SPECS, counter=COUNTER, read_only=read_only, clock=None if read_only else clock
+        place,
+        session_id,
+        sections=SPECS,
+        counter=COUNTER,
+        read_only=read_only,
+        clock=None if read_only else clock,
     )
 
 
 def held(memory: SessionMemory) -> Held:
-    return {(spec.name, item.id): said(item.content) for spec in memory.sections for item in memory[spec.name]}
+    return {
+        (spec.name, item.id): said(item.content)
+        for spec in memory.sections
+        for item in memory[spec.name]
+    }
 
 
 def said(content: object) -> str:
@@ -95,14 +106,25 @@ async def _lived(rng: random.Random, *, compacts: bool) -> Life:
 
 
 def _change(memory: SessionMemory, rng: random.Random, name: str) -> None:
-    live = [item for spec in memory.sections for item in memory[spec.name] if spec.name != "messages"]
-    text = " ".join(rng.choices('termination notice fee {"crc":"01234567", é 漢 clause'.split(), k=rng.randrange(1, 9)))
+    live = [
+        item for spec in memory.sections for item in memory[spec.name] if spec.name != "messages"
+    ]
+    text = " ".join(
+        rng.choices(
+            'termination notice fee {"crc":"01234567", é 漢 clause'.split(), k=rng.randrange(1, 9)
+        )
+    )
     match rng.randrange(9):
         case 0 | 1:
-            memory.add("messages", f"{name} {text}", role=rng.choice(["user", "assistant"]), id=f"m{name}")
+            memory.add(
+                "messages", f"{name} {text}", role=rng.choice(["user", "assistant"]), id=f"m{name}"
+            )
         case 2:
             memory.add(
-                "messages", [TextBlock(text), ToolUseBlock(f"c{name}", "look", "{}")], role="assistant", id=f"t{name}"
+                "messages",
+                [TextBlock(text), ToolUseBlock(f"c{name}", "look", "{}")],
+                role="assistant",
+                id=f"t{name}",
             )
             memory.add("messages", [ToolResultBlock(f"c{name}", name)], role="tool", id=f"u{name}")
         case 3:
@@ -116,7 +138,12 @@ def _change(memory: SessionMemory, rng: random.Random, name: str) -> None:
             memory.remove(rng.choice(live).id)
         case 7:
             long = LONG if rng.random() < 0.15 else text
-            memory.add("documents", f"{name} {long}", id=f"d{name}", metadata={"x": [{"crc": "01234567", "n": text}]})
+            memory.add(
+                "documents",
+                f"{name} {long}",
+                id=f"d{name}",
+                metadata={"x": [{"crc": "01234567", "n": text}]},
+            )
         case _:
             memory.add("findings", f"{name} {text}", id=f"f{name}", priority=rng.randrange(3))
 
@@ -128,12 +155,18 @@ def _compact(memory: SessionMemory, rng: random.Random, name: str) -> None:
     if len(items) > 2 and rng.random() < 0.5:
         start = rng.randrange(len(items) - 1)
         gone = tuple(item.id for item in items[start : start + rng.randrange(1, 4)])
-        told = replace(items[start], id=f"s{name}", role="summary", content=f"{name} in short", sources=gone)
+        told = replace(
+            items[start], id=f"s{name}", role="summary", content=f"{name} in short", sources=gone
+        )
         section.compact(Substitution(gone, ((gone[0], told),)))
 
 
 def stored(filesystem: IsolatedMemoryFileSystem) -> Files:
-    return {path.removeprefix(FOLDER): file.getvalue() for path, file in filesystem.store.items() if FOLDER in path}
+    return {
+        path.removeprefix(FOLDER): file.getvalue()
+        for path, file in filesystem.store.items()
+        if FOLDER in path
+    }
 
 
 def place_of(files: Mapping[str, bytes]) -> IsolatedMemoryFileSystem:
@@ -147,10 +180,14 @@ KINDS = ("flip", "flip", "line", "file", "cut", "range", "newline", "nuls", "swa
 
 
 class Case:
-    """A session and its files after damage. done: the kind of each, the file, and a seed for the rest."""
+    """A session and its files after damage.
+
+    done: the kind of each, the file, and a seed for the rest.
+    """
 
     def __init__(self, life_seed: int, done: list[tuple[str, str, int]]) -> None:
-        self.life_seed, self.done = life_seed, done
+        self.life_seed = life_seed
+        self.done = done
         self.life = life(life_seed)
         self.files = self.life.files
         for each in done:
@@ -174,7 +211,9 @@ def damaged(files: Files, kind: str, path: str, seed: int) -> Files:
     if path not in files:
         return files
     changed = _damaged(files[path], kind, random.Random(seed))
-    return {name: data for name, data in files.items() if name != path} | ({} if changed is None else {path: changed})
+    return {name: data for name, data in files.items() if name != path} | (
+        {} if changed is None else {path: changed}
+    )
 
 
 def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
@@ -182,7 +221,8 @@ def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
         return None
     if not data:
         return b"x"
-    at, size = rng.randrange(len(data)), rng.randrange(1, 200)
+    at = rng.randrange(len(data))
+    size = rng.randrange(1, 200)
     lines = data.splitlines(keepends=True)
     line = rng.randrange(len(lines))
     match kind:
@@ -212,13 +252,17 @@ def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
 
 def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
     """The items that are live at the end, and whose newest line is valid in the newest whole snapshot or after it."""
-    snapshots = sorted((path for path in life.files if path.startswith("snap/") and path in broken), reverse=True)
+    snapshots = sorted(
+        (path for path in life.files if path.startswith("snap/") and path in broken), reverse=True
+    )
     base = next((path for path in snapshots if broken[path] == life.files[path]), None)
     if base is None and not broken.get(f"log/{1:020d}.jsonl"):
         base = next(iter(snapshots), None)
     start = int(base[5:25]) if base else 0
     wanted: set[tuple[str, str]] = set()
-    newest = max((name for name, data in broken.items() if name.startswith("log/") and data), default=None)
+    newest = max(
+        (name for name, data in broken.items() if name.startswith("log/") and data), default=None
+    )
     for path, data in life.files.items():
         if path in broken and (path == base or path.startswith("log/")):
             left = _without_torn(data, broken[path]) if path == newest else broken[path]
@@ -255,8 +299,15 @@ def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
     fields = json.loads(line)
     data: Any = fields.get("d", {})
     entries = [data.get("item")] if path.startswith("log/") else [data]
-    for entry in (*entries, *(entry for name in ("entries", "items", "versions") for entry in data.get(name, ()))):
-        if isinstance(entry, dict) and isinstance(entry.get("content"), str) and "blobs" not in fields:
+    for entry in (
+        *entries,
+        *(entry for name in ("entries", "items", "versions") for entry in data.get(name, ())),
+    ):
+        if (
+            isinstance(entry, dict)
+            and isinstance(entry.get("content"), str)
+            and "blobs" not in fields
+        ):
             yield (fields["sec"], entry["id"]), entry["content"]
 
 

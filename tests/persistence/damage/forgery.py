@@ -21,7 +21,16 @@ _RAW = {
     chr(0xF8F0 + number): text
     for number, text in enumerate(
         (
-            *(b"1e999", b"-0", b"01", b"1" * 400, b'"\\ud800"', b'"\\uD83D\\uDE00"', b"\xff\xfe", b"\xef\xbb\xbf1"),
+            *(
+                b"1e999",
+                b"-0",
+                b"01",
+                b"1" * 400,
+                b'"\\ud800"',
+                b'"\\uD83D\\uDE00"',
+                b"\xff\xfe",
+                b"\xef\xbb\xbf1",
+            ),
             *(b"[" * 70 + b"]" * 70, b"[" * 3_000 + b"]" * 3_000, b'{"a":' * 80 + b"1" + b"}" * 80),
             b"[" + b"{}," * 2_000 + b"{}]",
         )
@@ -31,9 +40,41 @@ _RAW_STRING = re.compile('"([\uf8f0-\uf8ff])"'.encode())
 
 _ARCHIVE = re.compile(r"(archive/([0-9]{20}))(?:-[0-9a-f]{8})?\.jsonl")
 
-_NUMBERS = (0, 1, -1, 2, 7, 255, 2**16, 2**31, 2**40, 2**53, 2**62, 2**63 - 1, -(2**63), 2**63, 2**70, 10**30)
+_NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    7,
+    255,
+    2**16,
+    2**31,
+    2**40,
+    2**53,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    2**70,
+    10**30,
+)
 _OTHERS = (
-    *(None, True, False, 0.5, -1.5, 1.0, 1e300, float("nan"), float("inf"), "", " ", "\0", "x" * 300, "é\u2028\x85"),
+    *(
+        None,
+        True,
+        False,
+        0.5,
+        -1.5,
+        1.0,
+        1e300,
+        float("nan"),
+        float("inf"),
+        "",
+        " ",
+        "\0",
+        "x" * 300,
+        "é\u2028\x85",
+    ),
     *(
         "0",
         "-1",
@@ -46,7 +87,18 @@ _OTHERS = (
         "text",
         "\ud800",
     ),
-    *([], {}, [[]], [None], {"": None}, ["m0"], [{}], {"id": "m0"}, [0, 1], {"type": "text", "text": "x"}),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        {"": None},
+        ["m0"],
+        [{}],
+        {"id": "m0"},
+        [0, 1],
+        {"type": "text", "text": "x"},
+    ),
     *({"lc": 1, "type": "constructor", "id": ["os", "system"]}, {"py/object": "os.system"}, *_RAW),
 )
 
@@ -69,7 +121,9 @@ class Forger:
 
     def __init__(self, sessions: Sequence[Files], seed: int) -> None:
         self._rng = random.Random(seed)
-        self._sessions = [{path: data.split(b"\n")[:-1] for path, data in files.items()} for files in sessions]
+        self._sessions = [
+            {path: data.split(b"\n")[:-1] for path, data in files.items()} for files in sessions
+        ]
         self._donors: dict[str, list[Any]] = {}
         for lines in self._sessions:
             for line in (line for each in lines.values() for line in each):
@@ -94,11 +148,15 @@ class Forger:
         if self._rng.random() < 0.03:
             path = self._rng.choice(list(sealed))
             cut = self._rng.randrange(len(sealed[path]) + 1)
-            sealed[path] = sealed[path][:cut] + self._rng.choice((b"", b"\0" * 600, b"\n", b"\0", b"}\n"))
+            sealed[path] = sealed[path][:cut] + self._rng.choice(
+                (b"", b"\0" * 600, b"\n", b"\0", b"}\n")
+            )
         return sealed
 
     def _line(self, files: dict[str, list[bytes]]) -> tuple[list[bytes], int]:
-        lines = self._rng.choice([lines for lines in files.values() if lines] or [[b'{"crc":"00000000",}']])
+        lines = self._rng.choice(
+            [lines for lines in files.values() if lines] or [[b'{"crc":"00000000",}']]
+        )
         return lines, self._rng.randrange(len(lines))
 
     def _change_value(self, files: dict[str, list[bytes]]) -> None:
@@ -127,7 +185,9 @@ class Forger:
                 value = copy.deepcopy(there[other]) if other in _keys(there) else None
                 holder[key] = value
         elif isinstance(holder, dict):
-            name = self._rng.choice((_Twin(str(key)), "v", "", "__proto__", self._rng.choice(list(self._donors))))
+            name = self._rng.choice(
+                (_Twin(str(key)), "v", "", "__proto__", self._rng.choice(list(self._donors)))
+            )
             holder[name] = copy.deepcopy(holder[key])
         lines[at] = encoded(fields, escaped=self._rng.random() < 0.1)
 
@@ -137,10 +197,22 @@ class Forger:
             return self._rng.choice((0, 1, "", [], {}, not value))
         if isinstance(value, int):
             return self._rng.choice(
-                (-value, value + 1, value - 1, 2 * value + 1, value << 40, str(value), float(value), [value], True)
+                (
+                    -value,
+                    value + 1,
+                    value - 1,
+                    2 * value + 1,
+                    value << 40,
+                    str(value),
+                    float(value),
+                    [value],
+                    True,
+                )
             )
         if isinstance(value, float):
-            return self._rng.choice((-value, int(value) if math.isfinite(value) else 0, 1 - value, str(value)))
+            return self._rng.choice(
+                (-value, int(value) if math.isfinite(value) else 0, 1 - value, str(value))
+            )
         if isinstance(value, str):
             return self._rng.choice(
                 (
@@ -155,11 +227,19 @@ class Forger:
         if isinstance(value, list):
             members = list(value)
             self._rng.shuffle(members)
-            return self._rng.choice((members, value + value, value[1:], [value], dict.fromkeys(map(str, value)), []))
+            return self._rng.choice(
+                (members, value + value, value[1:], [value], dict.fromkeys(map(str, value)), [])
+            )
         keys = list(value)
         self._rng.shuffle(keys)
         return self._rng.choice(
-            (dict(zip(keys, value.values(), strict=True)), list(value.values()), list(value), {"d": value}, {})
+            (
+                dict(zip(keys, value.values(), strict=True)),
+                list(value.values()),
+                list(value),
+                {"d": value},
+                {},
+            )
         )
 
     def _change_bytes(self, files: dict[str, list[bytes]]) -> None:
@@ -202,7 +282,9 @@ class Forger:
         elif pick == 4:
             del lines[at:]
         else:
-            lines.insert(at, self._rng.choice((b"", b"\0" * 40, b"{}", b'{"crc":"00000000"}', b"null")))
+            lines.insert(
+                at, self._rng.choice((b"", b"\0" * 40, b"{}", b'{"crc":"00000000"}', b"null"))
+            )
         if self._rng.random() < 0.7:
             _renumber(files)
 
@@ -226,8 +308,14 @@ class Forger:
 def encoded(fields: Any, *, escaped: bool = False) -> bytes:
     """Return fields as a line whose checksum is wrong; fields that are no object stand for themselves."""
     text = json.dumps(fields, ensure_ascii=escaped, separators=(",", ":"))
-    line = _RAW_STRING.sub(lambda match: _RAW[match[1].decode()], text.encode("utf-8", "surrogatepass"))
-    return b'{"crc":"00000000",' + line[_BODY:] if line.startswith(b'{"crc":"') else b'{"crc":"00000000",' + line[1:]
+    line = _RAW_STRING.sub(
+        lambda match: _RAW[match[1].decode()], text.encode("utf-8", "surrogatepass")
+    )
+    return (
+        b'{"crc":"00000000",' + line[_BODY:]
+        if line.startswith(b'{"crc":"')
+        else b'{"crc":"00000000",' + line[1:]
+    )
 
 
 def seal(files: Mapping[str, Sequence[bytes]], *, chained: bool = True) -> dict[str, bytes]:
@@ -251,15 +339,22 @@ def seal(files: Mapping[str, Sequence[bytes]], *, chained: bool = True) -> dict[
         for at, line in enumerate(files[path]):
             body = line[_BODY:]
             if path.startswith("snap/") and at == 0:
-                body = re.sub(rb"\[(\d+),\d+,\d+,\d+,\{", lambda found: listed.get(found[1], found[0]), body)
+                body = re.sub(
+                    rb"\[(\d+),\d+,\d+,\d+,\{", lambda found: listed.get(found[1], found[0]), body
+                )
             if path.startswith("snap/") and at == 0 and chained:
-                body = re.sub(rb'"chain":"[0-9a-f]{8}"', b'"chain":"%08x"' % crcs.get(int(path[5:25]), 0), body)
+                body = re.sub(
+                    rb'"chain":"[0-9a-f]{8}"',
+                    b'"chain":"%08x"' % crcs.get(int(path[5:25]), 0),
+                    body,
+                )
             crc = crc32(body, crc)
             out.append(b'{"crc":"%08x",%b\n' % (crc, body))
             if path.startswith("log/") and (seq := re.match(rb'"seq":([0-9]{1,18}),', body)):
                 crcs[int(seq[1])] = crc
         data = b"".join(out)
-        if (archive := _ARCHIVE.fullmatch(path)) and out:
+        archive = _ARCHIVE.fullmatch(path)
+        if archive and out:
             path = f"{archive[1]}-{crc:08x}.jsonl"
             number = b"%d" % int(archive[2])
             listed[number] = b"[%b,%d,%d,%d,{" % (number, crc, len(data), len(data) - len(out[-1]))
@@ -286,4 +381,10 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _keys(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    return (
+        list(value)
+        if isinstance(value, dict)
+        else list(range(len(value)))
+        if isinstance(value, list)
+        else []
+    )

@@ -47,13 +47,17 @@ class Life:
                 self.states.append(replayed(self.states[-1], changes))
                 self.ever += [dict(change.data) for change in changes if change.op == "add"]
                 if index == snapshot:
-                    self.archive = [("messages", {"id": f"old{n}", "content": "text" * (chars // 4)}) for n in range(2)]
+                    self.archive = [
+                        ("messages", {"id": f"old{n}", "content": "text" * (chars // 4)})
+                        for n in range(2)
+                    ]
                     items = [("messages", item) for item in self.states[-1]]
                     log.snapshot({"count": len(items)}, items, archived=self.archive, seq=log.seq)
             log.close()
             folder = Path(place, "default", "s")
             self.files = {
-                path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))
+                path.relative_to(folder).as_posix(): path.read_bytes()
+                for path in sorted(folder.rglob("*.jsonl"))
             }
 
     @property
@@ -121,7 +125,9 @@ def check_archive(life: Life, log: SessionLog) -> str:
         refused = True
     for section, data in life.archive:
         try:
-            assert log.archived(data["id"]) == (section, data), "another version, or none, of what is in the archive"
+            assert log.archived(data["id"]) == (section, data), (
+                "another version, or none, of what is in the archive"
+            )
         except CorruptionError:
             assert refused
     return ", archive refused" if refused else ""
@@ -157,7 +163,9 @@ def test_no_flipped_bit_of_a_small_session_is_believed(snapshot: int | None) -> 
 def test_no_flipped_bit_of_a_large_session_is_believed(snapshot: int | None) -> None:
     """So it is with a log of 50 records, and with a snapshot in the middle of it, at bits all over it."""
     life = large(snapshot)
-    assert sum(data.count(b"\n") for path, data in life.files.items() if path.startswith("log/")) == 50
+    assert (
+        sum(data.count(b"\n") for path, data in life.files.items() if path.startswith("log/")) == 50
+    )
     assert flip(life, stride=829).total() > 100
 
 

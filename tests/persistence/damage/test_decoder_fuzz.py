@@ -47,13 +47,31 @@ FOLDER = "/default/s/"
 async def live(memory: SessionMemory, name: str) -> None:
     """Change everything that a log can be told of, a few things a turn."""
     memory.add("role", "You are careful.", tags=("a", "b"))
-    memory.add("messages", f"Who may end {name}?", id=f"{name}0", metadata={"source": "a.md", "n": [1, {"x": None}]})
+    memory.add(
+        "messages",
+        f"Who may end {name}?",
+        id=f"{name}0",
+        metadata={"source": "a.md", "n": [1, {"x": None}]},
+    )
     await memory.save()
-    blocks = [ThinkingBlock("hm", "seal"), TextBlock("Let me see"), ToolUseBlock("c1", "find", '{"q": 1}')]
+    blocks = [
+        ThinkingBlock("hm", "seal"),
+        TextBlock("Let me see"),
+        ToolUseBlock("c1", "find", '{"q": 1}'),
+    ]
     memory.add("messages", blocks, role="assistant", id=f"{name}1")
-    memory.add("messages", [ToolResultBlock("c1", (TextBlock("found"),))], role="tool", id=f"{name}2")
+    memory.add(
+        "messages", [ToolResultBlock("c1", (TextBlock("found"),))], role="tool", id=f"{name}2"
+    )
     await memory.save()
-    memory.add("findings", "Either party, on 30 days' notice", priority=1, pinned=True, id=f"{name}f", key="k")
+    memory.add(
+        "findings",
+        "Either party, on 30 days' notice",
+        priority=1,
+        pinned=True,
+        id=f"{name}f",
+        key="k",
+    )
     memory.add("findings", "So it says", sources=(f"{name}f",), id=f"{name}g")
     memory.update(f"{name}g", "So it said")
     for number in range(4):
@@ -62,7 +80,9 @@ async def live(memory: SessionMemory, name: str) -> None:
     memory.add("plan", "first this")
     await memory.save()
     for number in range(6):
-        memory.add("messages", f"and clause {number} of {name}, what of that one?", id=f"{name}m{number}")
+        memory.add(
+            "messages", f"and clause {number} of {name}, what of that one?", id=f"{name}m{number}"
+        )
     memory.remove(f"{name}m5")
     await memory.save()
 
@@ -84,7 +104,11 @@ async def made() -> list[Files]:
         await live(again, "n")
     whole = stored(again)
     (snapshot,) = (path for path in whole if path.startswith("snap/"))
-    newest = {path: data for path, data in whole.items() if not path.startswith("log/") or path[4:] > snapshot[5:]}
+    newest = {
+        path: data
+        for path, data in whole.items()
+        if not path.startswith("log/") or path[4:] > snapshot[5:]
+    }
     return [plain, whole, newest]
 
 
@@ -111,7 +135,9 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
         log.archived("ma0")
         versions = list(log.archive())
         for name, section in sections.items():
-            section.ledger.load((Archived.from_dict(data, other) for other, data in versions if other == name))
+            section.ledger.load(
+                (Archived.from_dict(data, other) for other, data in versions if other == name)
+            )
             show(section)
     except KaosmemError:
         pass
@@ -157,9 +183,9 @@ def test_what_the_forger_begins_with_is_sound() -> None:
         for each in (files, seal({path: data.split(b"\n")[:-1] for path, data in files.items()})):
             log, hydrated = opened(each)
             assert hydrated.notices == []
-            assert {name: len(section) > 0 for name, section in hydrated.sections.items()} == dict.fromkeys(
-                [spec.name for spec in SPECS], True
-            )
+            assert {
+                name: len(section) > 0 for name, section in hydrated.sections.items()
+            } == dict.fromkeys([spec.name for spec in SPECS], True)
             use(log, hydrated)
 
 
@@ -186,7 +212,12 @@ def test_many_forged_files_are_opened_or_refused() -> None:
 def test_a_number_that_cannot_be_is_no_size_and_no_place(number: int) -> None:
     """A seq, a k or a count in one line of any file, whatever it is, is served or refused, and soon."""
     lines = {path: data.split(b"\n")[:-1] for path, data in sessions()[1].items()}
-    places = [(path, at, name) for path in lines for at in (0, 1, -1) for name in ("seq", "k", "end", "purged")]
+    places = [
+        (path, at, name)
+        for path in lines
+        for at in (0, 1, -1)
+        for name in ("seq", "k", "end", "purged")
+    ]
     tried = 0
     for path, at, name in places:
         fields = json.loads(lines[path][at])
@@ -211,7 +242,10 @@ def peak_of(work: Callable[[], object]) -> int:
 
 def bombed(change: Callable[[dict[str, Any]], Any], line: int = -1) -> dict[str, bytes]:
     """A sound log with the data of one record changed."""
-    (*_, path), lines = sessions()[0], {path: data.split(b"\n")[:-1] for path, data in sessions()[0].items()}
+    (*_, path), lines = (
+        sessions()[0],
+        {path: data.split(b"\n")[:-1] for path, data in sessions()[0].items()},
+    )
     path = path if line < 0 else min(lines)
     fields = json.loads(lines[path][line])
     change(fields["d"])
@@ -219,13 +253,20 @@ def bombed(change: Callable[[dict[str, Any]], Any], line: int = -1) -> dict[str,
     return seal(lines)
 
 
-# Each with how many times its size may be held: what is built before it is refused is larger than its text.
+# Each with how many times its size may be held: what is built before it is refused is larger than
+# its text.
 BOMBS: dict[str, tuple[int, Callable[[], Files]]] = {
     "100,000 lists in each other": (10, lambda: raw_bomb(b"[" * 100_000 + b"]" * 100_000)),
     "1,000,000 objects": (10, lambda: raw_bomb(b"[" + b"{}," * 1_000_000 + b"{}]")),
     "a number of 1,000,000 digits": (10, lambda: raw_bomb(b"1" * 1_000_000)),
-    "objects as many as may be": (32, lambda: raw_bomb(b"[" + b"{}," * (MAX_CONTAINERS - 10) + b"{}]")),
-    "100,000 sections": (32, lambda: bombed(lambda data: data["sections"].update(many_sections()), line=0)),
+    "objects as many as may be": (
+        32,
+        lambda: raw_bomb(b"[" + b"{}," * (MAX_CONTAINERS - 10) + b"{}]"),
+    ),
+    "100,000 sections": (
+        32,
+        lambda: bombed(lambda data: data["sections"].update(many_sections()), line=0),
+    ),
 }
 
 

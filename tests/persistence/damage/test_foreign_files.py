@@ -36,7 +36,11 @@ async def test_a_newer_version_is_refused_wherever_it_stands(
 
 async def test_a_newer_version_is_refused_in_a_damaged_session() -> None:
     """What is intact of a session that a newer version has written to is not guessed at."""
-    files = {FIRST: b"".join(whole_log(stored(await turns(*(added(f"d{number}") for number in range(4))))))}
+    files = {
+        FIRST: b"".join(
+            whole_log(stored(await turns(*(added(f"d{number}") for number in range(4)))))
+        )
+    }
     for field in ("open", "v"):
         broken = lost(forged(files, FIRST, newer(field, 4)), 2)
         with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
@@ -90,7 +94,9 @@ async def test_foreign_files_are_refused_in_a_log_and_passed_over_elsewhere(tmp_
         assert [error.file for error in memory.damage] == ["log/notes.txt"]
 
 
-@pytest.mark.parametrize("content", [b"hello\nworld\n", b'{"a":1}\n{"b":2}\n', b"\n", b"\xff\xfe\n" * 9])
+@pytest.mark.parametrize(
+    "content", [b"hello\nworld\n", b'{"a":1}\n{"b":2}\n', b"\n", b"\xff\xfe\n" * 9]
+)
 async def test_a_session_of_which_nothing_is_intact_is_refused(content: bytes) -> None:
     """A log that no line of ours is in is CorruptionError, read-only, too."""
     for read_only in (False, True):

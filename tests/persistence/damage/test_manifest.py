@@ -44,11 +44,17 @@ class History:
     appends: bool = False
 
 
-def opened(place: Any, *, read_only: bool = False, session_id: str = "s") -> AbstractAsyncContextManager[SessionMemory]:
-    return SessionMemory.open(place, session_id, sections=SPECS, counter=COUNTER, read_only=read_only)
+def opened(
+    place: Any, *, read_only: bool = False, session_id: str = "s"
+) -> AbstractAsyncContextManager[SessionMemory]:
+    return SessionMemory.open(
+        place, session_id, sections=SPECS, counter=COUNTER, read_only=read_only
+    )
 
 
-async def answered(memory: SessionMemory, ids: Iterable[str], damage: list[CorruptionError] | None = None) -> Answers:
+async def answered(
+    memory: SessionMemory, ids: Iterable[str], damage: list[CorruptionError] | None = None
+) -> Answers:
     answers = {}
     for item_id in ids:
         try:
@@ -73,8 +79,12 @@ def history(seed: int, kind: str) -> History:
 def stored(place: Path | IsolatedMemoryFileSystem) -> Files:
     if isinstance(place, IsolatedMemoryFileSystem):
         return stored_objects(place)
-    files = [path for path in place.glob("default/s/**/*") if path.is_file() and path.name != "lock"]
-    return {path.relative_to(place / "default" / "s").as_posix(): path.read_bytes() for path in files}
+    files = [
+        path for path in place.glob("default/s/**/*") if path.is_file() and path.name != "lock"
+    ]
+    return {
+        path.relative_to(place / "default" / "s").as_posix(): path.read_bytes() for path in files
+    }
 
 
 async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> History:
@@ -112,7 +122,9 @@ def broken(case: History, other: History, path: str) -> Iterator[tuple[str, File
     yield "deleted", rest
     yield "cut", rest | {path: files[path][: len(files[path]) // 2]}
     yield "emptied", rest | {path: b""}
-    older = {each[path] for each in case.older if path in each and path != "session.json"} - {files[path]}
+    older = {each[path] for each in case.older if path in each and path != "session.json"} - {
+        files[path]
+    }
     for data in older:
         yield "older", rest | {path: data}
     folder = path.rpartition("/")[0]
@@ -143,8 +155,11 @@ async def check(case: History, kind: str, path: str, files: Files) -> None:
             got = await answered(memory, ids, damage)
             damage += memory.damage
     except CorruptionError as error:
-        damage, got = [error], {}
-        assert path in str(error) or kind == "swapped" or path.startswith("log/"), f"{what}: {error}"
+        damage = [error]
+        got = {}
+        assert path in str(error) or kind == "swapped" or path.startswith("log/"), (
+            f"{what}: {error}"
+        )
         got = await _read_only(case, what, place, ids)
     else:
         assert damage or got in case.answers, f"{what} is not named, and something else is answered"
@@ -152,10 +167,14 @@ async def check(case: History, kind: str, path: str, files: Files) -> None:
         if not damage:
             return
     for item_id, text in got.items():
-        assert text == case.answers[-1][item_id] or damage, f"{what}: {text[:50]!r} is answered for {item_id!r}"
+        assert text == case.answers[-1][item_id] or damage, (
+            f"{what}: {text[:50]!r} is answered for {item_id!r}"
+        )
 
 
-async def _read_only(case: History, what: str, place: IsolatedMemoryFileSystem, ids: list[str]) -> Answers:
+async def _read_only(
+    case: History, what: str, place: IsolatedMemoryFileSystem, ids: list[str]
+) -> Answers:
     try:
         async with opened(place, read_only=True) as memory:
             got = await answered(memory, ids)
@@ -165,7 +184,9 @@ async def _read_only(case: History, what: str, place: IsolatedMemoryFileSystem, 
     known = {text for answers in case.answers for text in answers.values()}
     assert {*got.values()} <= known, f"{what}: another session's text is answered"
     report = await repair_session(place, "s")
-    async with SessionMemory.open(place, report.into or "s", sections=SPECS, counter=COUNTER) as memory:
+    async with SessionMemory.open(
+        place, report.into or "s", sections=SPECS, counter=COUNTER
+    ) as memory:
         assert (await answered(memory, ids)) == got, f"{what}: a repair changes what is readable"
     return got
 
@@ -173,8 +194,8 @@ async def _read_only(case: History, what: str, place: IsolatedMemoryFileSystem, 
 def is_needed(case: History, kind: str, path: str) -> bool:
     """Return whether damage to a file has to be named.
 
-    A log that ends with an earlier commit cannot be told from one that never went on, unless a whole segment of a local
-    disk is gone. Before the newest snapshot only
+    A log that ends with an earlier commit cannot be told from one that never went on, unless a
+    whole segment of a local disk is gone. Before the newest snapshot only
     the names of the files count that would replace it.
     """
     folder = path.partition("/")[0]
@@ -183,11 +204,14 @@ def is_needed(case: History, kind: str, path: str) -> bool:
         return path == names[-1] or (path == names[-2] and kind == "deleted")
     snapshots = sorted(name for name in case.files if name.startswith("snap/"))
     is_after = not snapshots or path[4:] > snapshots[-1][5:]
-    return folder != "log" or (is_after and (path != names[-1] or (case.appends and kind in ("deleted", "emptied"))))
+    return folder != "log" or (
+        is_after and (path != names[-1] or (case.appends and kind in ("deleted", "emptied")))
+    )
 
 
 def cases(seed: int, kind_of_place: str) -> Iterator[tuple[History, str, str, Files]]:
-    case, other = history(seed, kind_of_place), history(seed + 100, kind_of_place)
+    case = history(seed, kind_of_place)
+    other = history(seed + 100, kind_of_place)
     for path in sorted(case.files):
         if not path.startswith("index/"):
             for kind, files in broken(case, other, path):
@@ -227,7 +251,11 @@ async def refused(place: Any, match: str) -> list[CorruptionError]:
 @pytest.mark.parametrize("kind", ["objects", "log", "local"])
 async def test_a_session_whose_log_is_gone_is_not_empty(kind: str) -> None:
     """It is listed still, and readers and writers are told that its log is missing."""
-    files = {name: data for name, data in history(1, kind).files.items() if not name.startswith(("log/", "snap/"))}
+    files = {
+        name: data
+        for name, data in history(1, kind).files.items()
+        if not name.startswith(("log/", "snap/"))
+    }
     place = place_of(files)
     assert list_sessions(place) == ["s"]
     damage = await refused(place, "log/[0-9]{20}.jsonl' is missing")
@@ -236,24 +264,38 @@ async def test_a_session_whose_log_is_gone_is_not_empty(kind: str) -> None:
 
 async def test_an_archive_without_its_session_is_named() -> None:
     """Where the identity is gone too, the archive tells that there was a session."""
-    files = {name: data for name, data in history(1, "objects").files.items() if name.startswith("archive/")}
+    files = {
+        name: data
+        for name, data in history(1, "objects").files.items()
+        if name.startswith("archive/")
+    }
     assert await refused(place_of(files), "neither a log nor a snapshot")
 
 
 @pytest.mark.parametrize("kind", ["log", "local"])
 async def test_a_whole_log_of_another_session_is_refused(kind: str) -> None:
     """It is named, and nothing of it is served."""
-    own, other = history(1, kind).files, history(2, kind).files
-    files = {name: data for name, data in own.items() if not name.startswith(("log/", "snap/", "archive/"))}
-    files |= {name: data for name, data in other.items() if name.startswith(("log/", "snap/", "archive/"))}
+    own = history(1, kind).files
+    other = history(2, kind).files
+    files = {
+        name: data
+        for name, data in own.items()
+        if not name.startswith(("log/", "snap/", "archive/"))
+    }
+    files |= {
+        name: data for name, data in other.items() if name.startswith(("log/", "snap/", "archive/"))
+    }
     assert await refused(place_of(files), "session")
 
 
 async def test_a_segment_of_another_session_is_not_served() -> None:
     """Linked into the log, beyond its end or into a gap, it is neither shown nor rescued."""
-    case, other = history(1, "log"), history(2, "log")
+    case = history(1, "log")
+    other = history(2, "log")
     names = sorted(name for name in case.files if name.startswith("log/"))
-    segment = next(data for name, data in sorted(other.files.items()) if name == names[5] or name > names[5])
+    segment = next(
+        data for name, data in sorted(other.files.items()) if name == names[5] or name > names[5]
+    )
     beyond = f"log/{int(names[-1][4:24]) + 50:020d}.jsonl"
     for files in (case.files | {beyond: segment}, case.files | {names[5]: segment}):
         async with opened(place_of(files), read_only=True) as memory:

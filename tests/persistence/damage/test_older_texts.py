@@ -18,7 +18,10 @@ Files = dict[Path, bytes]
 
 
 class Told:
-    """The texts that the items of a session were given, newest last. seqs: the records that gave the newest ones."""
+    """The texts that the items of a session were given, newest last.
+
+    seqs: the records that gave the newest ones.
+    """
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "default" / "s"
@@ -41,7 +44,8 @@ class Told:
 
 async def told(root: Path, seed: int) -> Told:
     """Store a session whose items are updated, evicted and removed over some snapshots."""
-    rng, session = random.Random(seed), Told(root)
+    rng = random.Random(seed)
+    session = Told(root)
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 1_500):
         for turn in range(9):
             async with opened(root) as memory:
@@ -89,7 +93,10 @@ def is_said(report: RepairReport, seq: int) -> bool:
 
 
 async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
-    """An item whose update is lost is marked. If the item is not known, the report names the lost records."""
+    """An item whose update is lost is marked.
+
+    If the item is not known, the report names the lost records.
+    """
     repaired = older = marked = 0
     for seed in range(6):
         root = tmp_path / str(seed)
@@ -123,5 +130,7 @@ async def checked(root: Path, session: Told, report: RepairReport) -> int:
             is_marked = item_id in report.outdated
             assert is_marked == ("newer_text_lost" in item.metadata)
             assert not is_marked or (is_older and item_id not in memory)
-            assert not is_older or is_marked or is_said(report, session.seqs[item_id]), report.damage
+            assert not is_older or is_marked or is_said(report, session.seqs[item_id]), (
+                report.damage
+            )
     return older

@@ -44,7 +44,8 @@ from tests.simulation.power_loss import SECTOR
 
 
 async def check(case: Case) -> None:
-    each, broken = case.life, case.files
+    each = case.life
+    broken = case.files
     with suppress(KaosmemError):
         async with opened(place_of(broken)) as memory:
             assert held(memory) in each.states, "open for writing, in a state that never was"
@@ -52,7 +53,8 @@ async def check(case: Case) -> None:
     wanted = must_be_served(each, broken)
     try:
         async with opened(place_of(broken), read_only=True) as memory:
-            found, damage = held(memory), memory.damage
+            found = held(memory)
+            damage = memory.damage
             await check_reading(memory, each)
     except KaosmemError:
         assert not wanted, f"nothing is served, and this is intact: {wanted}"
@@ -72,12 +74,17 @@ async def check_reading(memory: SessionMemory, each: Life) -> None:
     for item_id in {item_id for _, item_id in each.ever}:
         with suppress(NotFoundError):
             item = await memory.fetch(item_id)
-            assert is_unchecked(memory.damage) or said(item.content) in each.ever[item.section, item_id]
+            assert (
+                is_unchecked(memory.damage)
+                or said(item.content) in each.ever[item.section, item_id]
+            )
 
 
 @settings(max_examples=300)
 @given(case=cases())
-@example(Case(7, [("swap", "snap/00000000000000000012.jsonl", 178932668)]))  # the header and an item
+@example(
+    Case(7, [("swap", "snap/00000000000000000012.jsonl", 178932668)])
+)  # the header and an item
 @example(Case(7, [("line", "snap/00000000000000000012.jsonl", 178932668)]))
 def test_what_is_intact_is_served(case: Case) -> None:
     """Whatever is done to the files, no item is served that never was, and none that is intact is missing unsaid."""
@@ -94,7 +101,9 @@ async def test_one_damaged_byte_costs_one_record_at_most() -> None:
         found, damage = await read({FIRST: flip(data, at)})
         lost = [f"d{each}" for each in range(6) if f"d{each}" not in ids(found)]
         assert lost in ([], [f"d{number - 1}"])
-        assert [(error.file, error.byte, error.seq) for error in damage] == [(FIRST, starts[number], number + 1)]
+        assert [(error.file, error.byte, error.seq) for error in damage] == [
+            (FIRST, starts[number], number + 1)
+        ]
         assert ("lost" in str(damage[0])) == bool(lost) or "nothing is lost" in str(damage[0])
 
 
@@ -117,7 +126,10 @@ async def test_a_record_that_cannot_be_checked_and_makes_no_sense_costs_itself_a
     files = stored(await turns(*(added(f"d{number}") for number in range(4))))
     _, gone, path, _ = sorted(name for name in files if name.startswith("log/"))
     rest = {name: data for name, data in files.items() if name != gone}
-    for before, after in ((b'"op":"add"', b'"op":"ald"'), (b'"sec":"documents"', b'"sec":"document{"')):
+    for before, after in (
+        (b'"op":"add"', b'"op":"ald"'),
+        (b'"sec":"documents"', b'"sec":"document{"'),
+    ):
         assert before in files[path]
         found, damage = await read(rest | {path: files[path].replace(before, after)})
         assert ids(found) == ["d0", "d3"]
@@ -142,15 +154,27 @@ async def test_a_torn_commit_is_left_out_beside_damage() -> None:
     """What a crash left of the last commit was never acknowledged, and is not served, whatever else is damaged."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(4)))))
     item = json.loads(lines[4])["d"]["item"]
-    changes = [Change("documents", "add", {"item": item | {"id": each}, "evicted": []}) for each in ("x", "y")]
+    changes = [
+        Change("documents", "add", {"item": item | {"id": each}, "evicted": []})
+        for each in ("x", "y")
+    ]
     first, last = encode_commit(changes, "torn", seq=5, crc=stated_crc(lines[4])).lines
     data = b"".join(lines)
-    at, hole = data.index(b'"d1"'), bytes(-len(data) % SECTOR)
+    at = data.index(b'"d1"')
+    hole = bytes(-len(data) % SECTOR)
     for torn in (first, first[:50], first + last[:-9], hole + b'":"half a line"}}\n'):
         found, damage = await read({FIRST: flip(data, at) + torn})
         assert ids(found) == ["d0", "d2", "d3"]
-        assert [(error.byte, error.seq) for error in damage if "unfinished commit" in str(error)] == [(len(data), 6)]
-    assert ids((await read({FIRST: flip(data, at) + first + last}))[0]) == ["d0", "d2", "d3", "x", "y"]
+        assert [
+            (error.byte, error.seq) for error in damage if "unfinished commit" in str(error)
+        ] == [(len(data), 6)]
+    assert ids((await read({FIRST: flip(data, at) + first + last}))[0]) == [
+        "d0",
+        "d2",
+        "d3",
+        "x",
+        "y",
+    ]
 
 
 async def test_lines_between_others_cost_nothing() -> None:
@@ -171,9 +195,13 @@ async def test_a_damaged_newline_costs_the_two_lines_that_it_joins() -> None:
     """The lines before and after them are served."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(5)))))
     for joined in (b"x", b"", b"\0"):
-        found, damage = await read({FIRST: b"".join([*lines[:2], lines[2].replace(b"\n", joined), *lines[3:]])})
+        found, damage = await read(
+            {FIRST: b"".join([*lines[:2], lines[2].replace(b"\n", joined), *lines[3:]])}
+        )
         assert ids(found) == ["d0", "d3", "d4"]
-        assert [(error.file, error.byte, error.seq) for error in damage] == [(FIRST, len(lines[0] + lines[1]), 3)]
+        assert [(error.file, error.byte, error.seq) for error in damage] == [
+            (FIRST, len(lines[0] + lines[1]), 3)
+        ]
         assert "records 3 to 4 are lost" in str(damage[0])
 
 
@@ -210,7 +238,9 @@ async def snapshotted(monkeypatch: pytest.MonkeyPatch) -> tuple[Files, Held]:
         return stored(place), held(memory)
 
 
-async def test_a_lone_damaged_snapshot_is_served_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lone_damaged_snapshot_is_served_line_by_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each damaged byte of it costs an item at most, in the header none; the log after it is served, too."""
     files, whole = await snapshotted(monkeypatch)
     (path,) = (path for path in files if path.startswith("snap/"))
@@ -224,7 +254,9 @@ async def test_a_lone_damaged_snapshot_is_served_line_by_line(monkeypatch: pytes
         assert ("1 of its 6 items are lost" in str(damage[0])) == bool(lost)
 
 
-async def test_the_intact_items_of_another_session_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_intact_items_of_another_session_are_not_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A damaged snapshot of another session is named, and none of its items stand for the own ones."""
     files, other = (await snapshotted(monkeypatch))[0], (await snapshotted(monkeypatch))[0]
     (path,) = (path for path in files if path.startswith("snap/"))
@@ -233,13 +265,17 @@ async def test_the_intact_items_of_another_session_are_not_served(monkeypatch: p
     assert path in {error.file for error in damage}
 
 
-async def test_sections_without_a_description_are_given_or_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sections_without_a_description_are_given_or_dormant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where the header is lost a section has the spec given for its name, or is kept and not shown."""
     files, whole = await snapshotted(monkeypatch)
     (path,) = (path for path in files if path.startswith("snap/"))
     place = place_of(files | {path: flip(files[path], 60)})
     given = [spec for spec in SPECS if spec.name != "findings"]
-    async with SessionMemory.open(place, "s", sections=given, counter=COUNTER, read_only=True) as memory:
+    async with SessionMemory.open(
+        place, "s", sections=given, counter=COUNTER, read_only=True
+    ) as memory:
         assert held(memory) == whole
         assert memory["messages"].spec == SPECS[1]
         assert (memory["findings"].spec.in_context, len(memory["findings"])) == (False, 1)
@@ -251,7 +287,9 @@ async def test_a_lost_text_costs_its_item_alone() -> None:
     files = stored(await turns(added("a"), added("long", LONG), added("b")))
     (path,) = (path for path in files if path.startswith("blob/"))
     for changed in ({}, {path: b""}, {path: flip(files[path], 100)}):
-        found, damage = await read({name: data for name, data in files.items() if name != path} | changed)
+        found, damage = await read(
+            {name: data for name, data in files.items() if name != path} | changed
+        )
         assert ids(found) == ["a", "b"]
         assert [(error.file, error.seq) for error in damage] == [(path, 3)]
         assert str(len(LONG)) in str(damage[0])
@@ -262,22 +300,30 @@ async def test_a_lost_text_of_a_section_saved_whole_costs_its_item_alone() -> No
 
     def change(memory: SessionMemory) -> None:
         memory.add("role", "text", id="r0")
-        memory.add("role", "word " * 15_000, id="r1", role="note")  # it need not be shown, so it may be long
+        memory.add(
+            "role", "word " * 15_000, id="r1", role="note"
+        )  # it need not be shown, so it may be long
         memory.add("role", "text", id="r2")
 
     files = stored(await turns(change))
-    found, _ = await read({path: data for path, data in files.items() if not path.startswith("blob/")})
+    found, _ = await read(
+        {path: data for path, data in files.items() if not path.startswith("blob/")}
+    )
     assert ids(found) == ["r0", "r2"]
 
 
-async def test_items_after_a_lost_line_of_a_snapshot_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_items_after_a_lost_line_of_a_snapshot_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A line that is gone, or whose beginning is overwritten, costs its item and the next one."""
     files, whole = await snapshotted(monkeypatch)
     (path,) = (path for path in files if path.startswith("snap/"))
     lines = files[path].splitlines(keepends=True)
     for number in range(1, len(lines) - 2):
         for left in (b"", b"\0" * 40 + lines[number][40:]):
-            found, damage = await read(files | {path: b"".join([*lines[:number], left, *lines[number + 1 :]])})
+            found, damage = await read(
+                files | {path: b"".join([*lines[:number], left, *lines[number + 1 :]])}
+            )
             assert len(whole.keys() - found.keys()) == 2
             assert "items are lost" in str(damage[0])
 
@@ -286,7 +332,11 @@ async def test_a_section_that_lost_its_only_call_is_served(monkeypatch: pytest.M
     """A snapshot says that a call waits for its result. If the call is lost, the rest is served."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
     call = [ToolUseBlock("c1", "look", "{}")]
-    asked = added("secret"), added("d"), lambda memory: memory.add("messages", call, role="assistant", id="m")
+    asked = (
+        added("secret"),
+        added("d"),
+        lambda memory: memory.add("messages", call, role="assistant", id="m"),
+    )
     place = await turns(*asked)
     async with opened(place) as memory:
         await memory.forget("secret")
@@ -314,7 +364,9 @@ async def test_changes_to_what_is_lost_do_what_they_can() -> None:
     found, _ = await read(lost(files, 2, 3, 6))
     assert found == {("documents", "a"): "newer", ("actions", "y"): "text"}
     async with opened(place_of(lost(files, 3)), read_only=True) as memory:
-        assert [version.item.content for version in memory["documents"].archive.in_memory()] == ["text"]
+        assert [version.item.content for version in memory["documents"].archive.in_memory()] == [
+            "text"
+        ]
 
 
 async def test_of_a_compaction_what_is_intact_is_served() -> None:
@@ -327,14 +379,20 @@ async def test_of_a_compaction_what_is_intact_is_served() -> None:
 
     def expand(memory: SessionMemory) -> None:
         versions = memory["documents"].archive.in_memory()
-        memory["documents"].expand(["s"], [version for version in versions if version.item.id in told.sources])
+        memory["documents"].expand(
+            ["s"], [version for version in versions if version.item.id in told.sources]
+        )
 
-    place = await turns(*(added(each) for each in "abcd"), compact, lambda memory: memory["documents"].evict(["a"]))
+    place = await turns(
+        *(added(each) for each in "abcd"), compact, lambda memory: memory["documents"].evict(["a"])
+    )
     files = stored(place)
     assert [json.loads(line)["op"] for line in whole_log(files)][-2:] == ["compact", "evict"]
     assert ids(await sound(files)) == ["s", "d"]
     assert ids((await read(lost(files, 6)))[0]) == ["b", "c", "d"]
-    assert ids((await read(lost(files, 3)))[0]) == ids((await read(lost(files, 4)))[0]) == ["s", "d"]
+    assert (
+        ids((await read(lost(files, 3)))[0]) == ids((await read(lost(files, 4)))[0]) == ["s", "d"]
+    )
     assert ids((await read(lost(files, 3, 4)))[0]) == ["d", "s"]
     assert ids((await read(lost(files, 7, 2)))[0]) == ["s", "d"]
     files = stored(await turns(expand, place=place))
@@ -350,7 +408,9 @@ async def sound(files: Files) -> Held:
 
 async def test_what_was_forgotten_stays_so() -> None:
     """A tombstone erases what remains, also where the record of its item's newest content is lost."""
-    place = await turns(added("a", "one"), lambda memory: memory.update("a", "two"), added("b"), added("c"))
+    place = await turns(
+        added("a", "one"), lambda memory: memory.update("a", "two"), added("b"), added("c")
+    )
     log, _ = SessionLog.open(place, "s")
     log.commit([Change("documents", "forget", {"ids": ["a"], "archived": 1, "evicted": 0})])
     for seqs in ((3,), (2,), (4,)):
@@ -360,7 +420,9 @@ async def test_what_was_forgotten_stays_so() -> None:
                 await memory.fetch("a")
 
 
-async def test_what_a_crash_left_undeleted_is_not_brought_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_crash_left_undeleted_is_not_brought_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where a snapshot is damaged that was to be all there is, nothing older stands in for what it lacks."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
     place = await turns(added("secret"), added("b"), added("c"))
@@ -370,10 +432,13 @@ async def test_what_a_crash_left_undeleted_is_not_brought_back(monkeypatch: pyte
     files = stored(place)
     (path,) = (path for path in files if path.startswith("snap/"))
     left = files | {name: data for name, data in older.items() if name.startswith("log/")}
-    item, header = files[path].index(b'"id":"b"'), 60
+    item = files[path].index(b'"id":"b"')
+    header = 60
     found, _ = await read(left | {path: flip(files[path], item)})
     assert ids(found) == ["c"]
-    found, _ = await read(left | {path: flip(flip(files[path], header), item), "purge": b"unfinished"})
+    found, _ = await read(
+        left | {path: flip(flip(files[path], header), item), "purge": b"unfinished"}
+    )
     assert ids(found) == ["c"]
 
 
@@ -388,7 +453,9 @@ async def test_the_order_stays_where_items_are_lost() -> None:
 
 async def test_what_was_evicted_can_still_be_recalled() -> None:
     """Messages that a damaged session has evicted keep their places in the history."""
-    files = stored(await turns(*(added(f"m{number}", "word " * 20, section="messages") for number in range(9))))
+    files = stored(
+        await turns(*(added(f"m{number}", "word " * 20, section="messages") for number in range(9)))
+    )
     async with opened(place_of(lost(files, 3)), read_only=True) as memory:
         evicted = memory["messages"].archive.in_memory()
         assert len(evicted) > 2
@@ -406,7 +473,9 @@ async def test_damaged_archives_cost_their_damaged_lines(monkeypatch: pytest.Mon
             added("end", "word " * 500),
         )
     )
-    path = max((path for path in files if path.startswith("archive/")), key=lambda path: len(files[path]))
+    path = max(
+        (path for path in files if path.startswith("archive/")), key=lambda path: len(files[path])
+    )
     number = int(files[path].partition(b'"id":"d')[2][:1])
     place = place_of(files | {path: flip(files[path], files[path].index(b"text %d" % number))})
     async with opened(place, read_only=True) as memory:

@@ -26,7 +26,9 @@ async def turns(*changes: Callable[[SessionMemory], object], place: Any = None) 
     return place
 
 
-def added(item_id: str, content: str = "text", section: str = "documents") -> Callable[[SessionMemory], object]:
+def added(
+    item_id: str, content: str = "text", section: str = "documents"
+) -> Callable[[SessionMemory], object]:
     return lambda memory: memory.add(section, content, id=item_id)
 
 
@@ -50,7 +52,12 @@ def flip(data: bytes, at: int) -> bytes:
 
 def whole_log(files: Files) -> list[bytes]:
     """The lines of the whole log of a session in memory, of a commit a file."""
-    return [line for path in sorted(files) if path.startswith("log/") for line in files[path].splitlines(keepends=True)]
+    return [
+        line
+        for path in sorted(files)
+        if path.startswith("log/")
+        for line in files[path].splitlines(keepends=True)
+    ]
 
 
 def lost(files: Files, *seqs: int) -> Files:
@@ -58,12 +65,16 @@ def lost(files: Files, *seqs: int) -> Files:
     data = b"".join(whole_log(files))
     for seq in seqs:
         data = flip(data, data.index(b'"seq":%d,' % seq) + 60)
-    return {path: content for path, content in files.items() if not path.startswith("log/")} | {FIRST: data}
+    return {path: content for path, content in files.items() if not path.startswith("log/")} | {
+        FIRST: data
+    }
 
 
 def forged(files: Files, path: str, change: Callable[[dict[str, Any]], object]) -> Files:
     """The session with the lines of a file changed and their checksums made to fit."""
-    lines = {name: data.splitlines() for name, data in files.items() if not name.startswith("blob/")}
+    lines = {
+        name: data.splitlines() for name, data in files.items() if not name.startswith("blob/")
+    }
     changed = []
     for line in lines[path]:
         fields = json.loads(line)
@@ -77,7 +88,11 @@ def newer(field: str, seq: int) -> Callable[[dict[str, Any]], object]:
         if fields.get("seq") == seq and field == "v":
             fields["v"] = 99
         elif fields.get("seq") == seq and field == "open":
-            fields |= {"sec": "", "op": "open", "d": {"version": 99, "counter": COUNTER.name, "sections": {}}}
+            fields |= {
+                "sec": "",
+                "op": "open",
+                "d": {"version": 99, "counter": COUNTER.name, "sections": {}},
+            }
         elif fields.get("seq") == seq and "k" in fields:
             fields["d"]["version"] = 99
         elif "version" in fields:

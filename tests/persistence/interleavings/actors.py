@@ -73,7 +73,10 @@ class Actor:
     def save(self, *ids: str) -> Turn[None]:
         """Commit items, on top of what others have committed if need be, and tell the world."""
         for _ in range(TRIES):
-            changes = [*([] if self._log.seq else [OPENING]), *(add(item_id, secret(item_id)) for item_id in ids)]
+            changes = [
+                *([] if self._log.seq else [OPENING]),
+                *(add(item_id, secret(item_id)) for item_id in ids),
+            ]
             try:
                 yield from self._do(lambda changes=changes: self._log.commit(changes))  # type: ignore[misc]
             except DurabilityError:
@@ -103,16 +106,21 @@ class Actor:
         """Store the state and prune; not where another has forgotten something since, and deleted what came before."""
         items = self._items()
         try:
-            return (yield from self._again(lambda: self._log.snapshot({}, items, seq=self._log.seq)))
+            return (
+                yield from self._again(lambda: self._log.snapshot({}, items, seq=self._log.seq))
+            )
         except ConflictError:
             yield Expect(_another_moved_the_log(self.ids, (), self._log._head.segment))
             return False
 
     def index(self) -> Turn[None]:
         """Keep an index of what is known; not where another has shortened the log or forgotten something since."""
-        header, words = {"ids": list(self.ids)}, [secret(item_id).encode() for item_id in self.ids]
+        header = {"ids": list(self.ids)}
+        words = [secret(item_id).encode() for item_id in self.ids]
         with suppress(ConflictError):
-            yield from self._again(lambda: self._log.store_index("messages", header, words, seq=self._log.seq))
+            yield from self._again(
+                lambda: self._log.store_index("messages", header, words, seq=self._log.seq)
+            )
 
     def read_index(self) -> Turn[tuple[str, ...]]:
         """Return the ids of what is in the index that is kept, none without one."""
@@ -125,7 +133,9 @@ class Actor:
     def forget(self, item_id: str) -> Turn[None]:
         """Commit that an item is to be forgotten, and delete everything older."""
         change = Change("messages", "forget", {"id": item_id})
-        archived = [("messages", {"id": "archived", "by": self.name})]  # no other writes the same file
+        archived = [
+            ("messages", {"id": "archived", "by": self.name})
+        ]  # no other writes the same file
         for _ in range(TRIES):
             try:
                 if item_id in self.ids:
@@ -177,7 +187,9 @@ class Actor:
         return (yield from self._calls.carry_out(run))
 
 
-def reader(name: str, storage: Callable[[Calls], Storage], check: Callable[..., None]) -> Turn[tuple[str, ...]]:
+def reader(
+    name: str, storage: Callable[[Calls], Storage], check: Callable[..., None]
+) -> Turn[tuple[str, ...]]:
     """Open the session and check what it holds against what was acknowledged before and what is there after."""
     actor = Actor(name, storage)
     facts = yield Began()
@@ -197,14 +209,18 @@ def _item_ids(recovered: Recovered, known: Iterable[str] = ()) -> tuple[str, ...
     return tuple(found)
 
 
-def _another_moved_the_log(known: Iterable[str], own: Iterable[str], segment: int) -> Callable[[World], None]:
+def _another_moved_the_log(
+    known: Iterable[str], own: Iterable[str], segment: int
+) -> Callable[[World], None]:
     """Return the assertion that another has committed, or deleted the segment that the log was known to end in."""
 
     def holds(world: World) -> None:
         files = contents(world)
         stored = item_ids(files)
         is_deleted = segment and not files.get(log_file(segment))
-        assert is_deleted or {*stored} - {*own} != {*known}, f"a conflict with nobody: {known} known, {stored} stored"
+        assert is_deleted or {*stored} - {*own} != {*known}, (
+            f"a conflict with nobody: {known} known, {stored} stored"
+        )
 
     return holds
 

@@ -30,12 +30,17 @@ class Kind(NamedTuple):
     client: Callable[[Calls], Storage]
 
 
-KINDS = {"disk": Kind(SimulatedDisk(), DiskClient), "objects": Kind(SimulatedObjects(), object_client)}
+KINDS = {
+    "disk": Kind(SimulatedDisk(), DiskClient),
+    "objects": Kind(SimulatedObjects(), object_client),
+}
 EMPTY = World(Files.of({}))
 FORGETTABLE = {"x2"}
 
 
-def acting(kind: Kind, name: str, *turns: Callable[[Actor], Turn], since: World | None = None) -> Process:
+def acting(
+    kind: Kind, name: str, *turns: Callable[[Actor], Turn], since: World | None = None
+) -> Process:
     """Return the process of one who opens the session and takes these turns.
 
     since: the world in which it has opened the session already.
@@ -93,7 +98,9 @@ def check_facts(ids: tuple[str, ...], facts: frozenset[Any]) -> None:
             item_id, before = fact
             expected = tuple(known for known in (*before, item_id) if known not in FORGETTABLE)
             found = tuple(known for known in ids if known not in FORGETTABLE)
-            assert found[: len(expected)] == expected, f"{expected} was acknowledged, and {found} is there"
+            assert found[: len(expected)] == expected, (
+                f"{expected} was acknowledged, and {found} is there"
+            )
 
 
 def check_read(ids: tuple[str, ...], facts: frozenset[Any], world: World) -> None:
@@ -102,9 +109,10 @@ def check_read(ids: tuple[str, ...], facts: frozenset[Any], world: World) -> Non
     check_whole(ids)
     now = item_ids(contents(world))
     kept = tuple(known for known in ids if known in now or known not in FORGETTABLE)
-    assert tuple(known for known in now if known in kept or known not in FORGETTABLE)[: len(kept)] == kept, (
-        f"{ids} was read, {now} is there"
-    )
+    assert (
+        tuple(known for known in now if known in kept or known not in FORGETTABLE)[: len(kept)]
+        == kept
+    ), f"{ids} was read, {now} is there"
 
 
 def check_whole(ids: tuple[str, ...]) -> None:
@@ -142,7 +150,9 @@ def read_back(kind: Kind, world: World) -> tuple[str, ...]:
     undisturbed(kind, world, collected(actor.read_index(), indexed))
     known = [item_id for item_id in actor.ids if item_id not in FORGETTABLE]
     found = [item_id for item_id in indexed if item_id not in FORGETTABLE]
-    assert found == known[: len(found)], f"an index of {indexed} is used where {actor.ids} is stored"
+    assert found == known[: len(found)], (
+        f"an index of {indexed} is used where {actor.ids} is stored"
+    )
     return actor.ids
 
 
@@ -178,9 +188,12 @@ def deletes(kind: Kind) -> Process:
 def scenario(kind: Kind, cast: Cast, faults: Mapping[str, int]) -> Scenario:
     """Return what is checked of a cast: at every moment, at each reader's return and at the end."""
     world, processes = cast
-    # Who is killed, or gives a step up that is on its way, may leave what a next forgetting deletes.
+    # Who is killed, or gives a step up that is on its way, may leave what a next forgetting
+    # deletes.
     at_end = no_trace if not {*faults} & {"kill", "late"} else lambda world, results: None
-    return Scenario(kind.medium, processes, faults, start=world, invariant=checked(kind), at_end=at_end)
+    return Scenario(
+        kind.medium, processes, faults, start=world, invariant=checked(kind), at_end=at_end
+    )
 
 
 def no_trace(world: World, _: Mapping[str, Any]) -> None:
@@ -201,7 +214,8 @@ SAVES_A, SAVES_B = saves("a1", "a1+"), saves("b1", "b1+")
 class Plan:
     """A cast on any storage.
 
-    base: what was done a day ago. actors: what each does who has opened the session, but for those in `opening`.
+    base: what was done a day ago. actors: what each does who has opened the session, but for those
+        in `opening`.
     """
 
     base: Turns
@@ -223,17 +237,27 @@ class Plan:
 
 
 PLANS = {
-    "a first open by two writers": Plan((), {"a": (SAVES_A, saves("a2")), "b": (SAVES_B,)}, opening="ab"),
+    "a first open by two writers": Plan(
+        (), {"a": (SAVES_A, saves("a2")), "b": (SAVES_B,)}, opening="ab"
+    ),
     "two writers": Plan(STARTED, {"a": (SAVES_A, saves("a2")), "b": (SAVES_B,)}, opening="ab"),
     "two writers, a reader": Plan(STARTED, {"a": (SAVES_A,), "b": (SAVES_B,)}, reader=True),
-    "two writers of a new session, a reader": Plan((), {"a": (SAVES_A,), "b": (SAVES_B,)}, reader=True),
+    "two writers of a new session, a reader": Plan(
+        (), {"a": (SAVES_A,), "b": (SAVES_B,)}, reader=True
+    ),
     "three writers": Plan(STARTED, {"a": (SAVES_A,), "b": (SAVES_B,), "c": (saves("c1"),)}),
-    "two writers, a snapshotter": Plan(STARTED, {"a": (SAVES_A,), "b": (SAVES_B,), "s": (snapshots,)}),
+    "two writers, a snapshotter": Plan(
+        STARTED, {"a": (SAVES_A,), "b": (SAVES_B,), "s": (snapshots,)}
+    ),
     "two snapshotters": Plan(STARTED, {"a": (SAVES_A, snapshots), "s": (saves("s1"), snapshots)}),
     "two cleanings, a reader": Plan(
-        (saves("x1"), saves("x3")), {"s": (saves("s1"), snapshots, saves("s2"), snapshots)}, reader=True
+        (saves("x1"), saves("x3")),
+        {"s": (saves("s1"), snapshots, saves("s2"), snapshots)},
+        reader=True,
     ),
-    "a writer, a cleaner, a reader": Plan(STARTED, {"a": (SAVES_A, snapshots), "b": (SAVES_B,)}, reader=True),
+    "a writer, a cleaner, a reader": Plan(
+        STARTED, {"a": (SAVES_A, snapshots), "b": (SAVES_B,)}, reader=True
+    ),
     "a stale writer, a cleaner": Plan(
         STARTED, {"a": (SAVES_A,), "s": (saves("s1"), snapshots, saves("s2"), snapshots)}
     ),
@@ -242,22 +266,37 @@ PLANS = {
     ),
     "a writer, a forgetter": Plan(STARTED, {"a": (SAVES_A,), "f": (forgets("x2"),)}),
     "a snapshotter, a forgetter": Plan(STARTED, {"a": (SAVES_A, snapshots), "f": (forgets("x2"),)}),
-    "two forgetters": Plan((saves("x1"), saves("x2")), {"f": (forgets("x2"),), "g": (forgets("x2"),)}),
+    "two forgetters": Plan(
+        (saves("x1"), saves("x2")), {"f": (forgets("x2"),), "g": (forgets("x2"),)}
+    ),
     "a forgetter, a reader": Plan((saves("x1"), saves("x2")), {"f": (forgets("x2"),)}, reader=True),
-    "a forgetter in one segment, a reader": Plan((saves("x1", "x2"),), {"f": (forgets("x2"),)}, reader=True),
+    "a forgetter in one segment, a reader": Plan(
+        (saves("x1", "x2"),), {"f": (forgets("x2"),)}, reader=True
+    ),
     "a forgetter after a snapshot, a reader": Plan(
         (saves("x1"), saves("x2"), snapshots, saves("x3")), {"f": (forgets("x2"),)}, reader=True
     ),
-    "a writer, a forgetter, a reader": Plan(STARTED, {"a": (SAVES_A,), "f": (forgets("x2"),)}, reader=True),
+    "a writer, a forgetter, a reader": Plan(
+        STARTED, {"a": (SAVES_A,), "f": (forgets("x2"),)}, reader=True
+    ),
     "an indexer, a snapshotter": Plan(
         (saves("x1"), indexes), {"i": (saves("i1"), indexes), "s": (saves("s1"), snapshots)}
     ),
-    "two indexers": Plan((saves("x1"), indexes), {"a": (SAVES_A, indexes), "i": (saves("i1"), indexes)}),
-    "an indexer, a forgetter": Plan((saves("x1"), saves("x2")), {"i": (indexes,), "f": (forgets("x2"),)}),
+    "two indexers": Plan(
+        (saves("x1"), indexes), {"a": (SAVES_A, indexes), "i": (saves("i1"), indexes)}
+    ),
+    "an indexer, a forgetter": Plan(
+        (saves("x1"), saves("x2")), {"i": (indexes,), "f": (forgets("x2"),)}
+    ),
     "an indexer, a forgetter and a snapshot": Plan(
-        (saves("x1"), saves("x2"), indexes), {"i": (indexes,), "f": (forgets("x2"), saves("f1"), snapshots)}
+        (saves("x1"), saves("x2"), indexes),
+        {"i": (indexes,), "f": (forgets("x2"), saves("f1"), snapshots)},
     ),
     "days between": Plan(
-        STARTED, {"a": (rests, SAVES_A), "s": (rests, saves("s1"), snapshots, rests, saves("s2"), snapshots)}
+        STARTED,
+        {
+            "a": (rests, SAVES_A),
+            "s": (rests, saves("s1"), snapshots, rests, saves("s2"), snapshots),
+        },
     ),
 }

@@ -28,10 +28,14 @@ class Calls:
         self._is_stopped = False
 
     def carry_out(self, operation: Callable[[], _Result]) -> Generator[Any, Any, _Result]:
-        """Yield the calls of an operation, and return what it returns. It has to do the same when run again."""
+        """Yield the calls of an operation, and return what it returns.
+
+        It has to do the same when run again.
+        """
         self._answers = []
         while True:
-            self._made, self._is_stopped = 0, False
+            self._made = 0
+            self._is_stopped = False
             try:
                 return operation()
             except _Unanswered as unanswered:
@@ -93,7 +97,9 @@ class ObjectFiles:
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
         if not _is_probe(path):
-            self._call(Create(_inner(path), value) if mode == "create" else Write(_inner(path), (value,)))
+            self._call(
+                Create(_inner(path), value) if mode == "create" else Write(_inner(path), (value,))
+            )
 
     def cat_file(self, path: str) -> bytes:
         return b"1" if _is_probe(path) else self._call(Read(_inner(path)))
@@ -102,7 +108,8 @@ class ObjectFiles:
         if path == "bucket/s":
             return []
         return [
-            {"name": f"{path}/{name}", "type": "file", "size": 1} for name in sorted(self._call(List(_inner(path))))
+            {"name": f"{path}/{name}", "type": "file", "size": 1}
+            for name in sorted(self._call(List(_inner(path))))
         ]
 
     def modified(self, path: str) -> float:

@@ -48,10 +48,13 @@ class Medium(Protocol):
 class Scenario:
     """Processes on one storage, and what has to hold.
 
-    faults: how often at most, in one run, each of these happens: "lost", a step takes effect and its answer is a
-    TimeoutError; "late", the same, and it takes effect any time later; "error", an OSError without effect; "kill", a
-    process stops for good; "part", others may see a step half done; "day", time passes between operations.
-    invariant: holds of every world. at_end: holds of the last, given what the processes returned; None for a kill.
+    faults: how often at most, in one run, each of these happens: "lost", a step takes effect and
+        its answer is a
+    TimeoutError; "late", the same, and it takes effect any time later; "error", an OSError without
+    effect; "kill", a process stops for good; "part", others may see a step half done; "day", time
+    passes between operations.
+    invariant: holds of every world. at_end: holds of the last, given what the processes returned;
+        None for a kill.
     """
 
     medium: Medium
@@ -77,7 +80,8 @@ class ViolationError(AssertionError):
 
     def __init__(self, reason: str, schedule: Sequence[Event]) -> None:
         lines = [
-            f"{number:3} {name}: {shown(step)} -> {answer}" for number, (name, step, answer) in enumerate(schedule, 1)
+            f"{number:3} {name}: {shown(step)} -> {answer}"
+            for number, (name, step, answer) in enumerate(schedule, 1)
         ]
         super().__init__("\n".join([reason, *lines]))
         self.reason = reason
@@ -107,7 +111,11 @@ class Outcome(NamedTuple):
     fault: str = ""
 
     def __str__(self) -> str:
-        said = "" if self.answer is None else getattr(self.answer.error, "__name__", None) or shown(self.answer.value)
+        said = (
+            ""
+            if self.answer is None
+            else getattr(self.answer.error, "__name__", None) or shown(self.answer.value)
+        )
         return " ".join(filter(None, [self.fault.upper(), said]))
 
 
@@ -116,7 +124,9 @@ Event: TypeAlias = "tuple[str, Any, Outcome | str]"
 
 
 def explore(scenario: Scenario, *, merged: bool = True) -> Coverage:
-    """Check every schedule of a scenario. Raises ViolationError for the first that is as short as any.
+    """Check every schedule of a scenario.
+
+    Raises ViolationError for the first that is as short as any.
 
     merged: explore equal states once; the number of schedules is the same without.
     """
@@ -131,7 +141,9 @@ def explore(scenario: Scenario, *, merged: bool = True) -> Coverage:
 def alone(medium: Medium, world: World, process: Process) -> World:
     """Return the world after a process that nobody and nothing disturbed."""
     worlds: list[World] = []
-    explore(Scenario(medium, {"": process}, start=world, at_end=lambda after, _: worlds.append(after)))
+    explore(
+        Scenario(medium, {"": process}, start=world, at_end=lambda after, _: worlds.append(after))
+    )
     (after,) = worlds
     return after
 
@@ -185,14 +197,27 @@ class _Exploration:
                     continue
                 after = _standing(began, outcome)
                 event = name, step, outcome
-                yield self._settled(_moved(state, index, outcome.world, after, outcome.fault), index, at, event), event
+                yield (
+                    self._settled(
+                        _moved(state, index, outcome.world, after, outcome.fault), index, at, event
+                    ),
+                    event,
+                )
         for world, event in self._circumstances(state.world, left.get("day", 0), state.standings):
-            after = State(world, state.standings, _spent(state.faults, "day" if event[0] == "time" else ""))
+            after = State(
+                world, state.standings, _spent(state.faults, "day" if event[0] == "time" else "")
+            )
             yield self._settled(after, 0, at, event), event
 
-    def _circumstances(self, world: World, days: int, standings: Iterable[Standing]) -> Iterator[tuple[World, Event]]:
+    def _circumstances(
+        self, world: World, days: int, standings: Iterable[Standing]
+    ) -> Iterator[tuple[World, Event]]:
         """Yield what may happen without any process."""
-        going_on = [standing.point for standing in standings if not (standing.killed or standing.point.is_over)]
+        going_on = [
+            standing.point
+            for standing in standings
+            if not (standing.killed or standing.point.is_over)
+        ]
         if days and going_on and all(point.rests for point in going_on):
             yield replace(world, clock=world.clock + DAY_S), ("time", "a day passes", "")
         for index, step in enumerate(world.late):
@@ -205,20 +230,26 @@ class _Exploration:
         """Return the process with what it asks at the start of its next step answered."""
         point = standing.point
         while isinstance(point.step, (Began, Rest)):
-            point = point.after(Answer(world.facts if isinstance(point.step, Began) else world.clock))
-        assert point is standing.point or not point.is_over, "no step follows where a process began or rested"
+            point = point.after(
+                Answer(world.facts if isinstance(point.step, Began) else world.clock)
+            )
+        assert point is standing.point or not point.is_over, (
+            "no step follows where a process began or rested"
+        )
         return standing if point is standing.point else Standing(point)
 
     def _outcomes(self, world: World, name: str, standing: Standing, step: Any) -> list[Outcome]:
         """Return what may come of a step."""
         key = standing, world
-        if (known := self._performed.get(key)) is None:
+        known = self._performed.get(key)
+        if known is None:
             known = self._performed[key] = list(self._performances(world, name, step))
         return known
 
     def _performances(self, world: World, name: str, step: Any) -> Iterator[Outcome]:
         medium = self.scenario.medium
-        if (performed := medium.perform(world, name, step)) is None:
+        performed = medium.perform(world, name, step)
+        if performed is None:
             return
         after, answer = performed
         yield Outcome(after, answer)
@@ -240,7 +271,8 @@ class _Exploration:
     def _settled(self, state: State, index: int, at: Hashable, event: Event | None) -> State:
         """Return a state with what a process does at once with its last step done, checked."""
         try:
-            standing, world = state.standings[index], state.world
+            standing = state.standings[index]
+            world = state.world
             point = standing.point
             while isinstance(point.step, (Acknowledge, Expect)) and not standing.killed:
                 if isinstance(point.step, Expect):
@@ -249,7 +281,9 @@ class _Exploration:
                     world = replace(world, facts=world.facts | {point.step.fact})
                 point = point.after(Answer())
             if point.failure is not None:
-                raise AssertionError(f"{self.names[index]} raised {point.failure!r}") from point.failure
+                raise AssertionError(
+                    f"{self.names[index]} raised {point.failure!r}"
+                ) from point.failure
             if point is not standing.point:
                 state = _moved(state, index, world, Standing(point), "")
             if state.world not in self._checked:
@@ -261,10 +295,16 @@ class _Exploration:
 
     def _end(self, state: State, at: Hashable) -> None:
         ends = dict(zip(self.names, state.standings, strict=True))
-        waiting = [name for name, standing in ends.items() if not (standing.killed or standing.point.is_over)]
+        waiting = [
+            name
+            for name, standing in ends.items()
+            if not (standing.killed or standing.point.is_over)
+        ]
         try:
             assert not waiting, f"deadlock: {', '.join(waiting)} wait for ever"
-            self.scenario.at_end(state.world, {name: standing.point.result for name, standing in ends.items()})
+            self.scenario.at_end(
+                state.world, {name: standing.point.result for name, standing in ends.items()}
+            )
         except AssertionError as error:
             raise ViolationError(str(error), self._schedule(at, None)) from error
 

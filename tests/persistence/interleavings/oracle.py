@@ -29,7 +29,11 @@ def item_ids(files: Mapping[str, bytes]) -> tuple[str, ...]:
 
 def seqs(files: Mapping[str, bytes], folder: str) -> list[int]:
     """Return the numbers of the files in a folder, ascending."""
-    return sorted(int(path.partition("/")[2].partition(".")[0]) for path in files if path.startswith(f"{folder}/"))
+    return sorted(
+        int(path.partition("/")[2].partition(".")[0])
+        for path in files
+        if path.startswith(f"{folder}/")
+    )
 
 
 def _snapshot(files: Mapping[str, bytes]) -> tuple[int, list[str]]:
@@ -49,7 +53,9 @@ def _commits(files: Mapping[str, bytes]) -> dict[int, list[dict[str, Any]]]:
             for commit in _whole(_records(files[path])):
                 known = commits.setdefault(commit[0]["seq"], commit)
                 if known != commit:
-                    raise Broken(f"two commits begin with record {commit[0]['seq']}: {known} and {commit}")
+                    raise Broken(
+                        f"two commits begin with record {commit[0]['seq']}: {known} and {commit}"
+                    )
     return commits
 
 

@@ -33,7 +33,9 @@ class Files(dict[str, tuple[bytes, float]]):
     """Files that are never changed in place, hashed by identity: `Files.of` returns one object for equal contents."""
 
     __slots__ = ("__weakref__",)
-    _all: ClassVar[WeakValueDictionary[frozenset[tuple[str, tuple[bytes, float]]], Files]] = WeakValueDictionary()
+    _all: ClassVar[WeakValueDictionary[frozenset[tuple[str, tuple[bytes, float]]], Files]] = (
+        WeakValueDictionary()
+    )
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
@@ -90,8 +92,12 @@ class Point:
 
     __slots__ = ("_answer", "_live", "_parent", "_points", "_process", "failure", "result", "step")
 
-    def __init__(self, process: Process, parent: Point | None = None, answer: Answer | None = None) -> None:
-        self._process, self._parent, self._answer = process, parent, answer
+    def __init__(
+        self, process: Process, parent: Point | None = None, answer: Answer | None = None
+    ) -> None:
+        self._process = process
+        self._parent = parent
+        self._answer = answer
         self._points: dict[Hashable, Point] = {}
         self._live: Generator[Any, Any, Any] | None = parent._generator() if parent else process()
         self.step, self.result, self.failure = _advance(self._live, answer)
@@ -106,7 +112,8 @@ class Point:
 
     def after(self, answer: Answer) -> Point:
         """Return where the process stands once its step is answered."""
-        if (point := self._points.get(answer.key)) is None:
+        point = self._points.get(answer.key)
+        if point is None:
             point = self._points[answer.key] = Point(self._process, self, answer)
         return point
 
@@ -122,10 +129,12 @@ class Point:
 
     def _generator(self) -> Generator[Any, Any, Any]:
         """Return a run that stands here: the one that led here, or another with the same answers."""
-        if (live := self._live) is not None:
+        live = self._live
+        if live is not None:
             self._live = None
             return live
-        answers, point = [], self
+        answers = []
+        point = self
         while point._parent is not None:
             answers.append(point)
             point = point._parent
@@ -133,11 +142,15 @@ class Point:
         step, _, _ = _advance(run, None)
         for point in reversed(answers):
             step, _, _ = _advance(run, point._answer)
-            assert step == point.step, f"not a function of its answers: {step} and then {point.step}"
+            assert step == point.step, (
+                f"not a function of its answers: {step} and then {point.step}"
+            )
         return run
 
 
-def _advance(run: Generator[Any, Any, Any], answer: Answer | None) -> tuple[Any, Any, Exception | None]:
+def _advance(
+    run: Generator[Any, Any, Any], answer: Answer | None
+) -> tuple[Any, Any, Exception | None]:
     """Return the next step of a run, or None with what it returned or raised."""
     try:
         if answer is not None and answer.error is not None:

@@ -73,9 +73,13 @@ class SimulatedDisk:
                     return None
                 if LOCK not in world.files and not create:
                     return world, Answer("the session was deleted", ConflictError)
-                return replace(_stored(world, LOCK, world.files.get(LOCK, (b"", 0.0))[0]), holder=process), Answer()
+                return replace(
+                    _stored(world, LOCK, world.files.get(LOCK, (b"", 0.0))[0]), holder=process
+                ), Answer()
             case Unlock():
-                return replace(world, holder="" if world.holder == process else world.holder), Answer()
+                return replace(
+                    world, holder="" if world.holder == process else world.holder
+                ), Answer()
             case Remove():
                 return replace(world, files=type(world.files).of({}), holder=""), Answer()
             case Append(path, size, data, _, last):
@@ -91,9 +95,13 @@ class SimulatedDisk:
             case Sync() | Sweep():
                 return world, Answer()
             case More(path, data, last):
-                return _noting(_stored(world, path, world.files.get(path, (b"", 0.0))[0] + data), last), Answer()
+                return _noting(
+                    _stored(world, path, world.files.get(path, (b"", 0.0))[0] + data), last
+                ), Answer()
             case ReadOn(path, start, data):
-                return world, Answer(data + world.files.get(path, (b"", 0.0))[0][start + len(data) :])
+                return world, Answer(
+                    data + world.files.get(path, (b"", 0.0))[0][start + len(data) :]
+                )
             case Truncate(path, size):
                 return _stored(world, path, world.files[path][0][:size]), Answer()
             case Create(path):
@@ -107,8 +115,12 @@ class SimulatedDisk:
 
     def parts(self, world: World, process: str, step: Any) -> Iterator[tuple[World, Any]]:
         match step:
-            case Append(path, size, data, _, last) if len(world.files.get(path, (b"", 0.0))[0]) == size:
-                for cut in sorted({0, len(data) // 2, data.find(b"\n") + 1, len(data) - 1} - {len(data)}):
+            case Append(path, size, data, _, last) if (
+                len(world.files.get(path, (b"", 0.0))[0]) == size
+            ):
+                for cut in sorted(
+                    {0, len(data) // 2, data.find(b"\n") + 1, len(data) - 1} - {len(data)}
+                ):
                     yield (
                         _stored(world, path, world.files.get(path, (b"", 0.0))[0] + data[:cut]),
                         More(path, data[cut:], last),
@@ -155,7 +167,9 @@ def _whole(world: World, step: Any) -> tuple[World, Answer]:
             return world, Answer()
         case List(folder):
             within = f"{folder}/"
-            return world, Answer(frozenset(path[len(within) :] for path in world.files if path.startswith(within)))
+            return world, Answer(
+                frozenset(path[len(within) :] for path in world.files if path.startswith(within))
+            )
         case Read(path, start, size):
             if path not in world.files:
                 return world, Answer(path, FileNotFoundError)
@@ -163,7 +177,9 @@ def _whole(world: World, step: Any) -> tuple[World, Answer]:
         case ReadParts(parts):
             if gone := next((path for path, _, _ in parts if path not in world.files), None):
                 return world, Answer(gone, FileNotFoundError)
-            return world, Answer(tuple(world.files[path][0][start:][:size] for path, start, size in parts))
+            return world, Answer(
+                tuple(world.files[path][0][start:][:size] for path, start, size in parts)
+            )
         case Write(path, chunks):
             return _stored(world, path, b"".join(chunks)), Answer()
         case Delete(path):

@@ -12,10 +12,33 @@ from typing import Any
 
 import pytest
 
-from kaosmem.persistence.steps import Append, Create, Delete, List, Lock, Read, TakenError, Write, run
+from kaosmem.persistence.steps import (
+    Append,
+    Create,
+    Delete,
+    List,
+    Lock,
+    Read,
+    TakenError,
+    Write,
+    run,
+)
 from tests.persistence.interleavings.clients import Calls, DiskClient, object_client
-from tests.persistence.interleavings.model_checker import Coverage, Scenario, ViolationError, explore
-from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Files, Process, Rest, World
+from tests.persistence.interleavings.model_checker import (
+    Coverage,
+    Scenario,
+    ViolationError,
+    explore,
+)
+from tests.persistence.interleavings.runs import (
+    Acknowledge,
+    Began,
+    Expect,
+    Files,
+    Process,
+    Rest,
+    World,
+)
 from tests.persistence.interleavings.simulations import SimulatedDisk, SimulatedObjects, Unlock
 
 Protocol = Generator[Any, Any, Any]
@@ -48,7 +71,11 @@ def adds_one_locked() -> Protocol:
 
 def two(process: Process, **more: Any) -> Scenario:
     return Scenario(
-        SimulatedDisk(), {"a": process, "b": process}, start=COUNTER, at_end=lambda world, _: counted(world, 2), **more
+        SimulatedDisk(),
+        {"a": process, "b": process},
+        start=COUNTER,
+        at_end=lambda world, _: counted(world, 2),
+        **more,
     )
 
 
@@ -70,7 +97,9 @@ def test_every_schedule_is_taken_once(steps: tuple[int, ...], merged: bool) -> N
 
 def test_merged_states_are_those_of_the_grid() -> None:
     """Readers do not see each other, so a state is how far each has come: far fewer than schedules."""
-    coverage = explore(Scenario(SimulatedDisk(), {"a": partial(reads, 8), "b": partial(reads, 8)}, start=COUNTER))
+    coverage = explore(
+        Scenario(SimulatedDisk(), {"a": partial(reads, 8), "b": partial(reads, 8)}, start=COUNTER)
+    )
     assert coverage == Coverage(states=81, schedules=comb(16, 8))
 
 
@@ -92,7 +121,12 @@ def test_a_lost_update_is_found_with_the_shortest_schedule() -> None:
     """Two that read before either writes count as one, which takes four steps to see."""
     with pytest.raises(ViolationError, match="2 were counted as 1") as caught:
         explore(two(adds_one))
-    assert [name for name, _, _ in caught.value.schedule] in [list("abab"), list("abba"), list("baab"), list("baba")]
+    assert [name for name, _, _ in caught.value.schedule] in [
+        list("abab"),
+        list("abba"),
+        list("baab"),
+        list("baba"),
+    ]
     assert "Read(n, 0, None)" in str(caught.value)
 
 
@@ -194,7 +228,10 @@ def test_an_invariant_is_checked_of_every_world() -> None:
     with pytest.raises(ViolationError, match="0 were counted as 1") as caught:
         explore(
             Scenario(
-                SimulatedObjects(), {"a": leaves_no_trace}, start=COUNTER, invariant=lambda world: counted(world, 0)
+                SimulatedObjects(),
+                {"a": leaves_no_trace},
+                start=COUNTER,
+                invariant=lambda world: counted(world, 0),
             )
         )
     assert len(caught.value.schedule) == 1

@@ -74,7 +74,9 @@ def title(storage: str, name: str, faults: Mapping[str, int]) -> str:
 
 
 @pytest.mark.parametrize(("storage", "name", "faults"), BRIEF, ids=[title(*case) for case in BRIEF])
-def test_no_interleaving_loses_anything(storage: str, name: str, faults: dict[str, int], table: Table) -> None:
+def test_no_interleaving_loses_anything(
+    storage: str, name: str, faults: dict[str, int], table: Table
+) -> None:
     """Whatever the order of steps and the faults, all that was acknowledged is there, once, whole and in order."""
     kind = KINDS[storage]
     table[title(storage, name, faults)] = explore(scenario(kind, PLANS[name].cast(kind), faults))
@@ -87,7 +89,9 @@ def test_no_interleaving_of_any_plan_loses_anything(storage: str, name: str, tab
     """The same for every plan, each with every fault."""
     kind = KINDS[storage]
     for faults in FAULTS[storage] if name != "days between" else [{"day": 1}]:
-        table[title(storage, name, faults)] = explore(scenario(kind, PLANS[name].cast(kind), faults))
+        table[title(storage, name, faults)] = explore(
+            scenario(kind, PLANS[name].cast(kind), faults)
+        )
 
 
 @pytest.mark.parametrize("storage", KINDS)
