@@ -113,7 +113,8 @@ def _text_vectors(
     addends = (idf[occurrences] * signs)[hashes]
     blocks = -(-size // _BLOCK)
     vectors = np.bincount(rows * BUCKETS + buckets[hashes], addends, blocks * _BLOCK * BUCKETS)
-    vectors = vectors.reshape(blocks, _BLOCK, BUCKETS)
+    # Without any term, `bincount` returns integers.
+    vectors = vectors.astype(np.float64).reshape(blocks, _BLOCK, BUCKETS)
     squares = np.einsum("ijk,ijk->ij", vectors, vectors)[:, :, None]
     vectors *= 2**_TEXT_BITS / np.sqrt(np.maximum(1.0, squares))
     found: NDArray[np.float32] = np.rint(vectors, out=vectors).astype(np.float32)

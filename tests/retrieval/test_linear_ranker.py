@@ -339,6 +339,15 @@ def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
     assert np.allclose(space.similarities(matches), np.maximum(0, cosines), atol=2e-3)
 
 
+def test_matches_without_any_term_have_a_ranking() -> None:
+    """A question that matches roles alone ranks texts without any term."""
+    index = LinearRanker().index()
+    index.add([(0, text_item("")), (1, replace(text_item(""), role="tenant"))])
+    index.rank("tenant", 5)
+    space = LatentSpace(np.zeros(0, np.uint16), np.zeros(0, np.int64), 2)
+    assert not space.similarities(np.ones(2)).any()
+
+
 def test_a_latent_space_may_have_fewer_texts_than_dimensions() -> None:
     """Directions that are not there count nothing, and a text is nearest to itself."""
     for size in range(1, 25):
