@@ -1,15 +1,21 @@
-"""Logarithms and powers of e are right to 14 digits, rise with their argument, and are the same alone and at once."""
+"""Logarithms and powers of e are right to 14 digits, and rise with their argument.
+
+One number gives the same bits as many at once.
+"""
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kaosmem
 from kaosmem.exact import exp, exps, idf, log, logs
 
 positive = st.floats(1e-300, 1e300)
@@ -40,3 +46,14 @@ def test_they_rise_with_their_argument() -> None:
     assert all(first < second for first, second in pairwise(logs(steps).tolist()))
     assert all(first < second for first, second in pairwise(exps(steps - 30).tolist()))
     assert all(idf(500, having) > idf(500, having + 1) > 0 for having in range(500))
+
+
+def test_nothing_else_takes_a_logarithm() -> None:
+    """The logarithms of C libraries differ. Only weights that a user learns are made of them."""
+    folder = Path(kaosmem.__file__).parent
+    inexact = re.compile(r"\b(?:math|np)\.(?:log|exp|pow)")
+    found = []
+    for path in folder.rglob("*.py"):
+        if inexact.search(path.read_text("utf-8")):
+            found.append(path.relative_to(folder).as_posix())
+    assert found == ["evaluation/learning.py"]

@@ -1,15 +1,16 @@
-"""Credentials in a text: keys, tokens, passwords and addresses with passwords, by the rules of gitleaks."""
+"""Credentials in a text, by the rules of gitleaks: keys, tokens, passwords, addresses with them."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
+
+from kaosmem.exact import log
 
 LEFT_OUT = "[credential]"
 """The mark that stands for a credential which was left out."""
@@ -128,7 +129,7 @@ def entropy(text: str) -> float:
     bits = 0.0
     for times in Counter(text).values():
         share = times / len(text)
-        bits -= share * math.log2(share)
+        bits -= share * log(share) / log(2)
     return bits
 
 
