@@ -52,8 +52,5 @@ def test_nothing_else_takes_a_logarithm() -> None:
     """The logarithms of C libraries differ. Only weights that a user learns are made of them."""
     folder = Path(kaosmem.__file__).parent
     inexact = re.compile(r"\b(?:math|np)\.(?:log|exp|pow)")
-    found = []
-    for path in folder.rglob("*.py"):
-        if inexact.search(path.read_text("utf-8")):
-            found.append(path.relative_to(folder).as_posix())
-    assert found == ["evaluation/learning.py"]
+    modules = [path for path in folder.rglob("*.py") if inexact.search(path.read_text("utf-8"))]
+    assert modules == [folder / "evaluation" / "learning.py"]
