@@ -3,8 +3,8 @@
     python -m benchmarks.bench_corrections [--show]
 
 `correction_pairs.jsonl` holds lines `{kind, corrects, earlier, later}`: two texts of one speaker, and whether the later
-one gives the subject of the earlier one another value. Seven kinds hold records of one pattern about different
-subjects. The pairs of the kind "held out" were written after the rules.
+one gives the subject of the earlier one another value. Eight kinds hold records of one pattern about different
+subjects. The pairs of the kinds "held out" were written after the rules.
 Precision is the share of the pairs found that are corrections, recall the share of the corrections that are found.
 """
 

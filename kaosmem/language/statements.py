@@ -3,6 +3,9 @@
 A statement is a value (a number, a quotation or an identifier) with the words before it in its
 sentence. A text of one sentence is a statement too.
 
+An identifier names what a sentence is about, as in `paid invoice INV-3` and `failed for ticket 17`.
+It is a value only after a verb of being or a word of change: `is in room 12`, `moves to ticket 18`.
+
 Two statements are of different subjects if each names something that the other does not: a number,
 an identifier, a name or a day beside the value. They also are if they are word for word the same
 but for one term between two others: `a box of tea costs 4` and `a box of coffee costs 5`.
@@ -46,7 +49,7 @@ _CHUNK_END = re.compile(
 _VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
 _FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
 """Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
-_AROUND = ".,:;!?\"'()[]*`‘’“”«»"
+_AROUND = ".,:;!?。！？，、\"'()[]*`‘’“”«»"
 _POSSESSIVE = re.compile(r"['’]s$")
 _DAY_NAMES = """
     january february march april may june july august september october november december jan feb mar apr jun jul aug
@@ -64,6 +67,30 @@ _VERBS = """
 """
 _IS = frozenset(_VERBS.split())
 """Verbs between a subject and what is said of it."""
+_HELPING = "been had has hat have sera será wird werden will"
+_CHANGES = """
+    place to into onto until now instead auf nach zu zum zur bis jetzt à au vers jusque a hasta hacia
+"""
+_BEFORE_A_VALUE = _IS.difference(_HELPING.split()) | frozenset(_CHANGES.split())
+"""Words with which an identifier is what is said of the subject."""
+_HAVING = frozenset(("has", "have", "had"))
+_PHRASE = 3
+"""The most words with a meaning in a phrase before an apposition."""
+_TIME_NAMES = """
+    day week month quarter year hour minute o'clock tag woche kw monat quartal jahr stunde jour semaine mois
+    trimestre année heure día semana mes año hora день неделя месяц год час
+"""
+_TIMES = frozenset(_TIME_NAMES.split())
+"""Words that number a time, which is a value and no identifier."""
+_SMALL_WORDS = """
+    a an and at by for from in of on our my the their this to with your der die das den dem des ein eine für im in mit
+    von vom zu le la les l du de des dans sur un une pour par el los las del en por para con
+"""
+_BEFORE_A_NOUN = frozenset(_SMALL_WORDS.split())
+"""Words after which a noun follows, so that the number after the noun is the noun's own."""
+_PARTICLES = frozenset("是为為は이가がでにをのも的在至到于於有共第约約：:、，")
+"""The last characters of a text without spaces before a value that is no identifier."""
+_IDENTIFIER = re.compile(r"#\w|[^\W\d_][\w./:-]*\d|\d+(?:-\d+)*$")
 _NO_NAMES = """
     actual also always and but current final good great hello hi latest new no now ok okay old please revised so sorry
     thanks then updated yes
@@ -316,6 +343,8 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
         if not token.is_value:
             terms += _terms(token.chunk)
             has_verb = has_verb or token.text in _IS
+        elif _is_identifier(tokens, place):
+            marks.add(token.mark)
         else:
             words = frozenset(terms[-_WORDS:])
             before = _before(tokens[:place])
@@ -324,6 +353,50 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
                 is_few = len(words) < WORDS_IN_COMMON
                 yield Statement(words, token.text, is_few, before, beside, _opening(sentence))
             marks.add(token.mark)
+
+
+def _is_identifier(tokens: Sequence[_Token], place: int) -> bool:
+    """Return whether a value names what the sentence is about: an identifier, or a number after a noun."""
+    token = tokens[place]
+    if place == 0 or _IDENTIFIER.match(token.chunk.lstrip("([*").rstrip(_AROUND)) is None:
+        return False
+    label = tokens[place - 1].text
+    if label in _TIMES:
+        return False
+    is_noun = label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS
+    is_number = token.text[0].isdigit() and not token.chunk.startswith("#")
+    if is_number and not (is_noun and _is_numbered(tokens, place)):
+        return False
+    return not _is_said(tokens, place - 1 if is_noun else place)
+
+
+def _is_said(tokens: Sequence[_Token], place: int) -> bool:
+    """Return whether the thing at a place is what is said of a subject: after a verb of being or a word of change.
+
+    In an apposition, as in `is in the north office, room 3`, the phrase before it counts.
+    """
+    passed = _PHRASE if place > 0 and tokens[place - 1].chunk.endswith(",") else 0
+    for earlier in reversed(tokens[:place]):
+        if earlier.text in _BEFORE_A_VALUE:
+            return True
+        if earlier.text not in STOP_WORDS and earlier.text not in _BEFORE_A_NOUN:
+            if passed == 0:
+                return False
+            passed -= 1
+    return False
+
+
+def _is_numbered(tokens: Sequence[_Token], place: int) -> bool:
+    """Return whether a number belongs to the noun before it, and not to a thing after it that it counts."""
+    label = tokens[place - 1].text
+    if label[-1] in _PARTICLES or (place > 1 and tokens[place - 2].text in _HAVING):
+        return False
+    if place + 1 == len(tokens) or tokens[place].chunk.endswith((".", ",", ";", ":", ")")):
+        return True
+    after = tokens[place + 1].text
+    if after in STOP_WORDS or after in _IS or after[0] in _PARTICLES:
+        return True
+    return place > 1 and tokens[place - 2].text in _BEFORE_A_NOUN
 
 
 def _before(tokens: Sequence[_Token]) -> tuple[str, ...]:

@@ -87,6 +87,44 @@ def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(
 
 
 @pytest.mark.parametrize(
+    ("pattern", "one", "other"),
+    [
+        ("The nightly build failed for ticket {}.", "17", "60"),
+        ("Emil reviewed and merged pull request #{}.", "7", "9"),
+        ("The customer Anna has paid invoice {}.", "INV-1003", "INV-1017"),
+        ("User anna logged in from host {}.", "web-3", "web-8"),
+        ("The customer paid 30 euros for order {}.", "3", "5"),
+        ("28 euros were paid for order {} by Emil.", "94", "4"),
+        ("Der Kunde hat die Rechnung {} bezahlt.", "1003", "1017"),
+        ("Le client Hugo a payé la facture {}.", "1003", "1017"),
+        ("客户已经支付了发票{}。", "1003", "1017"),
+    ],
+)
+def test_an_identifier_at_the_end_names_another_subject(pattern: str, one: str, other: str) -> None:
+    """Records of one pattern that end in the number of their ticket or invoice correct nothing."""
+    assert not corrects(told(pattern.format(other)), told(pattern.format(one)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "one", "other"),
+    [
+        ("The workshop about indexes is in room {}.", "12", "14"),
+        ("The demo of the parser moves to build {}.", "41", "43"),
+        ("The launch of the new shop is planned for week {}.", "12", "15"),
+        ("Our flight from Oslo to Rome is {}.", "LH-204", "LH-231"),
+        ("The meeting will be in the Seattle office, room {}.", "302", "415"),
+        ("The customer Anna Smith paid {} euros.", "30", "35"),
+        ("Please use the colour code '{}' for all buttons.", "#ff8800", "#cc2200"),
+    ],
+)
+def test_an_identifier_that_is_said_of_a_subject_is_a_value(
+    pattern: str, one: str, other: str
+) -> None:
+    """After a verb of being or a word of change another room, week or flight corrects the earlier one."""
+    assert corrects(told(pattern.format(other)), told(pattern.format(one)))
+
+
+@pytest.mark.parametrize(
     ("earlier", "later"),
     [
         ("The budget of the project is $50,000.", "Make that $40,000."),
@@ -363,6 +401,32 @@ def test_records_of_one_pattern_are_found_as_without_corrections(
         context = assembled(memory, f"What about {subject(asked)[1]}?", budget)
         shown.append(context.decision(f"r{asked}").included)
     assert shown[0] >= shown[1]
+
+
+ENDINGS = (
+    (lambda n: f"The nightly build failed for ticket {n}.", lambda n: f"ticket {n}"),
+    (lambda n: f"{NAMES[n % 8]} merged pull request #{n}.", lambda n: f"pull request #{n}"),
+    (lambda n: f"The customer has paid invoice INV-{1000 + n}.", lambda n: f"INV-{1000 + n}"),
+)
+
+
+@pytest.mark.parametrize("record", range(len(ENDINGS)))
+def test_records_that_end_in_their_identifier_have_no_corrections(record: int) -> None:
+    """Each is shown in the smallest window that shows it without corrections, and none is marked as newer."""
+    text, asked = ENDINGS[record]
+    for budget in (14, 16, 18, 20, 24, 64):
+        shown = []
+        for has_corrections in (True, False):
+            spec = SectionSpec(
+                "findings", eviction="none", retrieval_threshold=0, corrections=has_corrections
+            )
+            memory = SessionMemory.test_mode(sections=(spec,))
+            for n in range(1, 61):
+                memory.add("findings", text(n), role="assistant", id=f"r{n}")
+            context = assembled(memory, f"What about {asked(17)}?", budget)
+            assert "newer" not in (context.text or "")
+            shown.append(context.decision("r17").included)
+        assert shown[0] == shown[1]
 
 
 def test_real_corrections_are_told_from_records_of_one_pattern() -> None:
