@@ -10,6 +10,9 @@ that must all hold:
 
 Conditions: $eq $ne $in $gt $gte $lt $lte $exists. A missing field meets only $ne and `$exists:
     False`.
+A section or source shows nothing under a filter whose $ne or $not compares a field that none of its
+items has, or that holds another type in all of them. $exists and $if_present name such a field on
+purpose.
 Numbers are compared with numbers, texts with texts (ISO 8601 dates order as texts); anything else
 is not in order. A field that holds a list also meets $eq and $in by any of its members.
 `$if_present` holds a filter for the items that have one of its fields. All other items pass it.
@@ -20,8 +23,9 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
@@ -41,7 +45,7 @@ CONDITIONS = ("$eq", "$ne", "$in", *_ORDERS, "$exists")
 _MAX_DEPTH = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MetadataFilter:
     """A checked filter.
 
@@ -79,15 +83,11 @@ class MetadataFilter:
         >>> parse_filter({"tennant": "acme"}).unanswered([{"tenant": "acme"}], ["tenant"])
         "none has the field 'tennant'; the nearest is 'tenant'"
         """
-        values: dict[str, list[JSONValue]] = {name: [] for name in sorted(self.fields)}
-        for entry in entries:
-            for name in values.keys() & entry.keys():
-                values[name].append(entry[name])
         given: dict[str, set[str]] = {}
         for name, kind in _compared(self.given):
             given.setdefault(name, set()).add(kind)
         reasons = []
-        for name, held in values.items():
+        for name, held in self._held(entries).items():
             if not held:
                 close = get_close_matches(name, sorted({*known} - self.fields), n=1)
                 nearest = f"; the nearest is {shown(close[0])}" if close else ""
@@ -95,6 +95,50 @@ class MetadataFilter:
             elif all(_is_other_kind(value, given.get(name, set())) for value in held):
                 reasons.append(_other_kind(name, held[0], given[name]))
         return ", ".join(reasons)
+
+    def _held(self, entries: Iterable[Mapping[str, JSONValue]]) -> dict[str, list[JSONValue]]:
+        """Return the values that entries have in each field of the filter."""
+        values: dict[str, list[JSONValue]] = {name: [] for name in sorted(self.fields)}
+        for entry in entries:
+            for name in values.keys() & entry.keys():
+                values[name].append(entry[name])
+        return values
+
+    @cached_property
+    def _negated(self) -> dict[str, set[str]]:
+        """The kinds of the values that $ne and $not compare with each field."""
+        kinds: dict[str, set[str]] = {}
+        for name, kind in _negations(self.given, is_negated=False):
+            kinds.setdefault(name, set()).add(kind)
+        return kinds
+
+    def narrowed(self, entries: Callable[[], Iterable[Mapping[str, JSONValue]]]) -> MetadataFilter:
+        """Return the filter for some entries, which nothing passes if a negation can't be compared with any of them.
+
+        entries: returns the entries; it is called only if the filter negates something.
+
+        >>> wanted = parse_filter({"tennant": {"$ne": "globex"}})
+        >>> wanted({}), wanted.narrowed(lambda: [{"tenant": "globex"}])({})
+        (True, False)
+        """
+        if not self._negated:
+            return self
+        held = self._held(entries())
+        on_purpose = set(_optional(self.given))
+        for name, kinds in self._negated.items():
+            values = held[name]
+            if not values and name not in on_purpose:
+                return replace(self, matches=_refuse)
+            if "null" in kinds:  # no value, whatever its kind would be
+                continue
+            if values and all(_is_other_kind(value, kinds) for value in values):
+                return replace(self, matches=_refuse)
+        return self
+
+    @property
+    def passes_nothing(self) -> bool:
+        """Whether `narrowed` has found that a negation can't be compared with any entry."""
+        return self.matches is _refuse
 
 
 def parse_filter(given: Filter) -> MetadataFilter:
@@ -246,8 +290,42 @@ def _compared(given: Filter) -> Iterator[tuple[str, str]]:
             for condition, value in _conditions(wanted):
                 if condition == "$in" and isinstance(value, Iterable):
                     yield from ((name, _json_kind(option)) for option in value)
-                elif condition not in ("$ne", "$exists"):
+                elif condition != "$exists":
                     yield name, _json_kind(value)
+
+
+def _negations(given: Filter, *, is_negated: bool) -> Iterator[tuple[str, str]]:
+    """Yield the fields that $ne and $not compare with values, each with the kind of a value."""
+    for name, wanted in given.items():
+        if name in ("$and", "$or"):
+            for part in wanted:
+                yield from _negations(part, is_negated=is_negated)
+        elif name in ("$not", "$if_present"):
+            yield from _negations(wanted, is_negated=is_negated or name == "$not")
+        else:
+            for condition, value in _conditions(wanted):
+                if is_negated or condition == "$ne":
+                    yield from _compared({name: {condition: value}})
+
+
+def _optional(given: Filter) -> Iterator[str]:
+    """Yield the fields that need not be there: those of $exists and $if_present."""
+    for name, wanted in given.items():
+        if name in ("$and", "$or"):
+            for part in wanted:
+                yield from _optional(part)
+        elif name == "$not":
+            yield from _optional(wanted)
+        elif name == "$if_present":
+            fields: set[str] = set()
+            _all_of(wanted, fields, 0)
+            yield from fields
+        elif any(condition == "$exists" for condition, _ in _conditions(wanted)):
+            yield name
+
+
+def _refuse(_: Mapping[str, JSONValue]) -> bool:
+    return False
 
 
 def _json_kind(value: object) -> str:

@@ -22,6 +22,8 @@ from kaosmem import (
 from kaosmem.filters import MetadataFilter, parse_filter
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal
+from kaosmem.sources import FactSource
+from kaosmem.stores import InMemoryLongTermMemory
 
 MSA = {"source": "msa.pdf", "year": 2021, "draft": False, "parties": ["Acme", "Beta"]}
 
@@ -239,6 +241,58 @@ async def test_types_that_cannot_match_are_named(given_filter: dict[str, Any]) -
     )
 
 
+@pytest.mark.parametrize(
+    ("given_filter", "reason"),
+    [
+        ({"tennant": {"$ne": "globex"}}, "none has the field 'tennant'; the nearest is 'tenant'"),
+        ({"$not": {"tennant": "globex"}}, "none has the field 'tennant'; the nearest is 'tenant'"),
+        ({"year": {"$ne": "2023"}}, "'year' is a number and the filter gives a text"),
+        ({"$not": {"year": {"$gt": "2022"}}}, "'year' is a number and the filter gives a text"),
+    ],
+)
+async def test_a_negation_that_no_item_can_answer_shows_nothing_and_says_so(
+    given_filter: dict[str, Any], reason: str
+) -> None:
+    """Neither a context, nor a search, nor a store shows what a misspelled negation would let through."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("documents", 20),))
+    fields = {"tenant": "globex", "year": 2023}
+    for number in range(4):
+        memory.add("documents", f"The secret rent {number} is 900.", metadata=fields)
+    store = InMemoryLongTermMemory()
+    await store.save("a", "The secret rent is 900.", metadata=fields)
+    await memory.attach(FactSource(store, "a"))
+    context = await memory.assemble_context("secret rent", budget=500, filter=given_filter)
+    assert context.items == ()
+    assert context.notices == (
+        f"the filter leaves out all of 'documents': {reason}",
+        f"the filter leaves out all of 'facts': {reason}",
+    )
+    live = next(iter(memory["documents"]))
+    assert context.decision(live.id).why == f"filtered: {reason}"
+    assert memory.search("secret rent", filter=given_filter) == []
+
+
+@pytest.mark.parametrize(
+    "given_filter",
+    [
+        {"tenant": {"$ne": "acme"}},
+        {"year": {"$ne": None}},
+        {"$not": {"year": {"$lt": 2000}}},
+        {"$or": [{"draft": {"$exists": False}}, {"draft": {"$ne": True}}]},
+        {"$if_present": {"draft": {"$ne": True}}},
+    ],
+)
+async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_others_pass(
+    given_filter: dict[str, Any],
+) -> None:
+    """An item without the field passes where another one has it, or where the filter says that it may be absent."""
+    memory = SessionMemory.test_mode()
+    memory.add("documents", "The rent is 900.", metadata={"tenant": "globex", "year": 2023})
+    memory.add("documents", "The rent of the yard is 90.")
+    context = await memory.assemble_context("rent", budget=500, filter=given_filter)
+    assert (len(context.items), context.notices) == (2, ())
+
+
 async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
     """The filter was answered: nothing is of that year.
 
@@ -379,7 +433,7 @@ async def test_a_window_is_packed_anew_for_another_filter() -> None:
             budget=2_000,
             format="openai",
             window="main",
-            filter={"tenant": tenant, "$not": {"draft": True}},
+            filter={"tenant": tenant, "$if_present": {"$not": {"draft": True}}},
         )
         reasons.append(context.rebased)
         texts.append(str(context.messages))

@@ -117,6 +117,12 @@ class Holdings:
         """Return the ordinals of the items that pass a filter."""
         return self._grouping(wanted).passing(wanted)
 
+    def narrowed(self, wanted: MetadataFilter) -> MetadataFilter:
+        """Return a filter for the items, live or evicted: nothing passes one whose negation none can answer."""
+        return wanted.narrowed(
+            lambda: [*self._grouping(wanted).values, *self.past.known_metadata()]
+        )
+
     def unanswered(self, wanted: MetadataFilter) -> str:
         """Return why no live item can pass a filter, "" if the filter can be compared with some of them."""
         newest = islice(reversed(self._held), _ASKED_FOR_FIELDS)

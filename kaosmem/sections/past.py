@@ -278,6 +278,12 @@ class Past:
             if isinstance(each, EvictedItem) and each not in self.texts
         ]
 
+    def known_metadata(self) -> Iterator[Mapping[str, JSONValue]]:
+        """Yield the metadata of the items whose texts are at hand."""
+        for item in (*self._items.values(), *self.texts.values()):
+            if isinstance(item, Item):
+                yield item.metadata
+
     def item_tokens(self, ordinal: int) -> int:
         """Return the tokens of an item, 0 for an unknown one."""
         item = self._items.get(ordinal)

@@ -181,6 +181,7 @@ class Proposer:
         past = self._held.past
         self.is_searched = self.is_searched or archived
         with self._index.asking:
+            wanted = None if wanted is None else self._held.narrowed(wanted)
             among = self._passing(wanted)
             if past and archived:
                 among = None if among is None else {*among, *past}
@@ -274,6 +275,10 @@ class Proposer:
             query.past is not None and past.has_keys and self._spec.placement == "query"
         )
         with self._index.asking:
+            if wanted is not None and self._spec.placement != "static":
+                wanted = self._held.narrowed(wanted)
+                if wanted.passes_nothing and not is_history:
+                    return Proposal((), unanswered=self._unanswered(wanted))
             is_ranked = asks_for_versions or self._ranks(cap, is_crowded=is_crowded)
             if past and is_ranked and (unread := self._unindexed_evicted()):
                 return Proposal((), unread=tuple(unread))
@@ -370,7 +375,7 @@ class Proposer:
 
     def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the live items that pass a filter; None without a filter."""
-        return None if wanted is None else self._held.passing(wanted)
+        return None if wanted is None else self._held.passing(self._held.narrowed(wanted))
 
     def _unanswered(self, wanted: MetadataFilter | None) -> str:
         """Return why a filter can't be compared with the items of the section, "" if it can or there are none."""
@@ -391,8 +396,9 @@ class Proposer:
         passing = self._passing(wanted)
         scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
         versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
+        is_refused = wanted is not None and wanted.passes_nothing
         is_found = bool(scores.by_worth) or not (scores.are_all and query.has_topic)
-        recalls = is_ranked and is_found
+        recalls = is_ranked and is_found and not is_refused
         earlier = self._earlier(walked, must, cap, scores, versions, wanted) if recalls else {}
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)

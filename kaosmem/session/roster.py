@@ -207,7 +207,8 @@ class Roster:
                 fault = ""
                 if reason is Reason.OUTRANKED and not section.proposer.is_passed(item_id, wanted):
                     reason = Reason.FILTERED
-                    fault = wanted.faults(item.metadata) if wanted else ""
+                    if wanted is not None:
+                        fault = wanted.faults(item.metadata) or section.held.unanswered(wanted)
                 rank = None
                 score = None
                 if reason is Reason.OUTRANKED and section.spec.placement == "query":

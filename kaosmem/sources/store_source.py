@@ -125,6 +125,8 @@ def proposed(
 ) -> Proposal:
     """Return a proposal of the found items that pass a filter, best first, up to twice `cap` tokens."""
     listed = list(found)
+    if wanted is not None and listed:
+        wanted = wanted.narrowed(lambda: [item.metadata for item, _ in listed])
     kept = []
     left = 2 * cap
     told = Told()

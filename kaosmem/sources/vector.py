@@ -68,13 +68,17 @@ class VectorSource(StoreSource):
             return [(self._document(each), each.score) for each in found], len(found) == limit
 
         proposal = await searched(search, cap=cap)
-        if wanted is not None and not proposal.candidates:
+        if wanted is None:
+            return corrected(proposal, self.spec)
+        found = [unit.items[0] for unit in proposal.candidates]
+        if not found or wanted.narrowed(lambda: [item.metadata for item in found]).passes_nothing:
             nearest = await self._store.search(
                 embedding, collection=self._collection, limit=_ASKED_FOR_FIELDS
             )
-            return Proposal(
-                (), unanswered=unanswered(map(self._document, nearest), wanted) if nearest else ""
-            )
+            found += map(self._document, nearest)
+            narrowed = wanted.narrowed(lambda: [item.metadata for item in found])
+            if narrowed.passes_nothing or not proposal.candidates:
+                return Proposal((), unanswered=unanswered(found, wanted) if found else "")
         return corrected(proposal, self.spec)
 
     async def get(self, item_id: str) -> Item | None:

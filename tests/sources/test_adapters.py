@@ -210,6 +210,10 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     assert unknown.notices == (
         "the filter leaves out all of 'vectors': none has the field 'kinds'; the nearest is 'kind'",
     )
+    misspelled = await memory.assemble_context(
+        "kittens", budget=500, filter={"kinds": {"$ne": "cat"}}
+    )
+    assert (misspelled.items, misspelled.notices) == ((), unknown.notices)
     assert len(await shown(memory, vectors, "kittens", filter={"$if_present": {"year": 2024}})) == 3
     assert await shown(memory, vectors, "kittens", filter={"kind": "bird"}) == []
     assert await shown(memory, vectors) == []
