@@ -112,22 +112,24 @@ class Slots:
             wanted = np.fromiter(ordinals, np.int64, len(ordinals))
         except OverflowError:
             return np.fromiter(map(self.get, ordinals), np.int64, len(ordinals))
-        slots = np.full(len(wanted), -1)
-        if self._settled:
-            settled = self.ordinals[: self._settled]
-            near = np.clip(
-                wanted - settled[0], 0, self._settled - 1
-            )  # right where no ordinal before it is missing
-            (others,) = np.nonzero(settled[near] != wanted)
-            near[others] = np.minimum(np.searchsorted(settled, wanted[others]), self._settled - 1)
-            found = (settled[near] == wanted) & np.frombuffer(self._full, np.bool_)[near]
-            slots[found] = near[found]
+        slots = self._find_settled(wanted) if self._settled else np.full(len(wanted), -1)
         if self._later:
-            later = np.fromiter(
-                map(self._later.get, wanted.tolist(), repeat(-1)), np.int64, len(wanted)
-            )
-            slots = np.maximum(slots, later)
+            (others,) = np.nonzero(slots < 0)
+            later = map(self._later.get, wanted[others].tolist(), repeat(-1))
+            slots[others] = np.fromiter(later, np.int64, len(others))
         return slots
+
+    def _find_settled(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the slots of settled entries, -1 for each other ordinal: shape (n,)."""
+        settled = self.ordinals[: self._settled]
+        last = self._settled - 1
+        # Right where no ordinal before it is missing.
+        near = np.minimum(np.maximum(wanted - settled[0], 0), last)
+        if not np.array_equal(settled[near], wanted):
+            (others,) = np.nonzero(settled[near] != wanted)
+            near[others] = np.minimum(np.searchsorted(settled, wanted[others]), last)
+        is_there = (settled[near] == wanted) & np.frombuffer(self._full, np.bool_)[near]
+        return np.where(is_there, near, -1)
 
     def append(self, ordinal: int) -> None:
         """Put a new entry into the next slot."""
@@ -162,7 +164,7 @@ class BM25Index:
     tokens_of: returns the present tokens of entries, for signals; None is their tokens when they came.
     """
 
-    is_exact: Literal[True] = True
+    is_exact = True
     _kind = "bm25"
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -103,35 +104,46 @@ def _text_vectors(
     hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int, asked: Iterable[str]
 ) -> NDArray[np.float32]:
     """Return the vectors of texts, each of about the same length: shape (blocks, _BLOCK, BUCKETS), in whole numbers."""
-    occurrences = np.bincount(hashes, minlength=HASHES)
+    terms = hashes.astype(np.intp)
+    occurrences = np.bincount(terms, minlength=HASHES)
     occurrences[[term_hash(term) for term in asked]] = 0
     # How much a term counts that occurs so often. One that occurs once tells nothing about other
     # texts.
     counts = np.arange(2, int(occurrences.max()) + 1)
     idf = np.concatenate([[0.0, 0.0], np.rint(4096 * logs(1 + size / (counts + 0.5)))])
     buckets, signs = _projection()
-    addends = (idf[occurrences] * signs)[hashes]
+    addends = idf[occurrences[terms]] * signs[terms]
+    places = rows * BUCKETS + buckets[terms]
     blocks = -(-size // _BLOCK)
-    vectors = np.bincount(rows * BUCKETS + buckets[hashes], addends, blocks * _BLOCK * BUCKETS)
-    # Without any term, `bincount` returns integers.
-    vectors = vectors.astype(np.float64).reshape(blocks, _BLOCK, BUCKETS)
-    squares = np.einsum("ijk,ijk->ij", vectors, vectors)[:, :, None]
-    vectors *= 2**_TEXT_BITS / np.sqrt(np.maximum(1.0, squares))
-    found: NDArray[np.float32] = np.rint(vectors, out=vectors).astype(np.float32)
-    return found
+    sums = np.bincount(places, addends, blocks * _BLOCK * BUCKETS)
+    # A text has a tenth of the buckets: the others are left alone. Each addend of a bucket times
+    # its sum is, added up, the square of the sum.
+    found = sums[places]
+    squares = np.bincount(rows, addends * found, blocks * _BLOCK)
+    scales = 2**_TEXT_BITS / np.sqrt(np.maximum(1.0, squares))
+    vectors = np.zeros(len(sums), np.float32)
+    vectors[places] = np.rint(found * scales[rows])
+    return vectors.reshape(blocks, _BLOCK, BUCKETS)
 
 
-def _whole(values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
-    """Return values in whole numbers of so many bits, all multiplied by one power of two."""
-    _, exponent = np.frexp(np.abs(values).max(initial=0.0))
-    found: NDArray[np.float64] = np.rint(values * np.ldexp(1.0, bits - int(exponent)))
+def _whole(
+    values: NDArray[np.float64], bits: int, *, axis: int | None = None
+) -> NDArray[np.float64]:
+    """Return values in whole numbers of so many bits, all multiplied by one power of two.
+
+    Args:
+        axis: Each row along this axis has a power of its own. None is one power for all values.
+    """
+    most = np.abs(values).max(axis=axis, initial=0.0, keepdims=True)
+    _, exponents = np.frexp(most)
+    found: NDArray[np.float64] = np.rint(values * np.ldexp(1.0, bits - exponents))
     return found
 
 
 def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rows at right angles that span the same space, in whole numbers: 2**_BASIS_BITS is a length of 1."""
     # Each row by itself, so that a short one keeps its digits.
-    rows = np.stack([_whole(row, _BITS) for row in vectors])
+    rows = _whole(vectors, _BITS, axis=1)
     found: NDArray[np.float64] = np.rint(_solved(_factor(rows @ rows.T), rows) * 2**_BASIS_BITS)
     return found
 
@@ -141,16 +153,25 @@ def _factor(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
     A missing direction has a row of zeros.
     """
-    left = products.copy()
+    # In floats of Python: for so few directions, a call of NumPy costs more than its work.
+    squares = products.diagonal().tolist()
     found = np.zeros_like(products)
-    for place, square in enumerate(products.diagonal()):
-        if left[place, place] <= _MISSING * square:
+    # The lower triangle of the part that is left, without the columns that are done.
+    rest = [row[: place + 1] for place, row in enumerate(products.tolist())]
+    for place, square in enumerate(squares):
+        (left,) = rest.pop(0)
+        if left <= _MISSING * square:
             found[place] = 0.0
+            rest = [row[1:] for row in rest]
             continue
-        below = slice(place + 1, None)
-        found[place, place] = np.sqrt(left[place, place])
-        found[below, place] = left[below, place] / found[place, place]
-        left[below, below] -= found[below, place, None] * found[below, place]
+        pivot = math.sqrt(left)
+        column = [row[0] / pivot for row in rest]
+        found[place, place] = pivot
+        found[place + 1 :, place] = column
+        for number, row in enumerate(rest):
+            share = column[number]
+            pairs = zip(row[1:], column, strict=False)
+            rest[number] = [value - share * other for value, other in pairs]
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +22,9 @@ def no_signals(_: int) -> Mapping[str, float]:
 class Ranking:
     """The ranked entries of an index, with the parts of their scores.
 
-    matches: (ordinal, score), best first. signals: returns the parts of an ordinal's score, by
-        name.
+    Attributes:
+        matches: (ordinal, score), best first.
+        signals: Returns the parts of an ordinal's score, by name.
     """
 
     matches: Sequence[tuple[int, float]] = ()
@@ -33,7 +34,13 @@ class Ranking:
 
 
 class Index(Protocol):
-    """The items of one section, each under its ordinal: an int from 0 up, larger for a newer entry."""
+    """The items of one section, each under its ordinal: an int from 0 up, larger for a newer entry.
+
+    An index may have two more members, which `ranking_of` looks for:
+    `ranking`, with the arguments of `rank`, returns a `Ranking` with the parts of its scores.
+    `is_exact` is True if the scores are the same on every machine, since they come from whole
+    numbers.
+    """
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -41,30 +48,37 @@ class Index(Protocol):
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
         """Add entries of (ordinal, item).
 
-        Raises ValueError for an ordinal that is negative or taken.
+        Raises:
+            ValueError: If an ordinal is negative or taken.
         """
 
     def update(self, ordinal: int, item: Item) -> None:
-        """Put another item, or version of it, in an entry's place.
+        """Put another item, or a version of the item, in an entry's place.
 
-        Raises KeyError for an unknown ordinal.
+        Raises:
+            KeyError: If no entry has this ordinal.
         """
 
     def remove(self, ordinal: int) -> None:
         """Remove an entry, and every word that it alone has.
 
-        Raises KeyError for an unknown ordinal.
+        Raises:
+            KeyError: If no entry has this ordinal.
         """
 
     def rank(
         self, query: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[tuple[int, float]]:
-        """Return at most `limit` (ordinal, score), best first; none if no entry has a word of the query.
+        """Return at most `limit` (ordinal, score), best first.
 
-        among: the ordinals to choose from, those that no entry has passed over; None is all. It changes no score of an
-        index that scores each entry alone.
-        Scores are above 0; of equal ones the newest comes first. The same entries and query give the same answer,
-        whatever changes led to the entries. Scores need no rounding: `ranking_of` does it wherever an index is asked.
+        There are none if no entry has a word of the query. Scores are above 0. Of equal scores, the
+        newest entry comes first. The same entries and query give the same answer, whatever changes
+        led to the entries. Scores need no rounding: `ranking_of` rounds them wherever an index is
+        asked.
+
+        Args:
+            among: The ordinals to choose from. Unknown ordinals are passed over. None is all. If an
+                index scores each entry alone, `among` changes no score.
         """
 
 
@@ -73,16 +87,11 @@ class CountingIndex(Index, Protocol):
     """An index that knows how many entries have a term."""
 
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
-        """Return the number of entries with each term of `analyze`; None if the index analyses otherwise."""
+        """Return the number of entries with each term of `analyze`.
 
-
-@runtime_checkable
-class ExplainingIndex(Index, Protocol):
-    """An index that tells the parts of its scores."""
-
-    def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
-        """Return the answer of `rank`, with the parts of its scores."""
-        ...
+        Returns:
+            None if the index analyses texts otherwise.
+        """
 
 
 TokensOf = Callable[[list[int]], Sequence[int]]
@@ -90,9 +99,12 @@ TokensOf = Callable[[list[int]], Sequence[int]]
 
 
 class StorableIndex(Index, Protocol):
-    """An index that can be kept in a file, and read back in a fraction of the time that making it takes.
+    """An index that can be kept in a file.
 
-    It keeps no item. tokens_of: returns the present tokens of entries; None is their tokens when they came.
+    Reading it back takes a fraction of the time that making it takes. It keeps no item.
+
+    Attributes:
+        tokens_of: Returns the present tokens of entries. None is their tokens when they came.
     """
 
     tokens_of: TokensOf | None
@@ -102,10 +114,14 @@ class StorableIndex(Index, Protocol):
         """Return the ordinals of the entries, ascending: shape (n,)."""
 
     def dump(self) -> Iterator[bytes] | None:
-        """Return the index as it is now, in bytes that may be asked for later and in another thread.
+        """Return the index as it is now, in bytes.
 
-        The same entries give the same bytes, whatever changes led to them. None where it can't be told whether a
-        reader would have the same terms: the ranker has an analysis of the caller's.
+        The bytes may be asked for later, and in another thread. The same entries give the same
+        bytes, whatever changes led to them.
+
+        Returns:
+            None if the ranker has an analysis of the caller's: nobody can tell whether a reader
+            would have the same terms.
         """
 
 
@@ -129,40 +145,36 @@ class StorableRanker(Ranker, Protocol):
         """Return a new, empty index."""
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> StorableIndex:
-        """Return the index that `dump` gave these bytes of, which may be kept as they are until the index is changed.
+        """Return the index of a dump.
 
-        Nothing in a dump depends on the ranker's parameters or weights. Raises CorruptionError for a dump of another
-        kind of index, another version or analysis, and for damage that would make it fail later; other damage gives
-        wrong scores, so the bytes should be checked before.
+        The bytes are kept as they are until the index is changed. Nothing in a dump depends on the
+        ranker's parameters or weights.
+
+        Raises:
+            CorruptionError: If the dump is of another kind of index, another version or another
+                analysis, or is damaged so that it would fail later. Other damage gives wrong
+                scores, so check the bytes before.
         """
 
 
-@runtime_checkable
-class ExactIndex(Index, Protocol):
-    """An index whose scores are the same on every machine, in order: they come from whole numbers."""
-
-    is_exact: Literal[True]
-
-
 _DIGITS = ".14g"
-"""Scores keep 14 significant digits.
-
-That leaves out the last bits, which differ between machines.
-"""
+"""Scores keep 14 significant digits: their last bits differ between machines."""
 
 
 def ranking_of(
     index: Index, query: str, limit: int, *, among: Collection[int] | None = None
 ) -> Ranking:
-    """Return what an index ranks for a query, ordered by rounded scores; of equal ones the newest comes first.
+    """Return the ranking of an index for a query, in order of rounded scores.
 
-    Two machines that work out a score in floats seldom agree in its last bits.
+    Of equal scores, the newest entry comes first. Two machines that work out a score in floats
+    seldom agree in its last bits.
     """
-    if isinstance(index, ExplainingIndex):
-        found = index.ranking(query, limit, among=among)
+    # Looked up by name: isinstance of a Protocol costs more than the rest of a small query.
+    if hasattr(index, "ranking"):
+        found: Ranking = index.ranking(query, limit, among=among)
     else:
         found = Ranking(index.rank(query, limit, among=among))
-    if isinstance(index, ExactIndex):
+    if getattr(index, "is_exact", False):
         return found
     matches = [(ordinal, float(format(score, _DIGITS))) for ordinal, score in found.matches]
     matches.sort(key=_best_first)
@@ -181,7 +193,8 @@ def _best_first(match: tuple[int, float]) -> tuple[float, int]:
 def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> list[tuple[int, Item]]:
     """Return the entries as a list.
 
-    Raises ValueError for an ordinal that is negative, taken or given twice.
+    Raises:
+        ValueError: If an ordinal is negative, taken or given twice.
     """
     checked: dict[int, Item] = {}
     for ordinal, item in entries:
