@@ -176,7 +176,7 @@ def _session() -> SessionMemory:
 
 def adding(text: str) -> Callable[[], object]:
     memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")])
-    memory.counter("loads its vocabulary")
+    memory.admin.counter("loads its vocabulary")
     return lambda: memory.add("documents", text)
 
 

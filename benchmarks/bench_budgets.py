@@ -158,7 +158,7 @@ def test_fill_of_seeded_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     queries = seeded_queries(10)
     measured(memory, queries[:1], BUDGETS[0])  # the first question makes the index
     with capsys.disabled():
-        print(f"\nseeded session of {memory.used:,} tokens\n{HEADER}")
+        print(f"\nseeded session of {memory.admin.used:,} tokens\n{HEADER}")
         for budget in BUDGETS:
             row = measured(memory, queries, budget)
             print(row)
@@ -178,8 +178,11 @@ def test_fill_of_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
         queries = [question.query for question in corpus.questions[:5]]
         measured(memory, queries[:1], BUDGETS[-1])
         with capsys.disabled():
-            print(f"\n{corpus.name}: {memory.used:,} tokens\n{HEADER}")
+            print(f"\n{corpus.name}: {memory.admin.used:,} tokens\n{HEADER}")
             for budget in BUDGETS:
-                if budget < memory.used and (row := measured(memory, queries, budget)).contexts:
+                if (
+                    budget < memory.admin.used
+                    and (row := measured(memory, queries, budget)).contexts
+                ):
                     print(row)
                     assert row.violations == []

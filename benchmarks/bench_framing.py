@@ -115,7 +115,7 @@ def test_every_layout_keeps_its_budget(name: str) -> None:
         )
     context = asyncio.run(memory.assemble_context("Who moved boxes?", budget=200))
     assert len(context.items) > 5
-    assert memory.counter(context.text) == context.used <= 200
+    assert memory.admin.counter(context.text) == context.used <= 200
 
 
 @pytest.mark.timed

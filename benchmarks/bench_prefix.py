@@ -19,6 +19,7 @@ from statistics import mean
 
 import pytest
 
+import kaosmem
 from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory, get_counter
 from kaosmem.formats import count_messages
@@ -146,7 +147,9 @@ def kaosmem_window(loop: asyncio.AbstractEventLoop) -> Window:
         for message in new:
             memory.add_message(message, format="openai")
         return loop.run_until_complete(
-            memory.assemble_context(budget=BUDGET, format="openai", window="main", block=BLOCK)
+            memory.assemble_context(
+                budget=BUDGET, format="openai", window=kaosmem.Window("main", block=BLOCK)
+            )
         ).messages
 
     return window

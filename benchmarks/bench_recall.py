@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.evaluation import SessionAssembler, evaluate, read_corpora
 
 DATA = os.environ.get("KAOSMEM_DATA", "")
@@ -75,7 +75,9 @@ def test_a_turn_by_what_was_evicted(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def fill(place: Path, messages: int) -> None:
     """Store a session that was told a fact and then so much else, with its index."""
-    async with SessionMemory.open(place, sections=(MESSAGES,), single_writer=True) as memory:
+    async with SessionMemory.open(
+        place, sections=(MESSAGES,), options=SessionOptions(single_writer=True)
+    ) as memory:
         memory.add("messages", FACT)
         for number, text in enumerate(seeded_texts(messages, words=12)):
             memory.add("messages", text)
@@ -102,7 +104,9 @@ async def behind(place: Path) -> Behind:
     await asked(alone, "zzyzx")  # makes the index, and loads the counter
     started = process_time_ns()
     resident = _resident_mb()
-    async with SessionMemory.open(place, sections=(MESSAGES,), single_writer=True) as memory:
+    async with SessionMemory.open(
+        place, sections=(MESSAGES,), options=SessionOptions(single_writer=True)
+    ) as memory:
         context = await memory.assemble_context(QUESTIONS[0], budget=8_000)
         first = (process_time_ns() - started) / 1e9
         assert FACT in context.text

@@ -44,7 +44,7 @@ def session_costs(n: int, words: int) -> dict[str, float]:
         *seeded_texts(n - n // 2 - 1, seed=1, words=words),
     ]
     memory = SessionMemory.test_mode(sections=[SectionSpec("documents", eviction="none")])
-    memory.counter("loads its vocabulary")
+    memory.admin.counter("loads its vocabulary")
     added, items = cpu_s(lambda: memory.add_many("documents", texts))
     gc.collect()
     with asyncio.Runner() as runner:

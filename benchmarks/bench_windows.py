@@ -40,7 +40,7 @@ import pytest
 from rich.progress import track
 
 from benchmarks.bench_prefix import agent_framework_window, langchain_window
-from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, Window
 from kaosmem.evaluation import Corpus, EvidenceItem, Question, read_corpora
 from kaosmem.formats import count_messages
 from kaosmem.testing import PrefixBinding
@@ -99,7 +99,7 @@ def windowed(
             call = partial(
                 memory.assemble_context, question.query, budget=budget, format="anthropic"
             )
-            context = runner.run(call(window="main", block=block, rebase=anew))
+            context = runner.run(call(window=Window("main", block=block, rebase=anew)))
             reply = provider.reply(
                 context.messages, context.system, content=[{"type": "text", "text": REPLY}]
             )

@@ -100,7 +100,7 @@ class Asker:
         shown = {item.id for item in context.items}
         with self._memory[SECTION].index.asked() as index:
             frequencies = index.frequencies(terms_of(query))
-        stock = Stock(len(self._memory[SECTION]), self._memory.used, frequencies)
+        stock = Stock(len(self._memory[SECTION]), self._memory.admin.used, frequencies)
         found = figures(query, context.items, stock) if shown else None
         share = len(shown.intersection(evidence)) / len(evidence) if evidence else 0.0
         values = found or NOTHING

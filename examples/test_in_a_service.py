@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI, Header
 from flask import Flask, request
 
-from kaosmem import ConflictError, SessionMemory
+from kaosmem import ConflictError, SessionMemory, SessionOptions
 from kaosmem.backends import open_stores
 from kaosmem.names import safe_id
 from kaosmem.session import delete_idle_sessions, delete_namespace, list_namespaces, stored_sessions
@@ -83,7 +83,11 @@ def flask_app(root: Path) -> Flask:
 
 async def messages_of(root: Path, tenant: str, conversation: str) -> list[str]:
     async with SessionMemory.open(
-        root, safe_id(conversation), namespace=safe_id(tenant), read_only=True, missing_ok=True
+        root,
+        safe_id(conversation),
+        namespace=safe_id(tenant),
+        read_only=True,
+        options=SessionOptions(missing_ok=True),
     ) as memory:
         return [item.text for item in memory["messages"]]
 
@@ -154,7 +158,7 @@ async def correct(memory: SessionMemory, change: Callable[[SessionMemory], objec
         try:
             await memory.save()
         except ConflictError:
-            await memory.refresh(
+            await memory.admin.refresh(
                 discard=True
             )  # go on from the stored session, and repeat the change
         else:
@@ -171,7 +175,7 @@ async def test_going_on_after_a_conflict(tmp_path: Path) -> None:
         assert (
             await correct(other, lambda memory: memory.update(rent, "The rent is 990 euros.")) == 2
         )
-        await one.refresh()
+        await one.admin.refresh()
         found = one.get(rent)
         assert found is not None
         assert found.text == "The rent is 990 euros."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kaosmem import SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory, SessionOptions
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.tokens import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
@@ -28,7 +28,9 @@ def memory_at(place: Any, session_id: str = "s", **options: Any) -> Any:
 
 async def ids_at(place: Any, session_id: str = "s", **options: Any) -> list[str]:
     """The ids that a session holds now, section by section; none if it is not stored."""
-    async with memory_at(place, session_id, read_only=True, missing_ok=True, **options) as memory:
+    async with memory_at(
+        place, session_id, read_only=True, options=SessionOptions(missing_ok=True), **options
+    ) as memory:
         return [item.id for spec in SPECS for item in memory[spec.name]]
 
 

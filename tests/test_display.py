@@ -67,7 +67,7 @@ def memories(draw: st.DrawFn) -> SessionMemory:
         strict=True,
     ):
         section = memory[draw(st.sampled_from(names))]
-        if section.budget is None or memory.counter(content) <= section.budget:
+        if section.budget is None or memory.admin.counter(content) <= section.budget:
             memory.add(
                 section.spec.name,
                 content,
@@ -181,7 +181,7 @@ def test_reprs_tell_what_there_is() -> None:
     memory.add("messages", "Who may\nterminate?", id="m1", pinned=True)
     assert (
         repr(memory)
-        == f"<SessionMemory 'test': {memory.used} tokens; role 1, messages 1, documents 40>"
+        == f"<SessionMemory 'test': {memory.admin.used} tokens; role 1, messages 1, documents 40>"
     )
     assert repr(memory["messages"]) == (
         f"<Section messages: 1 items, {memory['messages'].used} tokens of 32,000, 0 archived, "

@@ -478,10 +478,12 @@ async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same() -> No
         other.add("documents", f"rent of {each}", metadata={"tenant": each})
         for each in ("acme", "globex")
     ]
-    memory = SessionMemory.test_mode(sources=[Careless()])
+    memory = SessionMemory.test_mode()
+    await memory.attach(Careless())
     context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
     assert [item.text for item in context.items] == ["rent of acme"]
-    shared = SessionMemory.test_mode(sources=[other["documents"]])
+    shared = SessionMemory.test_mode()
+    await shared.attach(other["documents"])
     context = await shared.assemble_context("rent", budget=500, filter={"tenant": "acme"})
     assert [item.text for item in context.items] == ["rent of acme"]
     assert (await shared.assemble_context("rent", budget=500, filter={"tennant": "acme"})).notices

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import SectionSpec, SessionMemory, SessionOptions, WindowTooSmallError
 from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
@@ -127,7 +127,10 @@ class World:
 
     def open(self) -> Any:
         return SessionMemory.open(
-            self.place, "s", sections=(*WHOLE, COMPACTED), clock=lambda: hour(self.now)
+            self.place,
+            "s",
+            sections=(*WHOLE, COMPACTED),
+            options=SessionOptions(clock=lambda: hour(self.now)),
         )
 
     async def run(self, steps: list[Any]) -> SessionMemory:
@@ -145,7 +148,7 @@ class World:
                 ]  # which nothing keeps
             elif op == "save":
                 await memory.save()
-                await memory._saver._checkpoints.finished()
+                await memory._session.saver._checkpoints.finished()
             elif op == "add":
                 self.add(memory, NAMES[section], key, stated)
                 if NAMES[section] == COMPACTED.name:

@@ -206,7 +206,7 @@ def assemble(
                         phases.begin("saving")
                         await memory.save()
                 phases.begin("indexing items")
-                await memory.prepare(progress=partial(phases.show, ""))
+                await memory.admin.prepare(progress=partial(phases.show, ""))
                 phases.begin("ranking and packing")
                 context = await memory.assemble_context(
                     query, budget=tokens, format=format.value, min_confidence=min_confidence

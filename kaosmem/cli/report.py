@@ -130,7 +130,7 @@ def _handed_over(context: Context) -> dict[str, Any]:
 
 def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> None:
     """Print sections and the newest items of each."""
-    write(f"session {memory.session_id}: {memory.used:,} tokens\n")
+    write(f"session {memory.admin.session_id}: {memory.admin.used:,} tokens\n")
     for section in sections:
         budget = "" if section.budget is None else f" of {section.budget:,}"
         count = len(compacted_in(section))
@@ -155,7 +155,7 @@ def session_json(
 ) -> dict[str, Any]:
     """Return sections and the newest items of each as JSON values."""
     return {
-        "session": memory.session_id,
+        "session": memory.admin.session_id,
         "sections": {
             section.spec.name: [_item_json(item) for item in islice(reversed(section), limit)]
             for section in sections
@@ -187,7 +187,7 @@ def item_json(memory: SessionMemory, item: Item) -> dict[str, Any]:
 def print_stats(memory: SessionMemory) -> None:
     """Print a session's figures."""
     figures = stats_json(memory)
-    write(f"session {memory.session_id}, counted with {figures['counter']}\n")
+    write(f"session {memory.admin.session_id}, counted with {figures['counter']}\n")
     title = f"{figures['items']:,} items, {figures['tokens']:,} tokens, {figures['archived']:,} archived"
     rows = [
         (
@@ -210,9 +210,9 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
     """Return a session's figures, by section, as JSON values."""
     sections = [memory[spec.name] for spec in memory.sections]
     return {
-        "session": memory.session_id,
-        "counter": memory.counter.name,
-        "tokens": memory.used,
+        "session": memory.admin.session_id,
+        "counter": memory.admin.counter.name,
+        "tokens": memory.admin.used,
         "items": sum(map(len, sections)),
         "archived": sum(len(section.archive) for section in sections),
         "sections": {
@@ -220,7 +220,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
                 "items": len(section),
                 "compacted": len(compacted_in(section)),
                 "tokens": section.used,
-                "share": section.used / max(1, memory.used),
+                "share": section.used / max(1, memory.admin.used),
                 "budget": section.budget,
                 "archived": len(section.archive),
                 "eviction": section.spec.policy.name,

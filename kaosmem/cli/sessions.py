@@ -90,7 +90,7 @@ async def _listed(root: str, namespace: str, session: StoredSession) -> Listed:
                 namespace,
                 session,
                 items=sum(map(len, sections)),
-                tokens=memory.used,
+                tokens=memory.admin.used,
                 archived=sum(len(section.archive) for section in sections),
                 note="; ".join(memory.notices),
             )
@@ -240,7 +240,7 @@ async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
             f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt"
         ) from None
     async with opened(url, namespace) as memory:
-        return await memory.verify(ErasureReceipt.from_dict(stored))
+        return await memory.admin.verify(ErasureReceipt.from_dict(stored))
 
 
 _OLD_VERSIONS = {

@@ -128,7 +128,7 @@ def _handed_over(context: Context) -> str | list[JSONValue]:
 
 def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
     """Yield the violations in a context: of its sum, counted again from scratch, and of its sections' caps."""
-    counted = get_format(context.format).count(context.rendered, memory.counter)
+    counted = get_format(context.format).count(context.rendered, memory.admin.counter)
     if counted != context.used:
         yield f"counted again it has {counted} tokens, not {context.used}"
     for name, use in context.by_section.items():

@@ -10,14 +10,18 @@ from kaosmem.session.opening import (
     list_sessions,
     stored_sessions,
 )
+from kaosmem.session.options import SessionOptions
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.repair import RepairReport, repair_session
+from kaosmem.session.window import Window
 
 __all__ = [
     "ErasureReceipt",
     "RepairReport",
     "SessionMemory",
+    "SessionOptions",
     "StoredSession",
+    "Window",
     "delete_idle_sessions",
     "delete_namespace",
     "delete_session",

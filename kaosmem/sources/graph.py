@@ -33,7 +33,7 @@ class GraphSource(StoreSource):
     """Entities and relationships as lines, ranked like those of a session's own graph.
 
     A relationship with `valid_from` or `valid_until` among its properties shows its interval.
-    `as_of` of `assemble_context` walks along the relationships that held then, and shows these
+    `SessionMemory.at(as_of=...)` walks along the relationships that held then, and shows these
     alone. A query may name any entity of the store. For each context the source asks the store for
     the ids of its entities, and reads only the entities with new ids. It learns the new names of a
     known entity only from `add`. If the store fails, the source fails, and the context says so.

@@ -29,8 +29,8 @@ class FactSource(StoreSource):
     """The facts of an agent's long-term memory that match the query, in the order of their times.
 
     A question about now gets live facts alone. A question about the past gets the version that held
-    then and the current one, each labelled with its interval. `as_of` and `known_at` of
-    `assemble_context` choose versions by the time when they held and the time when they were saved.
+    then and the current one, each labelled with its interval. The times of
+    `SessionMemory.at` choose versions by the time when they held and the time when they were saved.
     Of the found facts without a key, one is shown only together with the later ones of its speaker
     or source that give its subject another value. Labels name the `source`, the `timestamp` and the
     `speaker` of a fact's metadata. Raises InvalidNameError for an id, InvalidArgumentError for the

@@ -148,7 +148,9 @@ def test_a_source_that_does_not_rank_is_shown_without_confidence() -> None:
     """The tasks of a board stay, the findings of a search go."""
     board = Listing("board", [None] * 5)
     search = Listing("search", [3.0, 2.0, 1.0])
-    memory = SessionMemory.test_mode(sources=[board, search])
+    memory = SessionMemory.test_mode()
+    for source in (board, search):
+        asyncio.run(memory.attach(source))
     context = assembled(memory, STRANGE, least=0.9)
     assert {name: use.items for name, use in context.by_section.items() if use.items} == {
         "board": 5

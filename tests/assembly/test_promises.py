@@ -53,7 +53,7 @@ def test_what_is_handed_over_counts_what_it_says_and_fits(
             ]
         )
         return
-    assert counted(context, world.memory.counter) == context.used
+    assert counted(context, world.memory.admin.counter) == context.used
     assert context.used <= context.budget == budget - reserve
     assert context.frame + sum(use.used for use in context.by_section.values()) == context.used
     for name, use in context.by_section.items():
@@ -142,7 +142,7 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
     context = assembled(world, query, budget, format)
     if isinstance(context, WindowTooSmallError):
         return
-    count = world.memory.counter
+    count = world.memory.admin.counter
     layout = get_format(format)
     shown = {
         world.memory[name].spec.placement for name, use in context.by_section.items() if use.items

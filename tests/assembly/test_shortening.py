@@ -53,7 +53,7 @@ def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(
     if whole is not None:
         assert handed_over(context) == handed_over(whole)
         return
-    assert counted(context, memory.counter) == context.used <= budget
+    assert counted(context, memory.admin.counter) == context.used <= budget
     for name, use in context.by_section.items():
         cap = memory[name].budget
         assert cap is None or use.used <= cap
@@ -196,7 +196,7 @@ async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_sho
         assert memory["messages"].used < 5_000
         whole = await memory.fetch("page")
         assert whole.text == text
-        assert [item.id for item in await memory.expand(shown.id)] == ["page"]
+        assert [item.id for item in await memory.archive.expand(shown.id)] == ["page"]
         context = await memory.assemble_context(budget=8_000, format="openai")
         check_openai_messages(context.messages)
         assert (

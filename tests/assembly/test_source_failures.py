@@ -148,7 +148,8 @@ async def test_fetch_asks_the_others_and_says_what_it_could_not_ask(tmp_path: Pa
         assert (await memory.fetch(gone.id)).content == gone.content
         await memory.attach(Notes("fine"))
         assert (await memory.fetch("n1")).content == NOTE.content
-    async with SessionMemory.open(tmp_path, "s", sources=[Notes("fine")]) as memory:
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        await memory.attach(Notes("fine"))
         with pytest.raises(NotFoundError):
             await memory.fetch("n2")
 
@@ -176,5 +177,5 @@ async def test_a_time_to_wait_is_a_number_above_0(timeout_s) -> None:
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="timeout_s"):
         await memory.attach(Notes("notes"), timeout_s=timeout_s)
-    assert not memory.sources
+    assert not memory.admin.sources
     assert await memory.attach(Notes("notes"), timeout_s=1) == "notes"

@@ -188,7 +188,7 @@ def test_a_history_fills_its_share(words: list[int], format: str) -> None:
             "history", f"{number} " * count, role=("user", "assistant", "assistant")[number % 3]
         )
     layout = get_format(format)
-    counter = memory.counter
+    counter = memory.admin.counter
     openings = [
         layout.frame_tokens(static=False, first=ChatMessage(role, ""), block=None, counter=counter)
         for role in ("assistant", "user")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kaosmem import InvalidArgumentError, Reason, SectionSpec, SessionMemory
+from kaosmem import InvalidArgumentError, Reason, SectionSpec, SessionMemory, SessionOptions
 
 TICKETS = [
     f"Ticket {n}: the build failed with exit code {n % 5 + 1} on runner {n % 3}." for n in range(60)
@@ -112,11 +112,11 @@ async def test_an_outranked_item_has_its_rank_and_score() -> None:
 async def test_an_expired_item_says_when_it_expired() -> None:
     """So does an item that a look into the past leaves out say at which time it did not hold."""
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    memory = SessionMemory.test_mode(clock=lambda: now[0])
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now[0]))
     memory.add("findings", "The code is 12.", id="code", ttl_s=60)
     now[0] += timedelta(hours=1)
     context = await memory.assemble_context("What is the code?", budget=100)
     assert context.decision("code").why == "archived: it expired on 2026-01-01T00:01:00+00:00"
     memory.add("findings", "The code is 14.", id="later")
-    past = await memory.assemble_context("What is the code?", budget=100, as_of="2025-12-01")
+    past = await memory.at(as_of="2025-12-01").assemble_context("What is the code?", budget=100)
     assert "as_of=2025-12-01" in past.decision("later").why

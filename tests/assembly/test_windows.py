@@ -9,7 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory, ToolUseBlock
+from kaosmem import (
+    ChatMessage,
+    InvalidArgumentError,
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+    ToolUseBlock,
+    Window,
+)
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -20,7 +28,7 @@ from kaosmem.conversation import (
     ObservationMaskingCondenser,
     RecentEventsCondenser,
 )
-from kaosmem.errors import ReadOnlyError
+from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages, parse_message
 from kaosmem.sources import ConversationSource, FactSource, HistorySource, TaskSource
 from kaosmem.stores import (
@@ -230,7 +238,7 @@ async def test_a_rule_that_expires_or_is_evicted_ends_an_epoch() -> None:
         SectionSpec("rules", placement="static", eviction="fifo", max_items=2),
         SectionSpec("messages", placement="history"),
     )
-    memory = SessionMemory.test_mode(sections=sections, clock=lambda: now)
+    memory = SessionMemory.test_mode(sections=sections, options=SessionOptions(clock=lambda: now))
     memory.add("rules", "Until noon: offer a discount.", ttl_s=60)
     memory.add("rules", "Be kind.")
     reasons = []
@@ -351,9 +359,9 @@ async def test_a_window_of_text(counter: Callable[[str], int] | None) -> None:
     before = ""
     for number in range(6):
         memory.add("messages", f"What does room {number} cost?")
-        context = await memory.assemble_context(budget=3_000, window="main", block=60)
+        context = await memory.assemble_context(budget=3_000, window=Window("main", block=60))
         assert context.text.startswith(before)
-        assert context.used == memory.counter(context.text)
+        assert context.used == memory.admin.counter(context.text)
         assert context.cache_breakpoints == ()
         before = context.text
     assert context.epoch == 1
@@ -363,7 +371,8 @@ async def test_a_changed_item_of_a_source_is_shown_again() -> None:
     """It is appended, and what was visible before stays."""
     facts = InMemoryLongTermMemory()
     fact_id = await facts.save("analyst", "The customer prefers calls.")
-    memory = SessionMemory.test_mode(sources=[FactSource(facts, "analyst")])
+    memory = SessionMemory.test_mode()
+    await memory.attach(FactSource(facts, "analyst"))
     memory.add("messages", "What does the customer prefer?")
     first = await memory.assemble_context(budget=4_000, format="openai", window="main")
     await facts.update("analyst", fact_id, "The customer prefers letters.")
@@ -403,10 +412,14 @@ async def test_forget_erases_the_bytes_of_a_window() -> None:
         budget=1_000, format="openai", window="side", sections=["messages"]
     )
     await memory.save()
-    assert any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
+    assert any(
+        b"quetzalcoatl" in memory.admin.fs.cat_file(path) for path in memory.admin.fs.find("")
+    )
     await memory.forget(item.id)
-    assert not any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
-    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+    assert not any(
+        b"quetzalcoatl" in memory.admin.fs.cat_file(path) for path in memory.admin.fs.find("")
+    )
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
         main = await again.assemble_context(budget=1_000, format="openai", window="main")
         side = await again.assemble_context(
             budget=1_000, format="openai", window="side", sections=["messages"]
@@ -424,10 +437,12 @@ async def test_a_record_costs_what_the_turn_appended() -> None:
     written: list[int] = []
     for number in range(12):
         memory.add("messages", f"What does room {number} cost?")
-        await memory.assemble_context(budget=64_000, format="openai", window="main", block=400)
-        before = sum(map(memory.fs.size, memory.fs.find("")))
+        await memory.assemble_context(
+            budget=64_000, format="openai", window=Window("main", block=400)
+        )
+        before = sum(map(memory.admin.fs.size, memory.admin.fs.find("")))
         await memory.save()
-        written.append(sum(map(memory.fs.size, memory.fs.find(""))) - before)
+        written.append(sum(map(memory.admin.fs.size, memory.admin.fs.find(""))) - before)
     assert max(written[1:]) < 2 * min(written[1:]) + 2_000
 
 
@@ -443,32 +458,30 @@ async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
             result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "4"}
             memory.add_message({"role": "user", "content": [result]}, format="anthropic")
         context = await memory.assemble_context(
-            budget=2_000, format="anthropic", window="main", model=model
+            budget=2_000, format="anthropic", window=Window("main", model=model)
         )
         assert str(context.messages).count("'thinking': 'Hm.'") == kept
     assert preserves_thinking("anthropic.claude-sonnet-5-5-20261001-v1:0")
 
 
 async def test_what_a_window_refuses() -> None:
-    """A look into the past, wrong arguments and a session that cannot be written are refused."""
+    """Wrong arguments and a session that cannot be written are refused."""
     memory = SessionMemory.test_mode()
-    for name, value in (
-        ("block", 90),
-        ("block", 0),
-        ("rebase", True),
-        ("model", "claude-opus-4-5"),
-    ):
-        with pytest.raises(InvalidArgumentError, match=f"{name} is for a window; name one"):
-            await memory.assemble_context(budget=100, **{name: value})
-    with pytest.raises(InvalidArgumentError, match="cannot look into the past"):
-        await memory.assemble_context(budget=100, window="main", as_of="2024-01-01")
     with pytest.raises(InvalidArgumentError, match="rebase"):
-        await memory.assemble_context(budget=100, window="main", rebase=1)  # type: ignore[arg-type]
-    await memory.assemble_context(budget=100, window="main", block=90)
+        Window("main", rebase=1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="block"):
+        Window("main", block=-1)
+    with pytest.raises(InvalidArgumentError, match="model"):
+        Window("main", model=4)  # type: ignore[arg-type]
+    with pytest.raises(InvalidNameError):
+        await memory.assemble_context(budget=100, window="../main")
+    await memory.assemble_context(budget=100, window=Window("main", block=90))
     assert "at most 12, an eighth" in memory.notices[-1]
     memory.add("messages", "Hello")
     await memory.save()
-    async with SessionMemory.open(memory.fs, memory.session_id, read_only=True) as frozen:
+    async with SessionMemory.open(
+        memory.admin.fs, memory.admin.session_id, read_only=True
+    ) as frozen:
         with pytest.raises(ReadOnlyError):
             await frozen.assemble_context(budget=100, window="main")
 
@@ -513,7 +526,8 @@ async def test_a_window_over_an_attached_conversation(kind: str, budget: int) ->
     """It grows with the conversation, keeps its thinking, and is packed anew when it is full."""
     talk = Talk(kind)
     provider = PrefixBinding()
-    memory = SessionMemory.test_mode(sources=[talk.source])
+    memory = SessionMemory.test_mode()
+    await memory.attach(talk.source)
     memory.add_many("documents", [f"Room {number} costs {number} euros." for number in range(50)])
     before: list[dict[str, object]] = []
     rebased: list[str | None] = []
@@ -522,7 +536,7 @@ async def test_a_window_over_an_attached_conversation(kind: str, budget: int) ->
         question = f"What does room {number} cost?"
         await talk.say(ChatMessage("user", question))
         context = await memory.assemble_context(
-            question, budget=budget, format="anthropic", window="main", block=80
+            question, budget=budget, format="anthropic", window=Window("main", block=80)
         )
         assert (
             context.used
@@ -546,7 +560,8 @@ async def test_a_window_over_an_attached_conversation(kind: str, budget: int) ->
 async def test_an_attached_conversation_that_begins_again() -> None:
     """A history whose earlier messages are gone ends the epoch."""
     talk = Talk("thread")
-    memory = SessionMemory.test_mode(sources=[talk.source])
+    memory = SessionMemory.test_mode()
+    await memory.attach(talk.source)
     for text in ("One.", "Two."):
         await talk.say(ChatMessage("user", text))
         await memory.assemble_context(text, budget=2_000, format="openai", window="main")
@@ -564,7 +579,7 @@ async def test_windows_are_listed_and_removed() -> None:
     await memory.assemble_context(budget=1_000, format="openai", window="side")
     assert memory.windows == {"main": used, "side": used}
     await memory.save()
-    async with SessionMemory.open(memory.fs, memory.session_id) as other:
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as other:
         memory.windows.remove("main")
         with pytest.raises(InvalidArgumentError, match="no window 'main'; there are 'side'"):
             memory.windows.remove("main")
@@ -578,7 +593,7 @@ async def test_windows_are_listed_and_removed() -> None:
             await other.assemble_context(budget=1_000, format="openai", window="main")
         ).rebased == "writers"
         other.windows.remove("main")
-    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
         assert set(again.windows) == {"side"}
         assert (
             await again.assemble_context(budget=1_000, format="openai", window="main")
@@ -591,7 +606,7 @@ async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
     memory.add("messages", "Hello")
     await memory.assemble_context(budget=1_000, window="main")
     await memory.save()
-    async with SessionMemory.open(memory.fs, memory.session_id) as other:
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as other:
         other.add("messages", "And now?")
         await other.assemble_context(budget=1_000, window="main")
         await other.save()
@@ -599,7 +614,7 @@ async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
         memory.windows.remove("main")
         await memory.save()
         assert memory.windows == {}
-        await other.refresh()
+        await other.admin.refresh()
         assert other.windows == {}
 
 
@@ -620,9 +635,11 @@ async def test_a_section_that_is_not_kept_on_disk_stays_off_it_in_a_window(
     memory.add("messages", "Go on.")
     third = await memory.assemble_context(budget=2_000, format="openai", window="main")
     assert (first.rebased, second.rebased, third.rebased) == ("new", None, None)
-    await (memory.close() if closes else memory.save())
-    assert not any(b"quetzalcoatl" in memory.fs.cat_file(path) for path in memory.fs.find(""))
-    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+    await (memory.admin.close() if closes else memory.save())
+    assert not any(
+        b"quetzalcoatl" in memory.admin.fs.cat_file(path) for path in memory.admin.fs.find("")
+    )
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
         again.add("messages", "Who are you?")
         context = await again.assemble_context(budget=2_000, format="openai", window="main")
     assert (context.rebased, context.epoch) == ("unstored", 2)
@@ -643,7 +660,7 @@ async def test_a_reply_to_an_unstored_window_is_foreign_to_others() -> None:
         format="anthropic",
     )
     await memory.save()
-    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
         again.add("messages", "And?")
         side = await again.assemble_context(
             budget=2_000, format="anthropic", window="side", sections=["messages"]
@@ -688,7 +705,8 @@ async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change: st
 
 async def rebases_of(talk: Talk, *, turns: int, budget: int) -> Counter[str | None]:
     """Return how often a window over a conversation of long messages was packed anew, by reason."""
-    memory = SessionMemory.test_mode(sources=[talk.source])
+    memory = SessionMemory.test_mode()
+    await memory.attach(talk.source)
     rebased: Counter[str | None] = Counter()
     before: list[dict[str, object]] = []
     for number in range(turns):
@@ -739,7 +757,8 @@ async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_conden
     source = ConversationSource(
         log, summarizing if kind == "summaries" else ObservationMaskingCondenser(20)
     )
-    memory = SessionMemory.test_mode(sources=[source])
+    memory = SessionMemory.test_mode()
+    await memory.attach(source)
     rebased: Counter[str | None] = Counter()
     for number in range(100):
         log.append(

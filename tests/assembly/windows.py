@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import (
+    Context,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+    Window,
+    WindowTooSmallError,
+)
 from kaosmem.formats import count_messages
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
@@ -86,12 +94,14 @@ class World:
 
     def opened(self) -> SessionMemory:
         """Return another handle of the session."""
-        manager = SessionMemory.open(self.fs, "s", sections=SECTIONS, clock=lambda: next(self.tick))
+        manager = SessionMemory.open(
+            self.fs, "s", sections=SECTIONS, options=SessionOptions(clock=lambda: next(self.tick))
+        )
         self.open.append(manager)  # which would close the session if it were let go of
         return self.runner.run(manager.__aenter__())
 
     def close(self) -> None:
-        self.runner.run(self.memory.close())
+        self.runner.run(self.memory.admin.close())
 
     # changes
 
@@ -174,7 +184,8 @@ class World:
         budget: int = 900,
         reply: str = "",
         reserve: int = 0,
-        **options: object,
+        block: int | None = None,
+        rebase: bool = False,
     ) -> Context | None:
         """Continue a window, check the request, and add the provider's reply.
 
@@ -185,9 +196,8 @@ class World:
                 self.memory.assemble_context(
                     budget=budget,
                     format=self.format,
-                    window=window,
+                    window=Window(window, block=block, rebase=rebase),
                     reserve=reserve,
-                    **options,  # type: ignore[arg-type]
                 )
             )
         except WindowTooSmallError:

@@ -179,7 +179,7 @@ def test_recalled_messages_name_a_source_once() -> None:
     ]
     assert len(recalled) > 3
     assert context.text.count(f"[{LONG.replace(' ', '_')}]") == 1
-    assert memory.counter(context.text) == context.used
+    assert memory.admin.counter(context.text) == context.used
 
 
 @given(texts, texts, st.none() | st.lists(texts, min_size=2, max_size=2), st.booleans())
@@ -257,11 +257,11 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
     context = assembled(memory, budget)
     kept = [unit for unit in units if unit[0] in context.items]
     assert context.text == text_of(spec, kept)
-    assert memory.counter(context.text) == context.used <= budget
+    assert memory.admin.counter(context.text) == context.used <= budget
     for unit in units:
         if context.decision(unit[0].id).reason is Reason.NO_ROOM:
             assert (
-                memory.counter(
+                memory.admin.counter(
                     text_of(spec, [other for other in units if other in kept or other is unit])
                 )
                 > budget

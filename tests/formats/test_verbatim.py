@@ -45,7 +45,7 @@ def system_of(context: Context) -> str:
 def counted(context: Context, memory: SessionMemory) -> int:
     handed_over = context.text if context.format == "text" else context.messages
     system = context.system if context.format == "anthropic" else ""
-    return count_messages(handed_over, context.format, system=system, counter=memory.counter)
+    return count_messages(handed_over, context.format, system=system, counter=memory.admin.counter)
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])

@@ -170,7 +170,7 @@ async def test_no_earlier_version_of_an_unchanged_passage_is_archived(tmp_path: 
     archived = {version.item.text for version in memory["documents"].archive.in_memory()}
     assert archived.isdisjoint(item.text for item in memory["documents"])
     await memory.save()
-    async with SessionMemory.open(memory.fs, "test") as again:
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
         assert [item.text for item in again["documents"]] == [
             item.text for item in memory["documents"]
         ]

@@ -261,7 +261,9 @@ def test_no_item_is_shown_without_its_corrections(talk, query, budget, format) -
         context = assembled(memory, query, budget, format)
     except WindowTooSmallError:
         return
-    assert get_format(format).count(context.rendered, memory.counter) == context.used <= budget
+    assert (
+        get_format(format).count(context.rendered, memory.admin.counter) == context.used <= budget
+    )
     items = [memory["talk"].get(f"t{number}") for number in range(len(talk))]
     corrections = Corrections({at: item for at, item in enumerate(items) if item is not None})
     place = {item.id: at for at, item in enumerate(context.items)}

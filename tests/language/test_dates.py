@@ -19,6 +19,7 @@ from kaosmem import (
     Reason,
     SectionSpec,
     SessionMemory,
+    SessionOptions,
 )
 from kaosmem.language.analysis import STOP_WORDS_OF
 from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, PastWords, Period, day_of
@@ -129,10 +130,14 @@ async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path: Pat
     def stamp(days: int) -> dict[str, str]:
         return {"timestamp": (NOW - timedelta(days=days)).isoformat()}
 
-    async with SessionMemory.open(tmp_path, "s", sections=(spec,), clock=lambda: NOW) as memory:
+    async with SessionMemory.open(
+        tmp_path, "s", sections=(spec,), options=SessionOptions(clock=lambda: NOW)
+    ) as memory:
         added = [memory.add("log", f"text {n}", metadata=stamp(n)) for n in range(1_000)]
         assert of_day(memory, 777) == ["text 777"]
-    async with SessionMemory.open(tmp_path, "s", sections=(spec,), clock=lambda: NOW) as memory:
+    async with SessionMemory.open(
+        tmp_path, "s", sections=(spec,), options=SessionOptions(clock=lambda: NOW)
+    ) as memory:
         assert of_day(memory, 777) == ["text 777"]
         assert of_day(memory, 77) == []
         context = await memory.assemble_context("77 days ago", budget=500)
@@ -169,7 +174,7 @@ def test_among_many_items_of_a_period_the_match_comes_first(
     rng = random.Random(seed)
     asked, *others = rng.sample(WORDS, len(WORDS))
     spec = SectionSpec("log", eviction="none", ranker=ranker)
-    memory = SessionMemory.test_mode(sections=(spec,), clock=lambda: NOW)
+    memory = SessionMemory.test_mode(sections=(spec,), options=SessionOptions(clock=lambda: NOW))
     days = [*[FORMS[period]] * 40, *rng.choices([0, 100, 300, 500], k=80)]
     texts = [" ".join(rng.choices(others, k=rng.randrange(3, 12))) for _ in days]
     match = rng.randrange(40)

@@ -337,7 +337,7 @@ async def test_the_right_item_of_ten_is_found(language: str, query: str) -> None
         memory = holding(texts)
         asked = unicodedata.normalize(form, query)  # type: ignore[arg-type]
         assert memory.search(asked, limit=1)[0][0].id == wanted
-    tight = memory.counter(texts[queries[query]]) + 30
+    tight = memory.admin.counter(texts[queries[query]]) + 30
     context = await memory.assemble_context(query, budget=tight, format="text")
     assert wanted in [item.id for item in context.items]
     assert len(context.items) < len(texts) / 2

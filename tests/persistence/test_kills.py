@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import NotFoundError, SessionMemory
+from kaosmem import NotFoundError, SessionMemory, SessionOptions
 from kaosmem.persistence import SessionLog
 from kaosmem.sections import compacted_in
 from tests.persistence.killed_writer import SECTIONS, SESSION, Plan, text_of
@@ -109,7 +109,12 @@ async def check(folder: Path, account: Account, pending: Plan) -> str:
     """Check that all that was acknowledged is there once, and of what was not all or nothing; return which of these."""
     asked = {*account.texts, *pending.texts, *pending.forgotten, *account.forgotten}
     async with SessionMemory.open(
-        folder, SESSION, sections=SECTIONS, counter="estimate", read_only=True, missing_ok=True
+        folder,
+        SESSION,
+        sections=SECTIONS,
+        counter="estimate",
+        read_only=True,
+        options=SessionOptions(missing_ok=True),
     ) as memory:
         found = await texts_in(memory, asked)
         live = Counter(
@@ -123,7 +128,7 @@ async def check(folder: Path, account: Account, pending: Plan) -> str:
             if not each.item.sources
         }
         for summary in compacted_in(memory["talk"]):
-            assert {item.id for item in await memory.expand(summary.id)} <= {*found}
+            assert {item.id for item in await memory.archive.expand(summary.id)} <= {*found}
     stored = SessionLog.open(folder, SESSION, read_only=True)[0].archive()
     left |= {data["id"] for _, data in stored if "sources" not in data}
     assert found in (account.texts, account.texts_after(pending))

@@ -17,7 +17,14 @@ from fsspec.implementations.dirfs import DirFileSystem
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kaosmem import ConflictError, DurabilityError, NotFoundError, SectionSpec, SessionMemory
+from kaosmem import (
+    ConflictError,
+    DurabilityError,
+    NotFoundError,
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+)
 from kaosmem.persistence.steps import Read, Write
 from kaosmem.persistence.storage import objects
 from kaosmem.persistence.storage.objects import ObjectStorage
@@ -178,14 +185,14 @@ async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_
         for _ in range(3):  # what is stored after the erasure has old versions, too
             memory.add("findings", "stays")
             await memory.save()
-        (reason,) = await memory.verify(receipt)
+        (reason,) = await memory.admin.verify(receipt)
         assert reason.startswith("the bucket keeps old versions of ")
         assert "'blob/" in reason
         filesystem.make_bucket_versioned("versions", False)
-        assert await memory.verify(receipt) == (reason,)
+        assert await memory.admin.verify(receipt) == (reason,)
         assert (await memory.forget(memory.add("findings", "later").id)).old_versions == "kept"
         _delete_old_versions(filesystem, "versions")
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
         assert len(memory["findings"]) == 3
 
 
@@ -203,29 +210,29 @@ async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell
     async with SessionMemory.open(a_place(s3), "s", counter="estimate") as memory:
         receipt = await memory.forget(memory.add("findings", "one").id)
         assert receipt.old_versions == "none"
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
     with _proxy(
         s3.url, denied="?versioning"
     ) as url:  # also of versions, which "?versions" asks for
         async with SessionMemory.open(
-            _through(s3, url), "s", counter="estimate", single_writer=True
+            _through(s3, url), "s", counter="estimate", options=SessionOptions(single_writer=True)
         ) as memory:
             memory.add("findings", "one", id="one")
             await memory.save()
             receipt = await memory.forget("one")
             assert receipt.old_versions == "unknown"
             assert (
-                await memory.verify(receipt) == ()
+                await memory.admin.verify(receipt) == ()
             )  # the versions can be listed, and there are none
     with _proxy(s3.url, denied="?version") as url:
         async with SessionMemory.open(
-            _through(s3, url), "s", counter="estimate", single_writer=True
+            _through(s3, url), "s", counter="estimate", options=SessionOptions(single_writer=True)
         ) as memory:
             memory.add("findings", "one", id="one")
             await memory.save()
             receipt = await memory.forget("one")
             assert receipt.old_versions == "unknown"
-            (reason,) = await memory.verify(receipt)
+            (reason,) = await memory.admin.verify(receipt)
             assert "allow s3:GetBucketVersioning and s3:ListBucketVersions" in reason
 
 
@@ -237,7 +244,9 @@ async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
             async with SessionMemory.open(place, "s", counter="estimate") as memory:
                 memory.add("findings", "one")
         assert _objects(s3, place) == []
-        async with SessionMemory.open(place, "s", counter="estimate", single_writer=True) as memory:
+        async with SessionMemory.open(
+            place, "s", counter="estimate", options=SessionOptions(single_writer=True)
+        ) as memory:
             memory.add("findings", "one")
         assert await list_sessions(place) == ["s"]
 
@@ -247,7 +256,9 @@ async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
     with ExitStack() as server:
         url = server.enter_context(_proxy(s3.url))
         place = _through(s3, url)
-        async with SessionMemory.open(place, "s", counter="estimate", single_writer=True) as memory:
+        async with SessionMemory.open(
+            place, "s", counter="estimate", options=SessionOptions(single_writer=True)
+        ) as memory:
             memory.add("findings", "before")
             await memory.save()
             memory.add("findings", "after")
@@ -382,7 +393,11 @@ async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3: S3) -> None:
                     await saving
             way.delay_s = 0
             async with SessionMemory.open(
-                a_copy(s3, place), "s", counter="estimate", read_only=True, missing_ok=True
+                a_copy(s3, place),
+                "s",
+                counter="estimate",
+                read_only=True,
+                options=SessionOptions(missing_ok=True),
             ) as stored:
                 found = [item.text for item in stored["findings"]]
             assert found == list(chain.from_iterable(pairs))[: len(found)]

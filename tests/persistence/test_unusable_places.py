@@ -135,7 +135,7 @@ async def test_a_save_that_always_loses_gives_up(
             raise ConflictError("another was first")
 
         with monkeypatch.context() as patch:
-            patch.setattr(memory._log, "commit", conflict)
+            patch.setattr(memory._session.log, "commit", conflict)
             patch.setattr(saver, "MAX_TRIES", 20)
             with pytest.raises(ConflictError, match="save again"):
                 await memory.save()

@@ -276,7 +276,7 @@ def test_an_entity_named_later_gives_earlier_relationships_its_name() -> None:
     memory.graph.add([{"id": "b", "name": "Beta Ltd"}])
     renamed = memory["graph"].peek(line.id)
     assert renamed.content == "a -[owns]-> Beta Ltd"
-    assert renamed.tokens == memory.counter(renamed.content)
+    assert renamed.tokens == memory.admin.counter(renamed.content)
     assert memory["graph"].used == sum(item.tokens for item in memory["graph"])
 
 
@@ -836,7 +836,7 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
     query = "What do Trio and Firm 9 supply?"
     memory_before = list(memory.graph)
     await memory.save()
-    async with SessionMemory.open(memory.fs, memory.session_id) as again:
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
         assert list(again.graph) == memory_before
         assert list(again["graph"]) == list(memory["graph"])
         assert again["graph"].proposer.search(Query(query), 99) == memory["graph"].proposer.search(
@@ -846,7 +846,9 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
         assert ours.text == theirs.text
         assert again.graph.neighbors("e3", depth=2) == memory.graph.neighbors("e3", depth=2)
         again.graph.add([Entity("e3", "Firm Drei")])
-    async with SessionMemory.open(memory.fs, memory.session_id, read_only=True) as third:
+    async with SessionMemory.open(
+        memory.admin.fs, memory.admin.session_id, read_only=True
+    ) as third:
         assert third.graph.entity("e3") == Entity("e3", "Firm Drei")
         assert all("Firm Three" not in each.content for each in third["graph"])
         for change in (
@@ -925,7 +927,9 @@ def test_looking_at_a_graph() -> None:
     graph = memory.graph
     assert repr(graph) == "<Graph 'graph': 0 entities, 0 relationships, 0 tokens>"
     graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
-    assert repr(graph) == f"<Graph 'graph': 1 entities, 1 relationships, {memory.used} tokens>"
+    assert (
+        repr(graph) == f"<Graph 'graph': 1 entities, 1 relationships, {memory.admin.used} tokens>"
+    )
     assert "a" in graph
     assert "b" not in graph
     assert graph.entity("b") is None
@@ -977,8 +981,8 @@ async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> N
             ("2023-01-31", {"Ann Smith", "acme", "Acme job"}),
             ("2023-02-01", {"Ann Smith", "beta", "Beta job"}),
         ):
-            context = await memory.assemble_context(
-                "Where does Ann Smith work?", budget=2_000, as_of=as_of
+            context = await memory.at(as_of=as_of).assemble_context(
+                "Where does Ann Smith work?", budget=2_000
             )
             names = dict(
                 zip(
@@ -990,7 +994,7 @@ async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> N
             shown = {names.get(item.id, item.text) for item in context.items}
             assert shown == expected, as_of
         memory.graph.remove(relationships=[jobs[0]])
-        context = await memory.assemble_context("Ann", budget=2_000, as_of="2020-01-01")
+        context = await memory.at(as_of="2020-01-01").assemble_context("Ann", budget=2_000)
         assert jobs[0].item_id in {item.id for item in context.items}  # it ended today
 
 

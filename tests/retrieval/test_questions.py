@@ -10,7 +10,15 @@ from functools import cache
 import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts
-from kaosmem import DEFAULT_SECTIONS, BM25Ranker, Query, Reason, SectionSpec, SessionMemory
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    BM25Ranker,
+    Query,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+)
 from kaosmem.language.query import MAX_QUERY_CHARS
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)
@@ -52,7 +60,7 @@ def harbour() -> tuple[SessionMemory, set[str]]:
         SectionSpec("notes", recent=3, floor=0.2),
         SectionSpec("findings", 16_000, floor=0.1),
     )
-    memory = SessionMemory.test_mode(sections=specs, clock=lambda: NOW)
+    memory = SessionMemory.test_mode(sections=specs, options=SessionOptions(clock=lambda: NOW))
     must = [
         memory.add("role", "You are a clerk."),
         memory.add("findings", "The harbour is closed.", pinned=True),
@@ -105,7 +113,7 @@ async def test_what_says_it_in_other_words_comes_before_what_says_something_else
 async def test_a_question_about_yesterday_finds_what_was_said_then(question: str) -> None:
     """Of sixty days of talk of the same things that of the day before the session's clock is in first."""
     memory = SessionMemory.test_mode(
-        sections=(SectionSpec("log", eviction="none"),), clock=lambda: NOW
+        sections=(SectionSpec("log", eviction="none"),), options=SessionOptions(clock=lambda: NOW)
     )
     days = [NOW - timedelta(days=n) for n in range(60)]
     random.Random(3).shuffle(days)

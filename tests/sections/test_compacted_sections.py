@@ -140,9 +140,9 @@ async def test_an_add_evicts_nothing_before_the_section_is_shown() -> None:
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(30))
     assert len(memory["messages"]) == 60
-    assert memory.used > BUDGET
+    assert memory.admin.used > BUDGET
     context = await shown(memory)
-    assert memory.used <= BUDGET
+    assert memory.admin.used <= BUDGET
     (summary,) = summaries(memory)
     assert ids(memory)[:2] == ["q0", summary.id]
     assert context.decision(summary.id).reason is Reason.TAIL
@@ -172,7 +172,11 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
         assert (await shown(memory)).messages == expected.messages
         assert (await shown(memory)).used == expected.used
         (summary,) = summaries(memory)
-        assert [item.id for item in await memory.expand(summary.id)][:3] == ["a0", "q1", "a1"]
+        assert [item.id for item in await memory.archive.expand(summary.id)][:3] == [
+            "a0",
+            "q1",
+            "a1",
+        ]
     assert len(llm.requests) == asked
 
 
@@ -185,7 +189,9 @@ async def test_a_compaction_is_kept_as_its_section_is(tmp_path: Path, persistenc
         await shown(memory)
         (summary,) = summaries(memory)
         held = [*memory["messages"]]
-        assert len(await memory.expand(summary.id)) == 61 - len(held)  # the summary is none of them
+        assert len(await memory.archive.expand(summary.id)) == 61 - len(
+            held
+        )  # the summary is none of them
     larger = messages(summarizing(), 20_000, persistence=persistence)
     async with SessionMemory.open(tmp_path, sections=larger) as memory:
         assert [*memory["messages"]] == ([] if persistence == "none" else held)
@@ -207,7 +213,7 @@ async def test_what_is_compacted_is_named(capsys: pytest.CaptureFixture[str]) ->
     replaced = len(summary.sources)
     assert item_json(memory, summary)["metadata"]["compacted"]["items"] == replaced
     assert (
-        sum(item.tokens for item in await memory.expand(summary.id))
+        sum(item.tokens for item in await memory.archive.expand(summary.id))
         == summary.metadata["compacted"]["tokens"]
     )
 
@@ -264,7 +270,7 @@ async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
         assert type(error).__name__ in notice
         assert "down" not in notice
     await shown(memory)
-    assert memory.used <= BUDGET
+    assert memory.admin.used <= BUDGET
     assert memory.notices == ()
 
 
@@ -279,7 +285,7 @@ async def test_a_section_is_compacted_while_its_model_is_down() -> None:
     memory.add("messages", "Always answer in French.", role="user")
     talk(memory, range(30))
     await shown(memory, budget=800)
-    assert memory.used <= BUDGET
+    assert memory.admin.used <= BUDGET
     (notice,) = memory.notices
     assert "failed by ConnectionError" in notice
     assert "secret" not in notice
@@ -381,7 +387,7 @@ async def _think_aloud(rng: random.Random) -> None:
         waiting.gate.set()
         await turn
     await memory.save()
-    async with SessionMemory.open(memory.fs, "test", sections=specs) as again:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=specs) as again:
         assert [*again["messages"]] == [*memory["messages"]]
         for item_id, text in said.items():
             assert (await again.fetch(item_id)).text == text
@@ -477,13 +483,14 @@ async def test_what_a_forgotten_item_was_summed_up_with_comes_back(tmp_path: Pat
     async with SessionMemory.open(tmp_path, sections=specs) as memory:
         assert ids(memory) == said
         await shown(memory)
-        assert memory.used <= BUDGET
+        assert memory.admin.used <= BUDGET
         (after,) = summaries(memory)
         assert after.id != before.id
-        assert "a1" not in {item.id for item in await memory.expand(after.id)}
-        assert {*said} == {*ids(memory), *(item.id for item in await memory.expand(after.id))} - {
-            after.id
-        }
+        assert "a1" not in {item.id for item in await memory.archive.expand(after.id)}
+        assert {*said} == {
+            *ids(memory),
+            *(item.id for item in await memory.archive.expand(after.id)),
+        } - {after.id}
 
 
 async def test_what_a_forgotten_summary_stands_for_comes_back() -> None:
@@ -555,20 +562,20 @@ async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(
         context = await shown(memory, budget=900)
         check_openai_messages(context.messages)
         await memory.save()
-    assert memory.used <= 600
+    assert memory.admin.used <= 600
     held = ids(memory)
     derived = [item for item in memory["messages"] if item.sources]
     async with SessionMemory.open(
-        memory.fs, "test", sections=messages(PIPELINES[name](), 600)
+        memory.admin.fs, "test", sections=messages(PIPELINES[name](), 600)
     ) as again:
         await shown(again)
         assert ids(again) == held
     larger = messages(PIPELINES[name](), 20_000, recall=recall)
-    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=larger) as again:
         context = await shown(again, budget=30_000)
         check_openai_messages(context.messages)
         assert not any(item.sources for item in again["messages"])
-        originals = {item.id for each in derived for item in await again.expand(each.id)}
+        originals = {item.id for each in derived for item in await again.archive.expand(each.id)}
         assert {item_id for item_id in ids(again) if item_id not in held} == originals - {*held}
         everything = [f"{kind}{turn}" for turn in range(25) for kind in ("q", "call", "found", "a")]
         assert ids(again) == [item_id for item_id in everything if item_id in again["messages"]]
@@ -578,7 +585,7 @@ async def test_any_pipeline_keeps_units_and_comes_back_with_a_larger_budget(
         before = before_block(context)
         talk(again, range(100, 101))
         assert before_block(await shown(again, budget=30_000))[: len(before)] == before
-    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=larger) as again:
         assert before_block(await shown(again, budget=30_000))[: len(before)] == before
         assert again.notices == ()
 
@@ -595,7 +602,7 @@ async def test_nothing_comes_back_beyond_half_of_the_budget() -> None:
     )
     for budget, comes_back in ((int(whole * 1.9), False), (int(whole * 2.2), True)):
         async with SessionMemory.open(
-            memory.fs, "test", sections=messages(summarizing(), budget)
+            memory.admin.fs, "test", sections=messages(summarizing(), budget)
         ) as again:
             await shown(again)
             assert (len(again["messages"]) == 40) == comes_back
@@ -612,7 +619,7 @@ async def test_under_one_budget_nothing_comes_back() -> None:
     await roomy.save()
     for budget, comes_back in ((BUDGET, False), (3 * BUDGET, True)):
         specs = messages(summarizing(), budget)
-        async with SessionMemory.open(roomy.fs, "test", sections=specs) as again:
+        async with SessionMemory.open(roomy.admin.fs, "test", sections=specs) as again:
             await shown(again)
             assert (summary.id not in again["messages"]) == comes_back
     specs = messages(summarizing(), 10_000, max_items=20)
@@ -623,12 +630,12 @@ async def test_under_one_budget_nothing_comes_back() -> None:
     assert len(summaries(memory)) == 1
     await shown(memory)
     await memory.save()
-    async with SessionMemory.open(memory.fs, "test", sections=specs) as again:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=specs) as again:
         again.remove(held[-1])
         await shown(again)
         assert ids(again) == held[:-1]
     async with SessionMemory.open(
-        memory.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)
+        memory.admin.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)
     ) as again:
         await shown(again)
         assert ids(again) == held[:-1]
@@ -644,7 +651,7 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(
         talk(memory, range(turn, turn + 1))
         await shown(memory)
         await memory.save()
-    await memory.close()
+    await memory.admin.close()
     found = past.find_versions
     asked = threading.Event()
     go_on = threading.Event()
@@ -656,7 +663,7 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(
 
     monkeypatch.setattr(past, "find_versions", slow)
     async with SessionMemory.open(
-        memory.fs, "test", sections=messages(summarizing(), 20_000)
+        memory.admin.fs, "test", sections=messages(summarizing(), 20_000)
     ) as again:
         turn_taken = asyncio.create_task(shown(again))
         assert await asyncio.to_thread(asked.wait, 60)
@@ -678,7 +685,7 @@ async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.Monke
     assert [item.role for item, _ in memory.search("quorum")][:1] == ["summary"]
     await memory.save()
     larger = messages(compaction, 20_000, retrieval_threshold=5)
-    async with SessionMemory.open(memory.fs, "test", sections=larger) as again:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=larger) as again:
         await shown(again, query="which quorum?", budget=500)
         assert len(again["messages"]) == 60
         scores = {item.id: score for item, score in again.search("quorum", limit=60)}
@@ -774,7 +781,7 @@ async def test_what_came_back_and_is_removed_is_not_recalled() -> None:
     await memory.save()
     for budget in (20_000, 20_000):
         async with SessionMemory.open(
-            memory.fs, "test", sections=messages(summarizing(), budget)
+            memory.admin.fs, "test", sections=messages(summarizing(), budget)
         ) as again:
             await shown(again)
             if "fact" in again["messages"]:
@@ -796,7 +803,7 @@ async def test_what_came_back_and_is_evicted_again_is_recalled() -> None:
     await memory.save()
     for budget in (20_000, BUDGET):
         async with SessionMemory.open(
-            memory.fs, "test", sections=messages(summarizing(), budget)
+            memory.admin.fs, "test", sections=messages(summarizing(), budget)
         ) as again:
             await shown(again)
             assert ("fact" in again["messages"]) == (budget > BUDGET)
@@ -805,7 +812,7 @@ async def test_what_came_back_and_is_evicted_again_is_recalled() -> None:
                 await shown(again)
                 await again.save()
     async with SessionMemory.open(
-        memory.fs, "test", sections=messages(summarizing(), recall=0.5)
+        memory.admin.fs, "test", sections=messages(summarizing(), recall=0.5)
     ) as again:
         context = await shown(again, query="what is the vault code?", budget=400)
         assert context.decision("fact").reason is Reason.RECALLED
@@ -830,7 +837,7 @@ async def test_what_a_compaction_can_not_free_its_policy_evicts() -> None:
     memory = SessionMemory.test_mode(sections=messages(CompactionPipeline()))
     talk(memory, range(30))
     await shown(memory)
-    assert memory.used <= BUDGET
+    assert memory.admin.used <= BUDGET
     assert ids(memory)[-1] == "a29"
     assert (await memory.fetch("q0")).id == "q0"
     assert memory.notices == ()
@@ -867,7 +874,7 @@ async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leav
     assert before.id in after.sources
     assert memory.notices == ()
     assert {f"q{turn}" for turn in range(1, 20)} < {
-        item.id for item in await memory.expand(after.id)
+        item.id for item in await memory.archive.expand(after.id)
     }
 
 
@@ -964,7 +971,8 @@ async def test_a_read_only_session_and_an_attached_section_are_not_compacted(
     async with SessionMemory.open(tmp_path, sections=specs, read_only=True) as memory:
         await shown(memory, budget=500)
         assert len(memory["messages"]) == 60
-        async with SessionMemory.open(tmp_path, "other", sources=[memory["messages"]]) as other:
+        async with SessionMemory.open(tmp_path, "other") as other:
+            await other.attach(memory["messages"])
             await shown(other, budget=500)
     assert failing.asked == 0
 
@@ -974,10 +982,10 @@ async def test_expanding_an_item_of_no_sources_gives_it() -> None:
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(30))
     await shown(memory)
-    assert [item.id for item in await memory.expand("q29")] == ["q29"]
-    assert [item.id for item in await memory.expand("q5")] == ["q5"]
+    assert [item.id for item in await memory.archive.expand("q29")] == ["q29"]
+    assert [item.id for item in await memory.archive.expand("q5")] == ["q5"]
     with pytest.raises(NotFoundError):
-        await memory.expand("nothing")
+        await memory.archive.expand("nothing")
 
 
 async def test_a_summary_that_fits_its_section_is_shown() -> None:

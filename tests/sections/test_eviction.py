@@ -203,7 +203,7 @@ async def test_an_outranked_newcomer_is_archived(priorities: list[int]) -> None:
     with pytest.raises(SectionFullError):
         memory.add("few", "b")
     await memory.save()
-    async with SessionMemory.open(memory.fs, "test", sections=sections) as again:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=sections) as again:
         assert [item.id for item in again["findings"]] == [item.id for item in kept]
         assert (await again.fetch(low.id)).text == low.text
         context = await again.assemble_context("harbours", budget=200)

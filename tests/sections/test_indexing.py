@@ -99,7 +99,7 @@ async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
 
     async def take_turn() -> None:
         async with opened() as memory:
-            memory.counter("loads the encoding, which no thread can make shorter")
+            memory.admin.counter("loads the encoding, which no thread can make shorter")
             await note("first question", memory.assemble_context(one, budget=8_000))
             for start in range(0, len(more), 50):
                 await asyncio.sleep(0)  # the loop goes on between the question and the additions
@@ -118,10 +118,10 @@ async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path)
     await filled(tmp_path, 2_000)
     LinearRanker().index().rank("imports", 1)
     async with SessionMemory.open(tmp_path) as memory:
-        memory.counter("warm")
+        memory.admin.counter("warm")
         await memory.assemble_context("warm", budget=1_000, sections=["messages"])
         started = time.process_time()
-        stall = await stall_of(memory.prepare())
+        stall = await stall_of(memory.admin.prepare())
         assert stall < (time.process_time() - started) / 4
 
 
@@ -138,7 +138,7 @@ async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotte
         (tmp_path / "a.md").write_text("\n\n".join(changed))
         shares["ingest again"] = await share_of(memory.ingest(tmp_path))
         await memory.save()
-        await memory.prepare()
+        await memory.admin.prepare()
         shares["forget"] = await share_of(
             memory.forget(*[item.id for item in memory["documents"]][:1_200])
         )
@@ -161,7 +161,9 @@ async def test_news_of_another_writer_are_read_in_another_thread(
             decoded.append(stored["id"])
         return from_dict(stored, section)
 
-    async with SessionMemory.open(memory.fs, memory.session_id, counter="estimate") as other:
+    async with SessionMemory.open(
+        memory.admin.fs, memory.admin.session_id, counter="estimate"
+    ) as other:
         other.add_many("documents", seeded_texts(300, seed=1, words=20))
         await other.save()
         mine = memory.add(own, "my own")
@@ -184,7 +186,9 @@ async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(
     task.cancel()
     whole = SessionMemory.test_mode(counter="estimate")
     await whole.ingest(tmp_path)
-    async with SessionMemory.open(memory.fs, memory.session_id, counter="estimate") as again:
+    async with SessionMemory.open(
+        memory.admin.fs, memory.admin.session_id, counter="estimate"
+    ) as again:
         assert 50 <= len(again["documents"]) < len(whole["documents"])
         report = await again.ingest(tmp_path)
         assert report.changed == ("a.md",)
@@ -219,12 +223,12 @@ async def test_preparing_indexes_ahead_and_says_how_far_it_is() -> None:
     memory.add_many("documents", [f"note {number}" for number in range(200)])
     memory.add("lessons", "a lesson")
     told: list[tuple[int, int]] = []
-    await memory.prepare(progress=lambda done, total: told.append((done, total)))
+    await memory.admin.prepare(progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (201, 201)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert {total for _, total in told} == {201}
     assert not memory["documents"].proposer.unindexed and not memory["lessons"].proposer.unindexed
-    await memory.prepare(progress=lambda *_: pytest.fail("nothing is left"))
+    await memory.admin.prepare(progress=lambda *_: pytest.fail("nothing is left"))
 
 
 class SlowEmbedder:
@@ -253,7 +257,7 @@ async def test_texts_are_embedded_in_another_thread() -> None:
     spec = SectionSpec("documents", ranker=DenseRanker(embedder=embedder))
     memory = SessionMemory.test_mode(sections=(spec,))
     memory.add_many("documents", [f"note {number}" for number in range(100)])
-    await memory.prepare()
+    await memory.admin.prepare()
     assert embedder.threads
     assert threading.get_ident() not in embedder.threads
 
@@ -266,7 +270,7 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> No
     memory.add_many("documents", [f"note {number}" for number in range(100)])
     embedder.fails = 1
     with pytest.raises(OSError, match="not there"):
-        await memory.prepare()
+        await memory.admin.prepare()
     memory.remove(next(iter(memory["documents"])).id)
     osprey = memory.add("documents", "osprey")
     context = await memory.assemble_context("osprey", budget=40)
@@ -302,7 +306,7 @@ async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch: pytest.M
         return signals(index, *given)
 
     monkeypatch.setattr(LinearIndex, "_signals", removing)
-    await memory.prepare()
+    await memory.admin.prepare()
     monkeypatch.undo()
     assert len(items) < 20
     check_index(memory)
@@ -396,7 +400,7 @@ async def test_what_changes_while_it_is_indexed_is_indexed(
                             asyncio.create_task(memory.assemble_context("alpha beta", budget=100))
                         )
                     case 1:
-                        tasks.append(asyncio.create_task(memory.prepare()))
+                        tasks.append(asyncio.create_task(memory.admin.prepare()))
                     case 2 if tasks:
                         rng.choice(tasks).cancel()
                     case 3:
@@ -411,7 +415,7 @@ async def test_what_changes_while_it_is_indexed_is_indexed(
             assert {type(each) for each in done if isinstance(each, BaseException)} <= {
                 asyncio.CancelledError
             }
-            await memory.prepare()
+            await memory.admin.prepare()
             check_index(memory)
 
 
@@ -444,11 +448,11 @@ async def test_closing_while_a_section_is_indexed_ends(tmp_path: Path) -> None:
     """The session closes and opens again, and then ranks as ever."""
     async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
         memory.add_many("documents", seeded_texts(600, words=20))
-        task = asyncio.create_task(memory.prepare())
+        task = asyncio.create_task(memory.admin.prepare())
         await asyncio.sleep(0.01)
     task.cancel()
     async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
-        await memory.prepare()
+        await memory.admin.prepare()
         check_index(memory)
 
 

@@ -69,7 +69,7 @@ async def fill(place: Any) -> None:
             if number % 150 == 99:
                 await memory.save()
                 await (
-                    memory._saver._checkpoints.finished()
+                    memory._session.saver._checkpoints.finished()
                 )  # or the last save may find one under way
         await memory.assemble_context(QUESTION, budget=1_000)
 
@@ -159,7 +159,7 @@ async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
         before = await memory.assemble_context(QUESTION, budget=1_000)
         assert unread(memory) == []
         await memory.save()
-        await memory._saver._checkpoints.finished()
+        await memory._session.saver._checkpoints.finished()
         assert len(unread(memory)) == len(memory["messages"].held.past) > TURNS / 2
         after = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" in shown(after)

@@ -78,7 +78,7 @@ async def test_an_evicted_finding_comes_back_for_a_question_about_it(
             header = f"## findings: {len(recalled(context))} earlier ones"
             assert context.text.index(header) < context.text.index(FACT)
             assert "## findings\n" not in context.text
-            assert memory.counter(context.text) == context.used <= 300
+            assert memory.admin.counter(context.text) == context.used <= 300
         assert fact.id not in {item.id for item, _ in memory.search(QUESTION, archived=False)}
         elsewhere = await memory.assemble_context("zzyzx", budget=300)
         assert recalled(elsewhere) == set()
@@ -179,7 +179,7 @@ async def test_what_was_counted_otherwise_is_counted_again(
 ) -> None:
     """A session that is opened with another counter recalls within its budget in that one."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", log_bytes)
-    fs = SessionMemory.test_mode().fs
+    fs = SessionMemory.test_mode().admin.fs
     async with SessionMemory.open(
         fs, "s", sections=SPECS, counter=lambda text: len(text)
     ) as memory:
@@ -189,7 +189,7 @@ async def test_what_was_counted_otherwise_is_counted_again(
         async with SessionMemory.open(fs, "s", sections=SPECS, counter=counter) as memory:
             context = await memory.assemble_context(QUESTION, budget=350)
             assert FACT in context.text
-            assert memory.counter(context.text) == context.used <= 350
+            assert memory.admin.counter(context.text) == context.used <= 350
 
 
 @given(

@@ -72,9 +72,9 @@ def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) 
     left_out = [
         item for item in memory["modest"] if context.decision(item.id).reason is Reason.NO_ROOM
     ]
-    header = 0 if use.items else memory.counter(header_piece("modest"))
+    header = 0 if use.items else memory.admin.counter(header_piece("modest"))
     for item in left_out:
-        assert use.used + header + memory.counter(item_piece(item)) > share
+        assert use.used + header + memory.admin.counter(item_piece(item)) > share
 
 
 @given(
@@ -135,7 +135,7 @@ def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -
         decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
     ]
     pieces = sum(
-        memory.counter(item_piece(memory["messages"].peek(item_id))) for item_id in recalled
+        memory.admin.counter(item_piece(memory["messages"].peek(item_id))) for item_id in recalled
     )
     assert pieces <= share * budget
     assert (
@@ -160,5 +160,5 @@ def test_recall_takes_at_most_its_share_of_a_query_section(
     recalled = [d.item_id for d in context.decisions if d.reason is Reason.RECALLED]
     end = context.text.rfind("## notes\n") if "## notes\n" in context.text else len(context.text)
     run = context.text[context.text.find("## notes: ") : end] if recalled else ""
-    assert memory.counter(run) <= share * min(200, budget)
+    assert memory.admin.counter(run) <= share * min(200, budget)
     assert (run.count("\n"), bool(run)) == (len(recalled) + bool(recalled), bool(recalled))

@@ -24,6 +24,7 @@ from kaosmem import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Window,
     delete_session,
     list_sessions,
 )
@@ -208,9 +209,13 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
     "a budget that is text": lambda: MEMORY.assemble_context(budget=CONTENT),  # type: ignore[arg-type]
     "a reserve that is text": lambda: MEMORY.assemble_context(budget=9, reserve=CONTENT),  # type: ignore[arg-type]
     "a confidence that is text": lambda: MEMORY.assemble_context(budget=9, min_confidence=CONTENT),  # type: ignore[arg-type]
-    "a block that is text": lambda: MEMORY.assemble_context(budget=9, window="w", block=CONTENT),  # type: ignore[arg-type]
-    "a rebase that is text": lambda: MEMORY.assemble_context(budget=9, window="w", rebase=CONTENT),  # type: ignore[arg-type]
-    "a time that is none": lambda: MEMORY.assemble_context(budget=9, as_of=CONTENT),
+    "a block that is text": lambda: MEMORY.assemble_context(
+        budget=9, window=Window("w", block=CONTENT)
+    ),  # type: ignore[arg-type]
+    "a rebase that is text": lambda: MEMORY.assemble_context(
+        budget=9, window=Window("w", rebase=CONTENT)
+    ),  # type: ignore[arg-type]
+    "a time that is none": lambda: MEMORY.at(as_of=CONTENT).assemble_context(budget=9),
     "a filter by a value as condition": lambda: MEMORY.assemble_context(
         budget=9, filter={f"{CONTENT} is": {f"${CONTENT} is": 1}}
     ),
@@ -283,7 +288,9 @@ async def stored_lines() -> dict[str, list[bytes]]:
     )
     memory.add("messages", BLOCKS[:1], role="assistant", id="j")
     await memory.save()
-    ((path, file),) = ((path, file) for path, file in memory.fs.store.items() if "/log/" in path)
+    ((path, file),) = (
+        (path, file) for path, file in memory.admin.fs.store.items() if "/log/" in path
+    )
     return {path.removeprefix("/default/s/"): file.getvalue().split(b"\n")[:-1]}
 
 
@@ -340,7 +347,7 @@ async def test_reprs_hold_no_content() -> None:
     context = await memory.assemble_context(CONTENT, budget=400)
     chat = await memory.assemble_context(CONTENT, budget=400, format="openai")
     await memory.save()
-    log, recovered = SessionLog.open(memory.fs, "test")
+    log, recovered = SessionLog.open(memory.admin.fs, "test")
     items = [item for spec in SPECS for item in memory[spec.name]]
     held = [
         *items, *BLOCKS, *(item.message for item in items), *map(Archived, items), ChatMessage("user", CONTENT),

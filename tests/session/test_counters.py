@@ -19,7 +19,7 @@ def test_a_counter_that_counts_nothing_possible_is_refused(count: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="count"):
         memory.update(next(iter(memory["messages"])).id, "bad")
     assert [item.text for item in memory["messages"]] == ["good"]
-    assert memory.used == 4
+    assert memory.admin.used == 4
 
 
 def test_a_counter_that_raises_changes_nothing() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import DEFAULT_SECTIONS, compacted_in
@@ -43,26 +43,29 @@ SPECS = (
 )
 
 
-def opened(place: Any, clock: Clock, **given: Any) -> Any:
+def opened(place: Any, clock: Clock, *, missing_ok: bool = False, **given: Any) -> Any:
     return SessionMemory.open(
-        place, sections=SPECS, clock=clock, counter=EstimateCounter(), **given
+        place,
+        sections=SPECS,
+        options=SessionOptions(clock=clock, missing_ok=missing_ok),
+        counter=EstimateCounter(),
+        **given,
     )
 
 
 async def texts(memory: SessionMemory, clock: Clock, query: str) -> list[str]:
     """All that assemblies of several kinds, and a search, show of a session."""
     start = clock() - timedelta(days=2)
+    before = memory.at(as_of=start + timedelta(days=1, hours=23))
     contexts = [
-        await memory.assemble_context(query, budget=budget, **given)
-        for budget, given in (
-            (120, {}),
-            (1_000, {}),
-            (1_000, {"as_of": start + timedelta(days=1, hours=23)}),
-            (1_000, {"known_at": clock()}),
-        )
+        await memory.assemble_context(query, budget=120),
+        await memory.assemble_context(query, budget=1_000),
+        await before.assemble_context(query, budget=1_000),
+        await memory.at(known_at=clock()).assemble_context(query, budget=1_000),
+        await memory.assemble_context(query, budget=1_000, format="openai"),
     ]
-    contexts.append(await memory.assemble_context(query, budget=1_000, format="openai"))
     found = [item.text for item, _ in memory.search(query, limit=50)]
+    found += [item.text for item, _ in await before.search(query, limit=50)]
     return [
         context.text if context.format == "text" else str(context.messages) for context in contexts
     ] + found
@@ -149,7 +152,7 @@ async def _play(played: list[Any]) -> None:
 async def test_an_expired_item_is_archived_and_can_be_forgotten() -> None:
     """The next context or save takes it out of its section; `fetch` finds it until it is forgotten."""
     clock = Clock()
-    memory = SessionMemory.test_mode(clock=clock)
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=clock))
     code = memory.add("findings", "The door code is 4711.", ttl_s=60)
     memory.add("findings", "Ann owns the deal.")
     clock.advance(59)
@@ -181,7 +184,7 @@ async def test_two_writers_may_both_take_an_expired_item_out(tmp_path: Any) -> N
 
 def test_a_derived_item_ends_with_the_first_of_its_sources() -> None:
     """It may end earlier, but not later."""
-    memory = SessionMemory.test_mode(clock=Clock())
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=Clock()))
     short = memory.add("findings", "The door code is 4711.", ttl_s=60)
     long = memory.add("findings", "Ann owns the deal.", ttl_s=600)
     derived = memory.add("findings", "Ann knows the code.", sources=[short.id, long.id], ttl_s=300)
@@ -206,7 +209,9 @@ async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
     """The others come back, as far as the section holds them, and nothing of the expired one is shown."""
     clock = Clock()
     sections = [replace(spec, budget=130) if spec.name == "talk" else spec for spec in SPECS]
-    memory = SessionMemory.test_mode(sections=sections, clock=clock, counter=EstimateCounter())
+    memory = SessionMemory.test_mode(
+        sections=sections, options=SessionOptions(clock=clock), counter=EstimateCounter()
+    )
     for number in range(8):
         memory.add("talk", f"fact{number}x {'and ' * 12}", ttl_s=60 if number == 1 else None)
     before = await memory.assemble_context(budget=1_000, sections=["talk"])

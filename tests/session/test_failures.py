@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kaosmem import SessionOptions
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.stored import folder_of, ids_at, memory_at, session
 
@@ -49,9 +50,8 @@ async def test_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
     """Order and ids come from the log, not from the time."""
     now = datetime(2024, 6, 1, tzinfo=UTC)
     for number in range(3):
-        async with memory_at(
-            place, clock=lambda number=number: now - timedelta(hours=number)
-        ) as memory:
+        options = SessionOptions(clock=lambda number=number: now - timedelta(hours=number))
+        async with memory_at(place, options=options) as memory:
             memory.add("messages", "text", id=f"i{number}")
     assert await ids_at(place) == ["i0", "i1", "i2"]
     async with memory_at(place) as memory:

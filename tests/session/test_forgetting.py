@@ -333,7 +333,7 @@ async def test_a_session_forgets_wherever_it_is_stored(tmp_path: Path, crowded: 
         assert paths_holding(tmp_path, *NEEDLES)
         await ask(memory)
         await memory.forget(item_ids[0])
-        await memory._saver.forget(
+        await memory._session.saver.forget(
             item_ids
         )  # the others at once: each alone writes the session anew
         assert paths_holding(tmp_path, *NEEDLES) == []
@@ -553,7 +553,7 @@ async def test_a_section_of_another_session_cannot_forget() -> None:
     crowd(room)
     assert room.get(old.id) is None
     assert await memory.attach(room["messages"], name="room") == "room"
-    roster = memory._roster
+    roster = memory._session.roster
     assert await roster.forget([next(iter(room["messages"])).id]) == ({}, ["room"])
     assert await roster.forget(["old"]) == ({}, ["room"])
     assert await roster.forget(["nowhere"]) == ({}, [])

@@ -120,7 +120,7 @@ async def test_a_writer_that_is_outrun_tries_once_more(place: Any) -> None:
             ) as memory:
                 memory.add("messages", "a word", id=f"{name}-{turn}", role="user")
                 await memory.save()
-                assert memory._saver._tries <= 2
+                assert memory._session.saver._tries <= 2
 
     await asyncio.gather(*(talk_in_a_task(f"t{number}") for number in range(8)))
     assert len(await ids_in(place, "messages")) == 24

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory
+from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -62,7 +62,9 @@ def held(memory: SessionMemory) -> dict[str, list[tuple[str, str]]]:
 
 async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
     """A session that took in what others did holds, finds and shows what one that is opened anew does."""
-    async with SessionMemory.open(place, sections=SPECS, read_only=True, missing_ok=True) as other:
+    async with SessionMemory.open(
+        place, sections=SPECS, read_only=True, options=SessionOptions(missing_ok=True)
+    ) as other:
         assert held(memory) == held(other)
         for spec in SPECS:
             keys = [item.key for item in memory[spec.name] if item.key]
@@ -80,7 +82,9 @@ async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
 
 
 async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
-    async with SessionMemory.open(place, sections=SPECS, read_only=True, missing_ok=True) as memory:
+    async with SessionMemory.open(
+        place, sections=SPECS, read_only=True, options=SessionOptions(missing_ok=True)
+    ) as memory:
         assert memory.notices == ()
         return held(memory)
 
@@ -298,10 +302,10 @@ async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any
         other.add("scratch", "a scratch note", id="scratch")
         before = await stored(place)
         for _ in range(2):
-            await other.refresh()
+            await other.admin.refresh()
             assert [item.text for item in other["messages"]] == ["from one", "from the other"]
             assert await stored(place) == before
-        await other.refresh(discard=True)
+        await other.admin.refresh(discard=True)
         assert held(other) == before
         assert "scratch" in other
         await other.save()
@@ -316,10 +320,10 @@ async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
         await one.save()
         other.update("contract", "the second's contract")
         with pytest.raises(ConflictError, match="contract"):
-            await other.refresh()
+            await other.admin.refresh()
         with pytest.raises(ConflictError, match="contract"):
             await other.save()
-        await other.refresh(discard=True)
+        await other.admin.refresh(discard=True)
         assert other.get("contract").text == "the first's contract"  # type: ignore[union-attr]
         other.update("contract", "the second's contract")
         await other.save()
@@ -336,7 +340,7 @@ async def test_what_was_to_be_forgotten_is_forgotten_though_all_else_is_discarde
             patch.setattr(log_module.SessionLog, "commit", _fails)
             with pytest.raises(DurabilityError):
                 await one.forget("contract")
-        await one.refresh(discard=True)
+        await one.admin.refresh(discard=True)
         await one.save()
         assert (await stored(place))["documents"] == []
         raise _DroppedError
@@ -350,7 +354,7 @@ async def test_a_session_read_only_is_not_refreshed(place: Any) -> None:
     """It shows one state, to all who share it."""
     async with writers(place), SessionMemory.open(place, read_only=True) as reader:
         with pytest.raises(ReadOnlyError, match="open it again"):
-            await reader.refresh()
+            await reader.admin.refresh()
         raise _DroppedError
 
 
@@ -527,13 +531,13 @@ async def test_closing_that_is_cancelled_can_be_done_again(
     memory = await manager.__aenter__()
     memory.add("documents", "an annex")
     await memory.save()
-    closing = asyncio.create_task(memory.close())
+    closing = asyncio.create_task(memory.admin.close())
     await asyncio.sleep(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
     written.set()
-    await memory.close()
+    await memory.admin.close()
     assert sorted(path.name for path in tmp_path.rglob("snap/*"))
 
 
@@ -612,13 +616,13 @@ async def _play(
 
     async def discarded(writer: int) -> None:
         memory: SessionMemory = memories[writer][1]
-        await memory.refresh(discard=True)
+        await memory.admin.refresh(discard=True)
         pending[writer] = {}
         changed.discard(writer)
         await check(memory, place)
 
     async def dropped(writer: int) -> None:
-        await memories.pop(writer)[1].close()
+        await memories.pop(writer)[1].admin.close()
 
     try:
         for op, writer, section, size in steps:
@@ -657,7 +661,7 @@ async def _play(
                         changed.discard(writer)
                 case "refresh":
                     try:
-                        await memory.refresh()
+                        await memory.admin.refresh()
                     except ConflictError:
                         await discarded(writer)
                     else:

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from kaosmem import DurabilityError, InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem import (
+    DurabilityError,
+    InvalidArgumentError,
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+)
 from kaosmem.errors import SourceError
 from kaosmem.persistence.erasure import _items_in
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -50,7 +56,7 @@ def put(place: Any, path: str, data: bytes | None) -> None:
 async def verified(place: Any, receipt: ErasureReceipt) -> tuple[str, ...]:
     """Verify a receipt in a session that is opened anew for it."""
     async with SessionMemory.open(place, read_only=True) as memory:
-        return await memory.verify(receipt)
+        return await memory.admin.verify(receipt)
 
 
 @pytest.mark.usefixtures("small_snapshots")
@@ -60,7 +66,7 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
     async with opened(place) as memory:
         await memory.assemble_context(CANARY, budget=60_000, window="main")
         await memory.save()
-        await memory._saver._checkpoints.finished()  # a snapshot deletes older files, too
+        await memory._session.saver._checkpoints.finished()  # a snapshot deletes older files, too
         before = files(place)
         receipt = await memory.forget("secret", "rule")
         assert (receipt.items, receipt.derived) == (("secret", "rule"), ("conclusion", "finding"))
@@ -76,7 +82,7 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
         deleted = {path for path in before.keys() - left if not path.startswith(("index/", "lock"))}
         assert deleted <= {*receipt.files}
         assert not left & {*receipt.files}
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
     stored = json.dumps(receipt.to_dict())
     assert CANARY not in stored
     assert ErasureReceipt.from_dict(json.loads(stored)) == receipt
@@ -105,7 +111,7 @@ async def test_each_file_that_comes_back_is_named(place: Any) -> None:
     for path in receipt.files:
         put(place, path, before.get(path, b"{}\n"))
         async with SessionMemory.open(place, read_only=True) as memory:
-            reasons = await memory.verify(receipt)
+            reasons = await memory.admin.verify(receipt)
         assert any(path in reason for reason in reasons), path
         put(place, path, after.get(path))
     assert await verified(place, receipt) == ()
@@ -156,10 +162,10 @@ async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
         receipt = await memory.forget("draft")
         memory.add("documents", "another draft", id="draft")
         await memory.save()
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
         for named in ("items", "derived", "finished"):
             of = ErasureReceipt.from_dict({**receipt.to_dict(), named: ["contract"]})
-            reasons = await memory.verify(of)
+            reasons = await memory.admin.verify(of)
             assert len(reasons) == 2
             assert "holds item 'contract'" in reasons[0]
             assert "holds item 'finding', derived from 'contract'" in reasons[1]
@@ -167,7 +173,7 @@ async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
         await memory.save()
         assert any(
             "holds a window that shows item 'contract'" in reason
-            for reason in await memory.verify(of)
+            for reason in await memory.admin.verify(of)
         )
 
 
@@ -176,25 +182,31 @@ async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place: Any) -> No
     now = datetime(2026, 3, 1, tzinfo=UTC)
     ahead = count()
     behind = count()
-    async with opened(place, clock=lambda: now + timedelta(days=1, seconds=next(ahead))) as memory:
+    async with opened(
+        place, options=SessionOptions(clock=lambda: now + timedelta(days=1, seconds=next(ahead)))
+    ) as memory:
         memory.add("documents", "a contract", id="contract")
         memory.add("findings", "a finding", id="finding", sources=["contract"])
         await memory.save()
         receipt = await memory.forget("contract")
         assert {*receipt.created_at} == {"contract", "finding"}
-    async with opened(place, clock=lambda: now + timedelta(seconds=next(behind))) as memory:
+    async with opened(
+        place, options=SessionOptions(clock=lambda: now + timedelta(seconds=next(behind)))
+    ) as memory:
         memory.add("documents", "another contract", id="contract")
         memory.add("findings", "another finding", id="later", sources=["contract"])
         await memory.assemble_context(budget=1_000, window="main")
         await memory.save()
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
         stored = receipt.to_dict()
         assert ErasureReceipt.from_dict(json.loads(json.dumps(stored))) == receipt
         times = {"contract": [memory.get("contract").created_at.isoformat()]}
         erased = ErasureReceipt.from_dict(
             {**stored, "created_at": times}
         )  # the very item, as if it had stayed
-        assert any("holds item 'contract'" in reason for reason in await memory.verify(erased))
+        assert any(
+            "holds item 'contract'" in reason for reason in await memory.admin.verify(erased)
+        )
 
 
 async def test_a_receipt_from_before_it_had_times_can_be_read(place: Any) -> None:
@@ -209,7 +221,7 @@ async def test_a_receipt_from_before_it_had_times_can_be_read(place: Any) -> Non
         assert (older.created_at, older.old_versions) == ({}, "unknown")
         memory.add("documents", "another contract", id="contract")
         await memory.save()
-        assert await memory.verify(older) == ()
+        assert await memory.admin.verify(older) == ()
 
 
 def test_an_item_is_found_wherever_a_record_holds_it() -> None:
@@ -232,7 +244,7 @@ async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
         receipt = await memory.forget("contract")
     async with SessionMemory.open(place, "other") as memory:
         with pytest.raises(InvalidArgumentError, match="'default'"):
-            await memory.verify(receipt)
+            await memory.admin.verify(receipt)
     stored = receipt.to_dict()
     naive = {"created_at": {"contract": ["2024-01-01"]}}
     for wrong in (
@@ -251,9 +263,9 @@ async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
         memory.add("documents", "a contract", id="contract")
         memory.add("documents", "another", id="another")
         await memory.save()
-        assert await memory.verify(receipt)
+        assert await memory.admin.verify(receipt)
         await memory.forget("another")
-        assert "another log" in (await memory.verify(receipt))[0]
+        assert "another log" in (await memory.admin.verify(receipt))[0]
 
 
 async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
@@ -265,9 +277,9 @@ async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
         memory.add("documents", "as the note says", id="note")
         receipt = await memory.forget("note")
         assert receipt.sources == {"notes": ("note",)}
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
         notes.notes["note"] = notes.notes["other"]
-        assert await memory.verify(receipt) == ("source 'notes' holds item 'note'",)
+        assert await memory.admin.verify(receipt) == ("source 'notes' holds item 'note'",)
         await memory.attach(fixed, name="fixed")
         memory.add("documents", "as the other note says", id="other")
         with pytest.raises(SourceError) as caught:
@@ -298,7 +310,7 @@ async def test_the_next_receipt_names_what_a_failed_call_had_begun(
         assert receipt.items == ("rule",)
         assert receipt.derived == ("conclusion", "finding")
         assert receipt.finished == ("secret",)
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()
 
 
 async def test_nothing_stored_gives_a_receipt_too(place: Any) -> None:
@@ -309,4 +321,4 @@ async def test_nothing_stored_gives_a_receipt_too(place: Any) -> None:
         memory.add("scratch", CANARY, id="note")
         receipt = await memory.forget("note")
         assert (receipt.record, receipt.files) == (0, ())
-        assert await memory.verify(receipt) == ()
+        assert await memory.admin.verify(receipt) == ()

@@ -26,6 +26,7 @@ from kaosmem import (
     LinearRanker,
     SectionSpec,
     SessionMemory,
+    SessionOptions,
 )
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
@@ -155,7 +156,11 @@ def test_whatever_is_saved_reopens(
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(
             _saved_and_reopened(
-                PLACES[place](folder), spec, clock=clock, counter=counter, ranker=ranker
+                PLACES[place](folder),
+                spec,
+                options=SessionOptions(clock=clock),
+                counter=counter,
+                ranker=ranker,
             )
         )
 
@@ -185,11 +190,11 @@ def test_a_time_without_a_zone_is_refused_at_once(clock: Any, tmp_path: Any) -> 
     """A clock without a zone is refused before anything is stored, by an error that says which clock to give."""
 
     async def opened() -> None:
-        async with SessionMemory.open(tmp_path / "root", clock=clock):
+        async with SessionMemory.open(tmp_path / "root", options=SessionOptions(clock=clock)):
             pass
 
     for make in (
-        partial(SessionMemory.test_mode, clock=clock),
+        lambda: SessionMemory.test_mode(options=SessionOptions(clock=clock)),
         partial(InMemoryLongTermMemory, clock=clock),
         partial(InMemoryFileStore, clock=clock),
         lambda: asyncio.run(opened()),
@@ -206,7 +211,9 @@ def test_a_clock_that_loses_its_zone_later_is_refused_then() -> None:
         datetime(2024, 1, 2, tzinfo=UTC),
         datetime(2024, 1, 3),
     ]
-    memory = SessionMemory.test_mode(clock=lambda: times.pop(0), counter=EstimateCounter())
+    memory = SessionMemory.test_mode(
+        options=SessionOptions(clock=lambda: times.pop(0)), counter=EstimateCounter()
+    )
     memory.add("findings", "kept")
     with pytest.raises(InvalidArgumentError):
         memory.add("findings", "refused")

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 
-from kaosmem import RepairReport, SessionMemory, delete_session, list_sessions, repair_session
+from kaosmem import SessionMemory, delete_session, list_sessions, repair_session
 from kaosmem.cli import main
 from kaosmem.errors import (
     ConflictError,
@@ -26,6 +26,7 @@ from kaosmem.errors import (
 )
 from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import (
     LONG,
     SPECS,

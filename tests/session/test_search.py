@@ -30,7 +30,7 @@ async def stored(memory: SessionMemory) -> None:
     for _ in range(2):
         memory.add("notes", "A note beside it.")
         await memory.save()
-        await memory._saver._checkpoints.finished()
+        await memory._session.saver._checkpoints.finished()
 
 
 def told(memory: SessionMemory, section: str = "notes") -> str:
@@ -73,9 +73,9 @@ async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Pa
         assert memory.notices == ()
         assert fact_id not in {item.id for item, _ in memory.search(QUESTION)}
         (notice,) = memory.notices
-        wanted = r"a search left out \d+ archived items of section 'notes', whose texts are in files; await prepare\(\)"
-        assert re.match(wanted, notice)
-        await memory.prepare()
+        assert re.match(r"a search left out \d+ archived items of section 'notes', whose", notice)
+        assert "await memory.admin.prepare() before it" in notice
+        await memory.admin.prepare()
         assert memory.notices == ()
         assert memory.search(QUESTION)[0].item.id == fact_id
         await memory.assemble_context("weather", budget=500)
@@ -85,7 +85,7 @@ async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Pa
         assert memory.notices == ()
         memory.search(QUESTION, "audit")
         assert "section 'audit'" in memory.notices[0]
-        await memory.prepare()
+        await memory.admin.prepare()
         assert memory.search(QUESTION, "audit")[0].item.text == FACT
         assert memory.notices == ()
 
@@ -99,7 +99,7 @@ async def test_a_search_finds_each_id_once_and_nothing_forgotten(tmp_path: Path)
         await stored(memory)
         memory.add("notes", "The vault code of Zurich is 1234.", id="fact")
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
-        await memory.prepare()
+        await memory.admin.prepare()
         hits = [hit for hit in memory.search(QUESTION, limit=50) if hit.item.id == "fact"]
         assert [(hit.item.text, hit.is_archived) for hit in hits] == [
             ("The vault code of Zurich is 1234.", False)
@@ -114,7 +114,7 @@ async def test_a_superseded_version_is_found_as_an_archived_one(tmp_path: Path) 
         for name in ("Ann", "Bob"):
             memory.add("findings", f"{name} owns the deal.", key="owner")
     async with SessionMemory.open(tmp_path) as memory:
-        await memory.prepare()
+        await memory.admin.prepare()
         hits = {hit.item.text: hit.is_archived for hit in memory.search("Who owns the deal?")}
         assert hits == {"Bob owns the deal.": False, "Ann owns the deal.": True}
 

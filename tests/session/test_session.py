@@ -28,6 +28,7 @@ from kaosmem import (
     SectionFullError,
     SectionSpec,
     SessionMemory,
+    SessionOptions,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -68,7 +69,7 @@ def test_a_session_opened_again_is_the_session_that_was_saved(world: World, agai
             memory.get(world.accepted[0])
             await memory.save()
         specs = memory.sections
-        async with SessionMemory.open(memory.fs, "test", sections=specs) as opened:
+        async with SessionMemory.open(memory.admin.fs, "test", sections=specs) as opened:
             assert held(opened) == held(memory)
             for item_id in world.accepted:
                 assert await opened.fetch(item_id) == await memory.fetch(item_id)
@@ -103,7 +104,7 @@ async def test_a_session_is_found_by_path_url_and_filesystem(tmp_path: Path) -> 
     """A str, a Path, a URL and the memory's own filesystem name the same place."""
     async with SessionMemory.open(tmp_path, "deal-42") as memory:
         memory.add("messages", "hello")
-    for place in (str(tmp_path), tmp_path, tmp_path.as_uri(), memory.fs):
+    for place in (str(tmp_path), tmp_path, tmp_path.as_uri(), memory.admin.fs):
         async with SessionMemory.open(place, "deal-42", read_only=True) as again:
             assert [item.content for item in again["messages"]] == ["hello"]
         assert await list_sessions(place) == ["deal-42"]
@@ -377,8 +378,8 @@ def test_test_mode_is_deterministic_and_isolated() -> None:
     assert items[0] == items[1]
     assert items[0].created_at == datetime(2024, 1, 1, tzinfo=UTC)
     asyncio.run(one.save())
-    assert asyncio.run(list_sessions(one.fs)) == ["test"]
-    assert asyncio.run(list_sessions(other.fs)) == []
+    assert asyncio.run(list_sessions(one.admin.fs)) == ["test"]
+    assert asyncio.run(list_sessions(other.admin.fs)) == []
 
 
 def test_a_second_open_loop_is_refused_and_a_closed_one_hands_over() -> None:
@@ -690,8 +691,8 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
             change()
     for awaited in (
         memory.save(),
-        memory.refresh(),
-        memory.refresh(discard=True),
+        memory.admin.refresh(),
+        memory.admin.refresh(discard=True),
         memory.assemble_context(budget=100, window="main"),
         memory.forget(kept.id),
         memory.ingest(tmp_path),
@@ -699,7 +700,7 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
         with pytest.raises(ReadOnlyError, match="was closed; open it again"):
             await awaited
     assert (await memory.assemble_context(budget=100)).items == (kept,)
-    await memory.close()
+    await memory.admin.close()
 
 
 async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(
@@ -710,7 +711,7 @@ async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(
         memory.add("messages", "kept")
         await memory.save()
         memory.add("messages", "lost")
-        await memory.close()
+        await memory.admin.close()
     async with SessionMemory.open(tmp_path) as memory:
         assert [item.text for item in memory["messages"]] == ["kept"]
 
@@ -733,8 +734,10 @@ async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path: P
     with pytest.raises(NotFoundError, match=r"no session 'rom' in .*; the nearest of 2 is 'room'"):
         async with SessionMemory.open(tmp_path, "rom", read_only=True):
             pytest.fail("it was opened")
-    async with SessionMemory.open(tmp_path, "rom", read_only=True, missing_ok=True) as memory:
-        assert memory.used == 0
+    async with SessionMemory.open(
+        tmp_path, "rom", read_only=True, options=SessionOptions(missing_ok=True)
+    ) as memory:
+        assert memory.admin.used == 0
     assert await list_sessions(tmp_path) == ["kitchen", "room"]
 
 
@@ -869,15 +872,14 @@ async def test_test_mode_takes_what_open_takes() -> None:
 
     shared = SessionMemory.test_mode()
     shared.add("documents", "The notice period is 90 days.")
-    memory = SessionMemory.test_mode(
-        ranker=Ranker(), sources=[shared["documents"]], counter="gpt-4"
-    )
+    memory = SessionMemory.test_mode(ranker=Ranker(), counter="gpt-4")
+    await memory.attach(shared["documents"])
     for number in range(30):
         memory.add("findings", f"finding {number}")
     context = await memory.assemble_context("notice period", budget=500)
-    assert memory.counter.name == "cl100k_base"
+    assert memory.admin.counter.name == "cl100k_base"
     assert "The notice period is 90 days." in context.text
-    assert [*memory.sources] == ["documents-2"]
+    assert [*memory.admin.sources] == ["documents-2"]
     assert asked
 
 
@@ -893,11 +895,11 @@ async def test_a_smaller_budget_is_told_at_opening() -> None:
     await memory.save()
     for budget in (200, 300, None):
         async with SessionMemory.open(
-            memory.fs, "test", sections=with_budget(budget), read_only=True
+            memory.admin.fs, "test", sections=with_budget(budget), read_only=True
         ) as other:
             assert other.notices == ()
     async with SessionMemory.open(
-        memory.fs, "test", sections=with_budget(50), read_only=True
+        memory.admin.fs, "test", sections=with_budget(50), read_only=True
     ) as other:
         assert other.notices == (
             "section 'findings' has a budget of 50 tokens; it had 200 tokens, and it holds "
@@ -911,11 +913,11 @@ async def test_a_session_opens_with_the_sections_that_it_was_stored_with() -> No
     memory = SessionMemory.test_mode(sections=(SectionSpec("decisions", 900, priority=80),))
     memory.add("decisions", "We ship on Monday.")
     await memory.save()
-    async with SessionMemory.open(memory.fs, "test", sections=None) as other:
+    async with SessionMemory.open(memory.admin.fs, "test", sections=None) as other:
         assert other.sections == memory.sections
         assert [item.text for item in other["decisions"]] == ["We ship on Monday."]
-    async with SessionMemory.open(memory.fs, "new", sections=None) as new:
+    async with SessionMemory.open(memory.admin.fs, "new", sections=None) as new:
         assert new.sections == tuple(DEFAULT_SECTIONS)
         new.add("findings", "Ann owns the deal.")
-    async with SessionMemory.open(memory.fs, "new", sections=None) as again:
+    async with SessionMemory.open(memory.admin.fs, "new", sections=None) as again:
         assert again.sections == tuple(DEFAULT_SECTIONS)

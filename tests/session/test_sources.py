@@ -21,6 +21,7 @@ from kaosmem import (
     Reason,
     SectionSpec,
     SessionMemory,
+    SessionOptions,
     Source,
     WindowTooSmallError,
 )
@@ -61,7 +62,7 @@ async def test_a_section_of_another_session_is_shown_beside_the_own(tmp_path: Pa
     async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
         name = await memory.attach(room["documents"])
         assert name == "documents-2"
-        assert list(memory.sources) == [name]
+        assert list(memory.admin.sources) == [name]
         context = await memory.assemble_context(budget=400, format="openai")
         assert count_messages(context.messages, "openai") == context.used <= 400
         shown = [item for item in context.items if "contract" in item.text]
@@ -101,8 +102,9 @@ async def test_names_are_free_ones_or_refused(tmp_path: Path) -> None:
             await memory.attach(room["documents"], name="deal-room")
         with pytest.raises(NotFoundError, match="deal-room"):
             await memory.assemble_context("q", budget=100, sections=["contracts"])
-        async with SessionMemory.open(tmp_path, "user", sources=[room["documents"]]) as user:
-            assert list(user.sources) == ["documents-2"]
+        async with SessionMemory.open(tmp_path, "user") as user:
+            await user.attach(room["documents"])
+            assert list(user.admin.sources) == ["documents-2"]
 
 
 async def test_an_item_that_two_sources_have_is_shown_once(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_the_promises_hold_with_another_session_attached(
         return
     assert handed_over(first) == handed_over(second)
     assert first.decisions == second.decisions
-    assert counted(first, world.memory.counter) == first.used <= budget
+    assert counted(first, world.memory.admin.counter) == first.used <= budget
     assert len({decision.item_id for decision in first.decisions}) == len(first.decisions)
     assert {d.item_id for d in first.decisions if d.included} == {item.id for item in first.items}
 
@@ -248,7 +250,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
         {"counter": lambda text: len(text)},
         {"counter": lambda text: len(text) + 1},
         {"session_id": "other"},
-        {"session_id": "room", "namespace": "other", "missing_ok": True},
+        {"session_id": "room", "namespace": "other", "options": SessionOptions(missing_ok=True)},
     ):
         options = {"session_id": "room", **different}
         async with SessionMemory.open(tmp_path, read_only=True, **options) as room:  # type: ignore[arg-type]
@@ -308,7 +310,7 @@ async def test_a_room_counted_otherwise_is_counted_again(tmp_path: Path) -> None
     async with SessionMemory.open(tmp_path, "room", read_only=True, counter=lambda text: 1) as room:
         await memory.attach(room["documents"])
         context = await memory.assemble_context("liability cap", budget=300)
-        assert 200 < context.used == memory.counter(context.text) <= 300
+        assert 200 < context.used == memory.admin.counter(context.text) <= 300
 
 
 async def test_a_source_of_ones_own_is_asked_and_shown() -> None:

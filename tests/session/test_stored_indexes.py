@@ -304,9 +304,8 @@ async def test_a_session_that_is_read_only_reads_it_and_writes_none(
     async with opened(place, read_only=True) as memory:
         found = await asked(memory)
         assert reads.count == 2
-        async with SessionMemory.open(
-            IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]
-        ) as other:
+        async with SessionMemory.open(IsolatedMemoryFileSystem(), sections=()) as other:
+            await other.attach(memory["documents"])
             await other.assemble_context("alpha", budget=100)
     assert reads.count == 2
     assert files_in(place) == before
@@ -321,10 +320,9 @@ async def test_a_section_that_is_attached_is_ranked_by_its_own(
     for read_only in (True, False):
         async with (
             opened(place, read_only=read_only) as memory,
-            SessionMemory.open(
-                IsolatedMemoryFileSystem(), sections=(), sources=[memory["documents"]]
-            ) as other,
+            SessionMemory.open(IsolatedMemoryFileSystem(), sections=()) as other,
         ):
+            await other.attach(memory["documents"])
             await other.assemble_context("alpha", budget=100)
     assert reads.count == 2
 
@@ -609,7 +607,7 @@ async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
         monkeypatch.setattr(LocalStorage, "perform", slow)
         await asked(memory)
         await memory.save()
-        await memory._saver._checkpoints.finished()
+        await memory._session.saver._checkpoints.finished()
         assert is_over
         assert indexes(tmp_path) == {}
         memory.add("documents", "more")

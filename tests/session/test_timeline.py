@@ -18,6 +18,7 @@ from kaosmem import (
     Reason,
     SectionSpec,
     SessionMemory,
+    SessionOptions,
 )
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
@@ -43,7 +44,7 @@ async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -
     times = {
         name: hour(at) for name, at in (("as_of", as_of), ("known_at", known_at)) if at is not None
     }
-    sections = await memory._timeline.sections_at(
+    sections = await memory._session.timeline.sections_at(
         as_of=times.get("as_of"), known_at=times.get("known_at")
     )
     found = sorted(
@@ -51,8 +52,8 @@ async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -
     )
     assert found == world.model.shown(as_of, known_at)
     if times:
-        context = await memory.assemble_context(
-            "", budget=10_000, sections=[spec.name for spec in WHOLE], **times
+        context = await memory.at(**times).assemble_context(
+            "", budget=10_000, sections=[spec.name for spec in WHOLE]
         )
         shown = sorted((item.section, item.id, item.text) for item in context.items)
         assert shown == [each for each in found if each[0] != COMPACTED.name]
@@ -114,32 +115,34 @@ async def test_times_are_datetimes_or_texts() -> None:
         datetime(2024, 5, 31, 23),
         datetime(2024, 5, 31, tzinfo=UTC).date(),
     ):
-        context = await memory.assemble_context("owner", budget=100, as_of=as_of)
+        context = await memory.at(as_of=as_of).assemble_context("owner", budget=100)
         assert [item.id for item in context.items] == ["Ann"]
         assert context.decision("Bob").reason is Reason.FILTERED
     assert [
         item.id
-        for item in (await memory.assemble_context("", budget=100, as_of="2024-06-01")).items
+        for item in (await memory.at(as_of="2024-06-01").assemble_context("", budget=100)).items
     ] == ["Bob"]
-    assert (await memory.assemble_context("", budget=100, as_of="2023-05-07")).items == ()
+    assert (await memory.at(as_of="2023-05-07").assemble_context("", budget=100)).items == ()
     for wrong in ("yesterday", 7, 2024.5):
         with pytest.raises(
             InvalidArgumentError, match=r"known_at is .*; give a datetime, or a text in ISO 8601"
         ):
-            await memory.assemble_context("", budget=100, known_at=wrong)  # type: ignore[arg-type]
+            await memory.at(known_at=wrong).assemble_context("", budget=100)  # type: ignore[arg-type]
 
 
 async def test_a_question_about_the_past_is_asked_as_the_session_knew_it() -> None:
     """With known_at, the current version is the one of that time, and the replaced ones are those known then."""
-    memory = SessionMemory.test_mode(clock=(times := iter(map(hour, range(99)))).__next__)
+    memory = SessionMemory.test_mode(
+        options=SessionOptions(clock=(times := iter(map(hour, range(99)))).__next__)
+    )
     made = [
         memory.add("findings", f"{name} owns the deal.", key="owner")
         for name in ("Ann", "Bob", "Eve")
     ]
     at = made[1].created_at
-    now = await memory.assemble_context("Who owns the deal?", budget=200, known_at=at)
+    now = await memory.at(known_at=at).assemble_context("Who owns the deal?", budget=200)
     assert [item.text for item in now.items] == ["Bob owns the deal."]
-    before = await memory.assemble_context("Who owned the deal before?", budget=200, known_at=at)
+    before = await memory.at(known_at=at).assemble_context("Who owned the deal before?", budget=200)
     assert before.text == (
         "## findings\n[until 1 January 2024] Ann owns the deal.\n[since 1 January 2024] Bob owns "
         "the deal.\n"
@@ -155,7 +158,7 @@ async def test_a_look_into_the_past_changes_nothing() -> None:
     for text in "abc":
         memory.add("actions", text)
     journal = list(memory["actions"].journal)
-    assert len((await memory.assemble_context("", budget=100, as_of="2025-01-01")).items) == 3
+    assert len((await memory.at(as_of="2025-01-01").assemble_context("", budget=100)).items) == 3
     assert memory["actions"].journal == journal
     assert [item.text for item in memory["actions"]] == ["b", "c"]
 
@@ -167,9 +170,9 @@ async def test_another_sessions_section_leaves_newer_items_out() -> None:
     for day in ("2023-01-01", "2024-01-01"):
         theirs.add("findings", f"said on {day}", metadata={"timestamp": day})
     await memory.attach(theirs["findings"])
-    context = await memory.assemble_context("", budget=100, as_of="2023-06-01")
+    context = await memory.at(as_of="2023-06-01").assemble_context("", budget=100)
     assert [item.text for item in context.items] == ["said on 2023-01-01"]
-    assert (await memory.assemble_context("", budget=100, known_at="2023-06-01")).items == ()
+    assert (await memory.at(known_at="2023-06-01").assemble_context("", budget=100)).items == ()
 
 
 async def test_versions_of_an_unknown_key_are_none() -> None:
@@ -189,13 +192,15 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
             memory.add("findings", f"value {number} " * 20, key=f"k{number % 100}")
             if number % 100 == 50:
                 await memory.save()
-                await memory._saver._checkpoints.finished()
+                await memory._session.saver._checkpoints.finished()
     reads: list[Any] = []
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         await memory.versions("k5")
-        perform = memory._log._storage.perform
+        perform = memory._session.log._storage.perform
         monkeypatch.setattr(
-            memory._log._storage, "perform", lambda step: (reads.append(step), perform(step))[1]
+            memory._session.log._storage,
+            "perform",
+            lambda step: (reads.append(step), perform(step))[1],
         )
         versions = await memory.versions("k7")
         assert [version.item.text.split()[1] for version in versions] == ["7", "107", "207"]
@@ -243,7 +248,7 @@ async def test_a_forgotten_key_is_in_no_table(
         assert len(await memory.versions("CANARY")) == 4
         await memory.forget(*(item.id for item in made))
         assert await memory.versions("CANARY") == []
-        assert "CANARY" not in repr(memory._log._keyed)
+        assert "CANARY" not in repr(memory._session.log._keyed)
     assert not [
         path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()
     ]

@@ -71,7 +71,7 @@ class Writer:
         if self.rng.random() < 0.2:
             self.world.say("goes away without saving")
             with suppress(KaosmemError):
-                await self.memory.close()
+                await self.memory.admin.close()
             return
         await self.saving("leave", manager.__aexit__(None, None, None))
 
@@ -198,7 +198,7 @@ class Writer:
     async def refresh(self, *, discard: bool) -> bool:
         self.account.began(self.unsaved)  # some of it may be there, its answer lost
         try:
-            is_done = await self.did("refresh", self.memory.refresh(discard=discard))
+            is_done = await self.did("refresh", self.memory.admin.refresh(discard=discard))
         except ConflictError:
             return False
         if is_done and discard:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import KaosmemError, NotFoundError
 from kaosmem.persistence import checkpoint, log
@@ -340,7 +340,7 @@ class World:
             sections=SECTIONS,
             counter="estimate",
             ranker=BM25Ranker(),
-            clock=lambda: datetime.fromtimestamp(self.clock + skew, UTC),
+            options=SessionOptions(clock=lambda: datetime.fromtimestamp(self.clock + skew, UTC)),
             **options,
         )
 

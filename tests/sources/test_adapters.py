@@ -63,7 +63,7 @@ async def shown(
     memory: SessionMemory, source: Source, query: str = "", budget: int = 1_000, **options
 ) -> list[str]:
     """Return the texts that one source alone brings."""
-    name = next((name for name, each in memory.sources.items() if each is source), None)
+    name = next((name for name, each in memory.admin.sources.items() if each is source), None)
     name = name or await memory.attach(source)
     context = await memory.assemble_context(query, budget=budget, sections=[name], **options)
     assert context.sources[name].status == "ok"
@@ -472,7 +472,7 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(
     assert len(texts[2]) < 400
     fetched = await memory.fetch("files/report.txt")
     assert fetched.content == report
-    assert fetched.tokens == memory.counter(report)
+    assert fetched.tokens == memory.admin.counter(report)
     (image,) = (await memory.fetch("files/chart.png")).content
     assert image == ImageBlock("data:image/png;base64,iVBORwA=", "image/png")
     assert (await memory.fetch("files/model.bin")).text.endswith("memory://model.bin")
@@ -589,7 +589,7 @@ async def test_two_sources_of_a_kind_never_share_an_id(
     for agent in ("a", "b"):
         await memory.attach(TaskSource(stores.tasks, "c", agent))
         await memory.attach(VectorSource(stores.vectors, WordLlamaClient(), collection=agent))
-    assert all(isinstance(source, NamedSource) for source in memory.sources.values())
+    assert all(isinstance(source, NamedSource) for source in memory.admin.sources.values())
     context = await memory.assemble_context("notice", budget=500)
     assert {item.id: item.text for item in context.items} == {
         "tasks/t": "t: of a",

@@ -214,7 +214,7 @@ async def test_a_session_asks_its_facts_for_other_times(times: dict[str, str], s
     clock.advance(30 * 86_400)
     await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01"})
     await memory.attach(FactSource(facts, "a"))
-    context = await memory.assemble_context("What is the user's address?", budget=200, **times)  # type: ignore[arg-type]
+    context = await memory.at(**times).assemble_context("What is the user's address?", budget=200)
     assert [item.text for item in context.items] == ([shown] if shown else [])
 
 

@@ -24,6 +24,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
     Trust,
+    Window,
     WindowTooSmallError,
 )
 from kaosmem.assembly.allocation import cap_of
@@ -103,7 +104,7 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
         )
     except WindowTooSmallError:
         return
-    assert counted(first, world.memory.counter) == first.used <= budget
+    assert counted(first, world.memory.admin.counter) == first.used <= budget
     assert handed_over(first) == handed_over(second)
     assert first.decisions == second.decisions
     if format == "openai":
@@ -177,7 +178,7 @@ async def test_a_window_over_a_thread_only_grows(
     for turn in grown(40):
         await provider.append_many("a", turn, session_id="s")
         context = await memory.assemble_context(
-            "", budget=3_000, format="openai", window="main", block=100
+            "", budget=3_000, format="openai", window=Window("main", block=100)
         )
         if last is not None and context.rebased is None:
             assert context.messages[: len(last.messages)] == last.messages

@@ -38,11 +38,13 @@ def test_stores_beside_sections_keep_budgets_reasons_and_themselves(
         return
     assert second is not None
     assert {name: report.status for name, report in first.sources.items()} == dict.fromkeys(
-        memory.sources, "ok"
+        memory.admin.sources, "ok"
     )
-    assert counted(first, memory.counter) == first.used <= budget
+    assert counted(first, memory.admin.counter) == first.used <= budget
     for name, use in first.by_section.items():
-        spec = memory.sources[name].spec if name in memory.sources else memory[name].spec
+        spec = (
+            memory.admin.sources[name].spec if name in memory.admin.sources else memory[name].spec
+        )
         assert use.used <= cap_of(spec, budget)
     assert handed_over(first) == handed_over(second)
     assert first == second
@@ -71,7 +73,7 @@ def test_what_is_shown_of_a_store_is_namespaced_and_can_be_fetched(world, source
     context = assembled(world.memory, query, 5_000, format)
     if context is None:
         return
-    shown = [item for item in context.items if item.section in world.memory.sources]
+    shown = [item for item in context.items if item.section in world.memory.admin.sources]
     for item in shown:
         assert item.id.startswith(f"{item.section}/")
         fetched = asyncio.run(world.memory.fetch(item.id))

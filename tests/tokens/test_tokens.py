@@ -336,7 +336,7 @@ def test_the_extra_counts_wherever_it_is_installed() -> None:
     assert isinstance(get_counter(), ToktokCounter)
     assert isinstance(get_counter("cl100k_base"), ToktokCounter)
     assert get_counter(TiktokenCounter()).name == get_counter().name
-    assert type(SessionMemory.test_mode(counter=TiktokenCounter()).counter) is TiktokenCounter
+    assert type(SessionMemory.test_mode(counter=TiktokenCounter()).admin.counter) is TiktokenCounter
 
 
 def test_without_the_extra_tiktoken_counts_and_says_what_to_install() -> None:

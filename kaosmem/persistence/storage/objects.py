@@ -314,8 +314,8 @@ class ObjectStorage:
         if not refused:
             raise DurabilityError(
                 f"{type(self._filesystem).__name__} does not store a file only if it is absent, so "
-                "two writers could "
-                "lose each other's commits; use storage that does, or open with single_writer=True"
+                "two writers could lose each other's commits; use storage that does, or open with "
+                "options=SessionOptions(single_writer=True)"
             )
         _conditional[self._filesystem].add(bucket)
 

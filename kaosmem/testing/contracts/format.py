@@ -196,7 +196,7 @@ class FormatContract:
                 memory.assemble_context("fee", budget=200, format=chosen, window=window)
             )
             assert context.format == chosen.name
-            assert context.used == chosen.count(context.rendered, memory.counter) <= 200
+            assert context.used == chosen.count(context.rendered, memory.admin.counter) <= 200
             assert context.shared_prefix(context) > 0
 
 

@@ -16,7 +16,14 @@ from unittest.mock import patch
 
 from hypothesis import strategies as st
 
-from kaosmem import SectionSpec, SessionMemory, TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem import (
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from kaosmem.errors import CorruptionError, SectionFullError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import Substitution
@@ -64,7 +71,7 @@ def opened(
         sections=SPECS,
         counter=COUNTER,
         read_only=read_only,
-        clock=None if read_only else clock,
+        options=SessionOptions(clock=None if read_only else clock),
     )
 
 

@@ -88,7 +88,9 @@ async def live(memory: SessionMemory, name: str) -> None:
 
 
 def stored(memory: SessionMemory) -> dict[str, bytes]:
-    files = {path.removeprefix(FOLDER): file.getvalue() for path, file in memory.fs.store.items()}
+    files = {
+        path.removeprefix(FOLDER): file.getvalue() for path, file in memory.admin.fs.store.items()
+    }
     return {path: data for path, data in files.items() if path.endswith(".jsonl")}
 
 
@@ -96,11 +98,11 @@ async def made() -> list[Files]:
     memory = SessionMemory.test_mode(session_id="s", sections=SPECS, counter=COUNTER)
     await live(memory, "m")
     plain = stored(memory)
-    log, recovered = SessionLog.open(memory.fs, "s")
+    log, recovered = SessionLog.open(memory.admin.fs, "s")
     hydrated = hydrate(recovered, SPECS, COUNTER, None)
     frozen = freeze(hydrated.sections.values(), COUNTER, hydrated.forgotten)
     log.snapshot(frozen.header, frozen.items, archived=frozen.archived_entries, seq=log.seq)
-    async with SessionMemory.open(memory.fs, "s", sections=SPECS, counter=COUNTER) as again:
+    async with SessionMemory.open(memory.admin.fs, "s", sections=SPECS, counter=COUNTER) as again:
         await live(again, "n")
     whole = stored(again)
     (snapshot,) = (path for path in whole if path.startswith("snap/"))

@@ -108,7 +108,7 @@ async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> H
                 if turn == 4:
                     memory.remove("note2")
                 await memory.save()
-                await memory._saver._checkpoints.finished()
+                await memory._session.saver._checkpoints.finished()
                 found.answers.append(await answered(memory, ids))
             found.older.append(stored(place))
     found.files = found.older.pop()

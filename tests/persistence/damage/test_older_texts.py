@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
-from kaosmem import RepairReport, repair_session
+from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, NotFoundError
+from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import LONG, held, opened
 
 Files = dict[Path, bytes]

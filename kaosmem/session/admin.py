@@ -1,0 +1,191 @@
+"""The administration of a session: its place, its other writers, its indexes and its erasures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kaosmem.errors import InvalidArgumentError, ReadOnlyError
+from kaosmem.names import shown
+from kaosmem.persistence import filesystem_of
+from kaosmem.sections import Section, Source, read_evicted
+from kaosmem.session.open_session import OpenSession
+from kaosmem.session.receipts import ErasureReceipt
+from kaosmem.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_READ_AT_ONCE = 4_096
+"""How many archived items `prepare` reads at a time."""
+
+
+class SessionAdmin:
+    """The administration of a session. `memory.admin` returns it.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode(session_id="deal-42")
+    >>> item = memory.add("findings", "Ann owns the deal.")
+    >>> memory.admin.session_id, memory.admin.used
+    ('deal-42', 5)
+    """
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<SessionAdmin {self.session_id!r} in namespace {self.namespace!r}>"
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self._session.session_id
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the session."""
+        return self._session.opening.namespace
+
+    @property
+    def fs(self) -> AbstractFileSystem:
+        """The filesystem of the session. `SessionMemory.open(fs, session_id)` opens it again."""
+        return filesystem_of(self._session.opening.location)
+
+    @property
+    def counter(self) -> TokenCounter:
+        """The counter of the session's tokens."""
+        return self._session.counter
+
+    @property
+    def used(self) -> int:
+        """Tokens in all sections."""
+        return self._session.used
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The attached sources by name."""
+        return self._session.roster.sources
+
+    async def refresh(self, *, discard: bool = False) -> None:
+        """Take in the commits of other writers since the session was read. Commit nothing.
+
+        Args:
+            discard: Drop the unsaved changes. This is the way to go on after a ConflictError:
+                refresh, then repeat the turn. Sections that are never stored keep their items.
+
+        Raises:
+            ConflictError: If an unsaved change clashes with a commit, and nothing is discarded.
+            ReadOnlyError: If the session was opened read-only or is closed.
+            CorruptionError: If the stored session is damaged. Then nothing has changed.
+            DurabilityError: If the storage fails. Then nothing has changed.
+
+        >>> from kaosmem import SessionMemory
+        >>> async with SessionMemory.open("./.kaosmem", "deal-42") as one, SessionMemory.open(
+        ...     "./.kaosmem", "deal-42"
+        ... ) as other:
+        ...     item = one.add("findings", "Ann owns the deal.")
+        ...     await one.save()
+        ...     await other.admin.refresh()
+        ...     print(other.get(item.id).text)
+        Ann owns the deal.
+        """
+        session = self._session
+        session.check_loop()
+        if session.read_only:
+            raise ReadOnlyError(
+                f"session {session.session_id!r} was opened read-only and stays as it was; open it "
+                "again to see the newest"
+            )
+        session.check_writable()
+        await session.saver.refresh(discard=discard)
+
+    async def prepare(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Read and index ahead of `assemble_context` and `search`, embeddings included.
+
+        The work runs beside the event loop. Without it, the first question that ranks a section
+        waits for the same work. Later changes are indexed by the next question. The texts of
+        stored archives are read too, and stay in memory, so that `search` finds them.
+
+        Args:
+            progress: Called with the number of indexed changes and the number of all changes.
+
+        >>> import asyncio
+        >>> from kaosmem import SessionMemory
+        >>> async def main() -> None:
+        ...     memory = SessionMemory.test_mode()
+        ...     memory.add_many("documents", ["Notice is thirty days.", "The rent is due today."])
+        ...     await memory.admin.prepare(progress=lambda done, total: print(f"{done} of {total}"))
+        >>> asyncio.run(main())
+        2 of 2
+        """
+        session = self._session
+        session.check_loop()
+        sections = []
+        for section in session.sections.values():
+            if section.spec.in_context or section.proposer.is_searched:
+                section.held.past.keeps_texts = True
+                sections.append(section)
+        await session.read_back(sections)
+        await _index(sections, progress)
+        for section in sections:
+            lacking = section.held.past.without_text
+            for start in range(0, len(lacking), _READ_AT_ONCE):
+                part = lacking[start : start + _READ_AT_ONCE]
+                section.ledger.take_in(await asyncio.to_thread(read_evicted, part))
+
+    async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
+        """Return a sentence for each reason why an erasure does not hold, none if it holds.
+
+        The files of this session and the attached sources are read. An erasure holds if no file
+        from before it is left, no file names an erased item, and the log goes on from the record
+        that the receipt names. S3 is asked for old versions of the files from before the erasure.
+        An item that was added later under an erased id is another item.
+
+        Raises:
+            InvalidArgumentError: If the receipt is of another session.
+            CorruptionError: If the stored session is damaged.
+            DurabilityError: If the storage fails.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The account is DE89 3704 0044.")
+        >>> receipt = await memory.forget(item.id)
+        >>> await memory.admin.verify(receipt)
+        ()
+        """
+        session = self._session
+        session.check_loop()
+        if (receipt.session_id, receipt.namespace) != (self.session_id, self.namespace):
+            raise InvalidArgumentError(
+                f"the receipt is of session {shown(receipt.session_id)} in namespace "
+                f"{shown(receipt.namespace)}; verify it with that session"
+            )
+        reasons = await asyncio.to_thread(session.log.unerased, receipt.erasure)
+        return (*reasons, *await session.roster.unerased(receipt.sources))
+
+    async def close(self) -> None:
+        """Wait for a running snapshot and release the log. `async with` does this.
+
+        Unsaved changes are lost. The content of the session can still be read. Every change raises
+        ReadOnlyError: also `save`, `refresh`, and a window of `assemble_context`.
+        """
+        await self._session.close()
+
+
+async def _index(sections: Sequence[Section], progress: Callable[[int, int], None] | None) -> None:
+    """Index sections beside the event loop until no change is left."""
+    done = 0
+    while lacking := [section for section in sections if section.proposer.unindexed]:
+        before = sum(section.proposer.unindexed for section in lacking)
+        await asyncio.gather(*(asyncio.to_thread(section.index.catch_up) for section in lacking))
+        left = sum(section.proposer.unindexed for section in sections)
+        done += max(0, before - left)
+        if progress and before != left:
+            progress(done, done + left)
+        if left:
+            continue
+        for section in sections:
+            unread = section.proposer.unindexed_evicted()
+            if unread:
+                section.ledger.take_in(await asyncio.to_thread(read_evicted, unread))

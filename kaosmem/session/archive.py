@@ -1,0 +1,51 @@
+"""The archives of all sections of a session."""
+
+from __future__ import annotations
+
+from kaosmem.session.open_session import OpenSession
+from kaosmem.types import Item
+
+
+class SessionArchive:
+    """The archives of all sections of a session. `len` gives the number of archived items.
+
+    `memory.archive` returns it. `memory[name].archive` is the archive of one section.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> item = memory.add("findings", "The rent is 900 euros.")
+    >>> memory.remove(item.id)
+    >>> len(memory.archive)
+    1
+    """
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def __len__(self) -> int:
+        return sum(len(section.archive) for section in self._session.sections.values())
+
+    def __repr__(self) -> str:
+        return f"<SessionArchive {self._session.session_id!r}: {len(self):,} items>"
+
+    async def expand(self, item_id: str) -> list[Item]:
+        """Return the originals of a derived item, in order, through any number of steps.
+
+        An item without sources is its own original.
+
+        Raises:
+            NotFoundError: If the item or one of its originals is unknown.
+            SourceError: If a source that may hold the item cannot be asked.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> said = memory.add_many("messages", ["The rent is 900 euros.", "It is due today."])
+        >>> summary = memory.add(
+        ...     "findings", "Rent: 900 euros, due today.", sources=[item.id for item in said]
+        ... )
+        >>> [item.text for item in await memory.archive.expand(summary.id)]
+        ['The rent is 900 euros.', 'It is due today.']
+        """
+        session = self._session
+        session.check_loop()
+        return await session.originals.of(await session.fetch(item_id), session.fetch)

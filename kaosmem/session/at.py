@@ -1,0 +1,133 @@
+"""A session at an earlier time, asked as the session is asked now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+
+from kaosmem.arguments import check_time
+from kaosmem.assembly import Context
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.filters import Filter, parse_filter
+from kaosmem.formats import Format
+from kaosmem.retrieval import Query
+from kaosmem.sections import Hit
+from kaosmem.session.context_call import ContextCall, Overflow
+from kaosmem.session.open_session import OpenSession
+from kaosmem.session.roster import Roster
+from kaosmem.types import check_text
+
+
+class MemoryAt:
+    """A session at another time. `SessionMemory.at` returns it.
+
+    The view follows the session: an item that is forgotten is gone from the view too. Each call
+    reads the whole archive. The view changes nothing, and it marks no uses.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> for day, name in (("2023-05-08", "Ann"), ("2024-06-01", "Bob")):
+    ...     item = memory.add(
+    ...         "findings", f"{name} owns the deal.", key="owner", metadata={"timestamp": day}
+    ...     )
+    >>> then = memory.at(as_of="2023-12-01")
+    >>> [hit.item.text for hit in await then.search("Who owns the deal?")]
+    ['Ann owns the deal.']
+    """
+
+    def __init__(
+        self,
+        session: OpenSession,
+        as_of: datetime | date | str | None,
+        known_at: datetime | date | str | None,
+    ) -> None:
+        if as_of is None and known_at is None:
+            raise InvalidArgumentError("at() needs a time; give as_of, known_at, or both")
+        self._session = session
+        self.as_of = None if as_of is None else check_time(as_of, "as_of")
+        self.known_at = None if known_at is None else check_time(known_at, "known_at")
+
+    def __repr__(self) -> str:
+        times = []
+        for name, time in (("as_of", self.as_of), ("known_at", self.known_at)):
+            if time is not None:
+                times.append(f"{name}={time.isoformat()}")
+        return f"<MemoryAt {self._session.session_id!r}: {', '.join(times)}>"
+
+    async def assemble_context(
+        self,
+        query: str | None = None,
+        *,
+        budget: int,
+        format: str | Format = "text",
+        reserve: int = 0,
+        sections: Iterable[str] | None = None,
+        filter: Filter | None = None,
+        overflow: Overflow = "raise",
+        min_confidence: float = 0.0,
+    ) -> Context:
+        """Pack the content of that time. The arguments are those of the session's own method.
+
+        Sources leave newer items out.
+
+        Raises:
+            InvalidArgumentError: If an argument is not valid.
+            NotFoundError: If a section is unknown.
+            CorruptionError: If the archive is damaged.
+            WindowTooSmallError: If the required items do not fit.
+            SourceError: If a required source fails.
+        """
+        session = self._session
+        session.check_loop()
+        call = ContextCall.of(
+            query,
+            budget=budget,
+            format=format,
+            reserve=reserve,
+            sections=sections,
+            filter=filter,
+            overflow=overflow,
+            min_confidence=min_confidence,
+        )
+        specs = session.roster.shown(call.sections)
+        roster = await self._roster()
+        offers = await call.ask(roster, specs, session, as_of=self.as_of, known_at=self.known_at)
+        context, _ = offers.pack(offers.proposals)
+        return context
+
+    async def search(
+        self,
+        query: str,
+        section: str | None = None,
+        limit: int = 10,
+        *,
+        filter: Filter | None = None,
+        archived: bool = True,
+    ) -> list[Hit]:
+        """Return the items of that time that match a query best, best first.
+
+        The arguments are those of the session's own method. With `known_at` alone, archived items
+        are the versions that were replaced by that time.
+
+        Raises:
+            InvalidArgumentError: If an argument is not valid.
+            NotFoundError: If the section is unknown.
+            CorruptionError: If the archive is damaged.
+        """
+        session = self._session
+        session.check_loop()
+        wanted = None if filter is None else parse_filter(filter)
+        text = check_text(query, "query")
+        asked = Query.read(text, session.clock, as_of=self.as_of, known_at=self.known_at)
+        roster = await self._roster()
+        found = roster.search(asked, section, limit, wanted=wanted, archived=archived)
+        now = session.clock()
+        return [hit for hit in found if asked.admits(hit.item) and not hit.item.is_expired(now)]
+
+    async def _roster(self) -> Roster:
+        """Return the sections as they were at that time, with the sources."""
+        await self._session.expire()
+        sections = await self._session.timeline.sections_at(
+            as_of=self.as_of, known_at=self.known_at
+        )
+        return self._session.roster.over(sections)

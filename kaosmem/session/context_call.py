@@ -1,0 +1,135 @@
+"""A call of `assemble_context`: its checked arguments, and what is offered for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Literal, TypeAlias
+
+from kaosmem.assembly import assemble, check_budget
+from kaosmem.filters import Filter, MetadataFilter, parse_filter
+from kaosmem.formats import Format, get_format
+from kaosmem.retrieval import Query
+from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.session.open_session import OpenSession
+from kaosmem.session.roster import Roster
+from kaosmem.session.windows import Pack
+from kaosmem.types import check_text
+
+Overflow: TypeAlias = Literal["raise", "cut"]
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The content that is offered for a call, and the function that packs it.
+
+    Args:
+        specs: The specs of the sections and sources that may be shown, by name.
+        proposals: The proposal of each.
+        pack: Packs proposals into a context by the arguments of the call.
+    """
+
+    specs: Mapping[str, SectionSpec]
+    proposals: Mapping[str, Proposal]
+    pack: Pack
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextCall:
+    """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
+
+    Args:
+        tokens: The budget without the reserve.
+        filter: The parsed filter, or None.
+    """
+
+    query: str | None
+    budget: int
+    reserve: int
+    tokens: int
+    format: Format
+    sections: Iterable[str] | None
+    filter: MetadataFilter | None
+    overflow: Overflow
+    min_confidence: float
+
+    @classmethod
+    def of(
+        cls,
+        query: str | None,
+        *,
+        budget: int,
+        format: str | Format,
+        reserve: int,
+        sections: Iterable[str] | None,
+        filter: Filter | None,
+        overflow: Overflow,
+        min_confidence: float,
+    ) -> ContextCall:
+        """Check the arguments of a call. Raises InvalidArgumentError."""
+        return cls(
+            query=None if query is None else check_text(query, "query"),
+            budget=budget,
+            reserve=reserve,
+            tokens=check_budget(budget, reserve),
+            format=get_format(format),
+            sections=sections,
+            filter=None if filter is None else parse_filter(filter),
+            overflow=overflow,
+            min_confidence=min_confidence,
+        )
+
+    async def ask(
+        self,
+        roster: Roster,
+        specs: Mapping[str, SectionSpec],
+        session: OpenSession,
+        *,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        block: int | None = None,
+    ) -> Offers:
+        """Ask sections and sources for the content that they offer for this call.
+
+        Args:
+            roster: The sections, now or as they were at another time, and the sources.
+            specs: The specs of the sections and sources that may be shown.
+            as_of: The time at which an item must have held.
+            known_at: The time at which the session must have known an item.
+            block: Tokens that the sections outside the histories may take together.
+
+        Raises:
+            SourceError: If a required source fails or is late.
+        """
+        text = roster.newest_question() if self.query is None else self.query
+        query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
+        proposals, reports = await roster.propose(
+            specs,
+            query,
+            window=self.tokens,
+            wanted=self.filter,
+            block=block,
+            clock=session.clock,
+        )
+        pack = partial(
+            assemble,
+            list(specs.values()),
+            budget=self.budget,
+            reserve=self.reserve,
+            format=self.format,
+            counter=session.counter,
+            query=text,
+            overflow=self.overflow,
+            min_confidence=self.min_confidence,
+            sources=reports,
+            decide=lambda item_id: roster.decide(
+                item_id,
+                query=query,
+                shown_names=specs.keys(),
+                wanted=self.filter,
+                now=session.clock(),
+            ),
+        )
+        return Offers(specs, proposals, pack)

@@ -1,0 +1,80 @@
+"""Erasing items from a session and its sources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from kaosmem.display import listed
+from kaosmem.errors import SourceError
+from kaosmem.names import check_item_id
+from kaosmem.session.open_session import OpenSession
+from kaosmem.session.opening import SharedSessions
+from kaosmem.session.receipts import OLD_VERSIONS, ErasureReceipt, OldVersions
+from kaosmem.session.saving.saver import Erased
+
+
+async def forget(
+    session: OpenSession, item_ids: Sequence[str], *, shared: SharedSessions
+) -> ErasureReceipt:
+    """Erase items and everything derived from them, and return a receipt.
+
+    Args:
+        shared: The read-only sessions of this process, which drop their copy of this session.
+
+    Raises:
+        SourceError: If a source cannot erase an item. It has the receipt of all other work.
+    """
+    session.check_writable()
+    for item_id in item_ids:
+        if check_item_id(item_id) not in session.saver.unpurged:
+            await session.fetch(item_id)
+    for compaction in session.compactions:
+        await compaction.undo(item_ids)
+    erased = await session.saver.forget(item_ids)
+    shared.drop(session.opening)
+    sources, unable = await session.roster.forget(erased.item_ids)
+    keeps_versions = await asyncio.to_thread(session.log.keeps_versions)
+    receipt = _receipt(
+        session, item_ids, erased, sources=sources, old_versions=OLD_VERSIONS[keeps_versions]
+    )
+    if unable:
+        raise SourceError(
+            f"{listed(unable, 3)} can't forget what is forgotten here; erase it there",
+            sources=unable,
+            receipt=receipt,
+        )
+    return receipt
+
+
+def _receipt(
+    session: OpenSession,
+    item_ids: Sequence[str],
+    erased: Erased,
+    *,
+    sources: dict[str, tuple[str, ...]],
+    old_versions: OldVersions,
+) -> ErasureReceipt:
+    created_at: dict[str, tuple[datetime, ...]] = {}
+    newest = session.clock()
+    for item_id, times in sorted(erased.created_at.items()):
+        created_at[item_id] = tuple(sorted(times))
+        newest = max(newest, *times)
+    log_id, record, checksum = erased.mark
+    return ErasureReceipt(
+        session_id=session.session_id,
+        namespace=session.opening.namespace,
+        at=newest,
+        created_at=created_at,
+        old_versions=old_versions,
+        log_id=log_id,
+        record=record,
+        checksum=checksum,
+        items=tuple(dict.fromkeys(item_ids)),
+        derived=tuple(sorted(erased.derived.difference(item_ids))),
+        finished=tuple(sorted(erased.item_ids.difference(item_ids, erased.derived))),
+        windows=tuple(sorted(erased.windows)),
+        files=tuple(sorted(erased.files)),
+        sources=sources,
+    )

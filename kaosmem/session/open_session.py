@@ -1,0 +1,278 @@
+"""The parts of an open session, which its memory, its views and its administration share."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from kaosmem.arguments import Clock
+from kaosmem.display import listed
+from kaosmem.errors import (
+    ConcurrentUseError,
+    CorruptionError,
+    NotFoundError,
+    ReadOnlyError,
+    SourceError,
+)
+from kaosmem.formats import Format
+from kaosmem.language.dates import PastCues
+from kaosmem.names import check_item_id, shown, shown_name
+from kaosmem.persistence import SessionLog
+from kaosmem.sections import Section
+from kaosmem.session.compaction import SectionCompaction
+from kaosmem.session.item_factory import ItemFactory
+from kaosmem.session.opening import Opening
+from kaosmem.session.roster import Roster
+from kaosmem.session.saving.hydration import Hydrated
+from kaosmem.session.saving.past import Originals, Timeline, check_archived, load_past
+from kaosmem.session.saving.saver import Saver
+from kaosmem.types import Item
+
+_NOT_RECALLED = "what was evicted earlier cannot be recalled"
+
+
+class OpenSession:
+    """The parts of an open session.
+
+    No part refers to the `SessionMemory`. In a cycle, a closed session would wait for the garbage
+    collector.
+
+    Args:
+        opening: Where the session is, and how it is read.
+        log: The log of the session.
+        hydrated: The sections that the log holds.
+        clock: Returns aware times.
+        rng: The source of ids.
+        past_cues: The words that ask about the past.
+        read_only: Refuse changes.
+        one_loop: Refuse a second event loop while the first is open.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        log: SessionLog,
+        hydrated: Hydrated,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        past_cues: PastCues,
+        read_only: bool = False,
+        one_loop: bool = False,
+    ) -> None:
+        self.opening = opening
+        self.log = log
+        self.sections = hydrated.sections
+        self.counter = opening.counter
+        self.clock = clock
+        self.past_cues = past_cues
+        self.read_only = read_only
+        self.is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._one_loop = one_loop
+        self._notices = list(hydrated.notices)
+        self._set_up(hydrated, rng)
+
+    def _set_up(self, hydrated: Hydrated, rng: random.Random) -> None:
+        """Make the parts that work on the sections and the log."""
+        self.roster = Roster(self.sections, counter=self.counter)
+        saver = Saver(
+            self.log,
+            hydrated,
+            place=self.opening.place,
+            counter=self.counter,
+            rehydrate=self.opening.hydrate,
+        )
+        self.saver = saver
+        self.factory = ItemFactory(
+            self.sections,
+            counter=self.counter,
+            clock=self.clock,
+            rng=rng,
+            forgotten=saver.forgotten,
+        )
+        self.originals = Originals(
+            self.sections, self.log, counter=self.counter, forgotten=saver.forgotten
+        )
+        self.timeline = Timeline(
+            self.sections, self.log, counter=self.counter, unpurged=lambda: saver.unpurged
+        )
+        self.compactions = [] if self.read_only else [*self._made_compactions()]
+
+    def _made_compactions(self) -> Iterator[SectionCompaction]:
+        for section in self.sections.values():
+            if section.spec.compaction is not None:
+                yield SectionCompaction(
+                    section,
+                    section.spec.compaction,
+                    self.originals,
+                    counter=self.counter,
+                    new_id=self.factory.free_id,
+                )
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self.opening.session_id
+
+    @property
+    def used(self) -> int:
+        """Tokens in all sections."""
+        return sum(section.used for section in self.sections.values())
+
+    def section(self, name: object) -> Section:
+        """Return a section by its name. Raises NotFoundError."""
+        found = self.sections.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise NotFoundError(
+                f"no section {shown_name(name)}; there are {', '.join(self.sections)}; "
+                "to have another, give a SectionSpec for it in sections"
+            )
+        return found
+
+    def writable(self, name: str) -> Section:
+        """Return a section that may be changed. Raises ReadOnlyError and NotFoundError."""
+        self.check_writable()
+        return self.section(name)
+
+    def live_section(self, item_id: str) -> Section:
+        """Return the section of a live item. Raises NotFoundError and ReadOnlyError."""
+        section = self.factory.section_of(item_id)
+        if section is None:
+            raise NotFoundError(f"no live item {shown(item_id)}; fetch() finds archived ones")
+        return self.writable(section.spec.name)
+
+    def check_writable(self) -> None:
+        """Raise ReadOnlyError if the session was opened read-only or is closed."""
+        if self.read_only:
+            raise ReadOnlyError(
+                f"session {self.session_id!r} was opened read-only; open it without read_only to "
+                "change it"
+            )
+        if self.is_closed:
+            raise ReadOnlyError(f"session {self.session_id!r} was closed; open it again to go on")
+
+    def check_loop(self) -> None:
+        """Raise ConcurrentUseError if a memory for tests is in use in another event loop."""
+        if not self._one_loop:
+            return
+        running = asyncio.get_running_loop()
+        if self._loop is None or self._loop.is_closed():
+            self._loop = running
+        elif self._loop is not running:
+            raise ConcurrentUseError(
+                "this test memory is in use in another event loop that is still open; "
+                "close that loop first, or make a memory for each test with "
+                "SessionMemory.test_mode()"
+            )
+
+    async def close(self) -> None:
+        """Wait for a running snapshot, release the log, and refuse changes from now on."""
+        await self.saver.close()
+        self.is_closed = True
+        if self.read_only:
+            return
+        for section in self.sections.values():
+            section.freeze("was closed; open it again to change it")
+
+    async def expire(self) -> None:
+        """Move the items whose time to live is over to the archive.
+
+        The originals of a summary take its place if it was made of such an item.
+        """
+        sections = self.sections.values()
+        own = [each for each in sections if each.held.ends and not each.frozen]
+        if not own:
+            return
+        now = self.clock()
+        due = [item_id for section in own for item_id in section.held.expired(now)]
+        if not due:
+            return
+        # If the archive is damaged, originals can't come back, and the summaries expire as well.
+        with suppress(CorruptionError):
+            for compaction in self.compactions:
+                await compaction.undo(due)
+        for section in own:
+            section.expire(section.held.expired(now))
+
+    async def compact(self, format: Format) -> None:
+        """Compact the sections that exceed their budget in a format."""
+        await asyncio.gather(*(each.run(format) for each in self.compactions))
+
+    async def read_back(self, sections: Sequence[Section]) -> None:
+        """Read the evicted items of sections that a question needs.
+
+        Opening skips this, as many callers never ask.
+        """
+        if not any(section.held.past.unloaded for section in sections):
+            return
+        error = await load_past(sections, self.log, self.counter, unpurged=self.saver.unpurged)
+        if error is not None:
+            self._notices.append(f"{_NOT_RECALLED}: {error}")
+
+    @property
+    def lost(self) -> Iterator[CorruptionError]:
+        """The archived items that could not be read."""
+        for section in self.sections.values():
+            yield from section.ledger.lost
+
+    @property
+    def damage(self) -> tuple[CorruptionError, ...]:
+        """The damage of the stored session, as far as it was read."""
+        told = {*map(str, self.log.damage)}
+        lost = [error for error in self.lost if error.byte is not None]
+        return (*self.log.damage, *(error for error in lost if str(error) not in told))
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences on damage, sections, archives, compactions and windows."""
+        found = [*map(str, self.log.damage), *self._notices]
+        found += [f"{_NOT_RECALLED}: {error}" for error in self.lost]
+        found += [each.notice for each in self.compactions if each.notice]
+        found += self.saver.notices
+        found += self.saver.windows.notices.values()
+        for name, number in self.roster.unread.items():
+            found.append(
+                f"a search left out {number:,} archived items of section {shown(name)}, whose "
+                "texts are in files; await memory.admin.prepare() before it"
+            )
+        return tuple(found)
+
+    @property
+    def held(self) -> str:
+        """The sections that hold items, with their numbers, in words."""
+        held = [f"{name} {len(each):,}" for name, each in self.sections.items() if len(each)]
+        return listed(held, 6) or "empty"
+
+    async def fetch(self, item_id: str) -> Item:
+        """Return a whole item: live, archived, or from a source.
+
+        Raises:
+            NotFoundError: If no place has the item.
+            SourceError: If a source that may hold the item cannot be asked.
+        """
+        home = self.factory.section_of(item_id)
+        live = None if home is None else home.get(item_id)
+        if live is not None:
+            return live
+        for section in self.sections.values():
+            archived = section.archive.get(item_id)
+            if archived is not None:
+                return archived
+        unavailable: SourceError | None = None
+        try:
+            attached = await self.roster.get(item_id)
+            if attached is not None:
+                return attached
+        except SourceError as error:
+            unavailable = error
+        stored = await asyncio.to_thread(self.log.archived, check_item_id(item_id), check_archived)
+        if stored is not None and item_id not in self.saver.unpurged:
+            section_name, data = stored
+            return Item.from_dict(data, section_name)
+        if unavailable is not None:
+            raise unavailable
+        missing = "; memory.damage says what is missing of the session" if self.damage else ""
+        raise NotFoundError(f"no item {shown(item_id)}, live or archived{missing}")

@@ -1,0 +1,53 @@
+"""Settings of a session that few callers change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kaosmem.arguments import Clock, check_clock, check_instance
+from kaosmem.language.dates import PAST_CUES, PastCues
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """Settings of a session that few callers change.
+
+    Args:
+        clock: A function that returns aware times. The default is the computer's clock.
+        past_cues: The words that ask about the past. `PAST_CUES.including(...)` adds a language.
+        missing_ok: With `read_only`, an id that is not stored gives an empty session instead of
+            NotFoundError.
+        single_writer: No other process writes to the session, so the filesystem need not tell
+            writers apart.
+
+    Raises:
+        InvalidArgumentError: If the cues are not valid.
+
+    >>> from datetime import UTC, datetime
+    >>> from kaosmem import SessionMemory
+    >>> options = SessionOptions(clock=lambda: datetime(2026, 11, 25, tzinfo=UTC))
+    >>> memory = SessionMemory.test_mode(options=options)
+    >>> memory.add("findings", "Ann owns the deal.").created_at.year
+    2026
+    """
+
+    clock: Clock | None = None
+    past_cues: PastCues = PAST_CUES
+    missing_ok: bool = False
+    single_writer: bool = False
+
+    def __post_init__(self) -> None:
+        check_instance(self.past_cues, PastCues, "past_cues")
+
+    def clock_or(self, default: Clock) -> Clock:
+        """Return the clock, or a default if none is given. Raises InvalidArgumentError."""
+        return default if self.clock is None else check_clock(self.clock)
+
+
+DEFAULT_OPTIONS = SessionOptions()
+
+
+def system_clock() -> datetime:
+    """Return the computer's time."""
+    return datetime.now(UTC)
