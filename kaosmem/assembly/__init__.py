@@ -133,6 +133,8 @@ def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[st
         names = listed([shown(name) for name in unrelated], 3)
         yield f"nothing in {names} speaks for the query: {sum(unrelated.values()):,} candidates are left out"
     for name, proposal in proposals.items():
+        if proposal.has_no_match:
+            yield f"nothing in {shown(name)} speaks for the query"
         if proposal.unanswered:
             yield f"the filter leaves out all of {shown(name)}: {proposal.unanswered}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,15 +30,45 @@ MAX_QUERY_CHARS = 8_000
 _END_CHARS, _QUESTION_CHARS, _WORDS_CHARS = 2_000, 900, 1_500
 _WORD_CHARS = range(3, 41)
 _REQUESTS = """
-    summarise summarize summary recap overview sum continue proceed go explain describe elaborate help tell show list
-    give say know think mean happen do done make get please thank thanks hello hi hey ok okay yes right sure next more
-    now new news far everything anything something thing stuff all i me my us let
-    das dies diese bitte danke hallo ja weiter mach fasse fass zusammen zusammenfassen zusammenfassung erkläre zeig mir
-    was alles résume résumer résumé ceci cela merci bonjour oui continue explique resume resumir resumen esto gracias
-    hola sí sigue continúa explica
-    резюмируй подытожь продолжай объясни привет спасибо да это
+    summarise summarize summary recap overview sum tl dr tldr conclude continue proceed go
+    explain describe elaborate translate rephrase shorten repeat help tell show list give say
+    know think mean happen do done make get discuss talk conversation chat discussion thread
+    update please thank thanks hello hi hey ok okay yes right sure next more now new news far
+    above previous everything anything something thing stuff all i me my us let das dies diese
+    alles bitte danke hallo ja weiter mach fasse fass zusammen zusammenfassen zusammenfassung
+    erkläre zeig mir was ist war passiert geschehen gibt neues übersetze gespräch besprochen
+    résume résumer résumé tout tous ceci cela ça merci bonjour oui continue explique traduis
+    traduire quoi neuf passé s'il vous te plaît la le les en de est conversation resume resumir
+    resumen esto todo por favor gracias hola sí sigue continúa explica traduce pasó novedades
+    riassumi riassumere riassunto tutto questo grazie ciao continua spiega traduci resuma resumo
+    isso obrigado traduza samenvatten samenvatting vat samen alles dank ga verder podsumuj
+    podsumowanie dziękuję kontynuuj резюмируй резюме подытожь подведи итог итоги суммируй кратко
+    продолжай объясни переведи привет спасибо да это всё περίληψη συνόψισε συνέχισε ευχαριστώ
+    لخص ملخص تابع شكرا सारांश संक्षेप जारी धन्यवाद 요약 요약해 요약해줘 요약해주세요 해줘 줘 주세요 계속 고마워
 """
 """Words that ask for something and are no subject: a question of these alone is about all that there is."""
+_FORMS = """
+    one two three four five six seven eight nine ten few short long brief bullet point sentence
+    word paragraph line table email list english german french spanish italian portuguese
+    russian chinese japanese korean arabic hindi dutch deux trois quatre cinq zwei drei vier
+    fünf dos tres cuatro cinco deutsch englisch französisch spanisch satz sätze stichpunkt
+    français anglais allemand espagnol phrase phrases points español inglés francés alemán frase
+    frases puntos русский английский
+"""
+"""Words for the form of an answer: no subject beside a word that asks for something."""
+_UNSPACED_REQUESTS = """
+    请 請 帮我 总结 總結 它 讲了什么 说了什么 概括 概述 归纳 摘要 一下 继续 谢谢 你好 我们
+    讨论 聊 了什么 什么 这个 这段 对话 以上 上面 内容 全部 翻译成 翻译 解释 说明 有什么
+    新消息 发生 法语 英语 英文 德语 日语 中文 西班牙语 三点 要点 要約 まとめて まとめ して
+    ください 続けて 続き お願いします ありがとう こんにちは これまで これ この その 会話 話 上記
+    内容 全部 翻訳 説明 教えて 何 話した 英語 日本語 中国語 フランス語 ドイツ語
+"""
+_UNSPACED = re.compile(
+    "|".join(sorted(_UNSPACED_REQUESTS.split(), key=lambda word: (-len(word), word)))
+)
+"""The same in languages without spaces."""
+_PARTICLES = re.compile(r"\b[的了吗呢吧把用成个をはがにでものと]+\b")
+"""Chinese and Japanese particles, where nothing else is left between two spaces."""
 _PUNCTUATION = ".,:;!?\"'()[]{}<>`*"
 
 
@@ -95,7 +126,11 @@ class Query:
     @cached_property
     def has_topic(self) -> bool:
         """Whether the text has a word that an item can be about, as "Summarise this" has none."""
-        return not _without_topic().issuperset(analyze(self.topic))
+        topic = _PARTICLES.sub(" ", _UNSPACED.sub(" ", self.topic))
+        terms = {term for term in analyze(topic) if any(map(str.isalnum, term))}
+        asking = _terms_of(_REQUESTS)
+        is_request = topic != self.topic or not asking.isdisjoint(terms)
+        return bool(terms - asking - (_terms_of(_FORMS) if is_request else frozenset()))
 
     def admits(self, item: Item) -> bool:
         """Return whether an item had begun to hold, and was known, at the times that the query asks for."""
@@ -104,8 +139,8 @@ class Query:
 
 
 @cache
-def _without_topic() -> frozenset[str]:
-    return frozenset(analyze(_REQUESTS))
+def _terms_of(words: str) -> frozenset[str]:
+    return frozenset(analyze(words))
 
 
 def excerpt(text: str) -> str:

@@ -121,6 +121,7 @@ class Proposal:
         the candidates.
     unanswered: why the filter lets none of the items through, if it can't be compared with any of
         them.
+    has_no_match: whether a store was searched and found nothing for the query.
     """
 
     candidates: tuple[Candidate, ...]
@@ -137,6 +138,7 @@ class Proposal:
     unanswered: str = ""
     unrelated: frozenset[int] = frozenset()
     offers_all: bool = False
+    has_no_match: bool = False
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:

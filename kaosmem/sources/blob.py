@@ -18,7 +18,7 @@ from kaosmem.names import check_id
 from kaosmem.retrieval import BM25Ranker, Query
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.sources.store_source import Scored, StoreSource, proposed
+from kaosmem.sources.store_source import Scored, StoreSource, proposed, related
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
 from kaosmem.stores.expiry import utc_now
@@ -74,6 +74,7 @@ class BlobHandle:
 class BlobSource(StoreSource):
     """Artefacts as handles: the newest first, or, above the spec's threshold, those whose handles match the query.
 
+    Above the threshold, other handles are shown only if all fit, or if the query has no subject.
     `memory.fetch(id)` returns a text whole, an image as an ImageBlock, and for other bytes the handle with a URL.
     The source shows all artefacts of the store, also those of other processes. It lists the keys of the store again
     for a context after `refresh_s` seconds, since each key costs the store some time. It asks only for the media types
@@ -152,18 +153,14 @@ class BlobSource(StoreSource):
                 Exception
             ) as raised:  # whatever a store raises: the known handles are better than none
                 error = type(raised).__name__
-        newest_first = [(self._handle(handle), None) for handle in reversed(self.handles)]
-        found: list[Scored] = [*newest_first]
-        if len(found) > self.spec.retrieval_threshold:
-            scores = self._shelf.scores(query.text)
-            worded = [
-                (self._handle(self._shelf.handles[key]), score) for key, score in scores.items()
-            ]
-            found = [
-                *worded,
-                *(each for each in newest_first if each[0].metadata["key"] not in scores),
-            ]
-        return replace(proposed(found, cap=cap, wanted=wanted), error=error)
+        found: list[Scored] = [(self._handle(handle), None) for handle in reversed(self.handles)]
+        if len(found) <= self.spec.retrieval_threshold:
+            return replace(proposed(found, cap=cap, wanted=wanted), error=error)
+        scores = self._shelf.scores(query.text)
+        worded = [(self._handle(self._shelf.handles[key]), score) for key, score in scores.items()]
+        others = [each for each in found if each[0].metadata["key"] not in scores]
+        proposal = proposed([*worded, *others], cap=cap, wanted=wanted)
+        return replace(related(proposal, query), error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return an artefact in full, or None; the handle of one that the store has no more goes with it."""

@@ -12,7 +12,16 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.sources.store_source import Scored, StoreSource, corrected, passing, proposed, searched
+from kaosmem.sources.store_source import (
+    Scored,
+    StoreSource,
+    by_words,
+    corrected,
+    passing,
+    proposed,
+    related,
+    searched,
+)
 from kaosmem.stores import LongTermMemory, ShortTermMemory, StoredFact
 from kaosmem.stores.memory import fact_time
 from kaosmem.types import Item, JSONValue, Trust, Version, json_text, known_by
@@ -137,6 +146,7 @@ class FactSource(StoreSource):
 class StateSource(StoreSource):
     """A session's state as lines `key: value`, ordered by key, each with the metadata `key`.
 
+    If the lines do not all fit, those are shown that match the query.
     The source cannot forget: a ShortTermMemory cannot delete one key alone.
     Raises InvalidNameError for the id, InvalidArgumentError for the store and the spec.
 
@@ -167,10 +177,14 @@ class StateSource(StoreSource):
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
     ) -> Proposal:
-        """Return the lines, whatever the query."""
+        """Return the lines, those that match the query first."""
         state = await self._store.get_state(self._session_id)
-        lines = [(self._line(key, value), None) for key, value in sorted(state.items())]
-        return proposed(lines, cap=cap, wanted=wanted)
+        lines = [self._line(key, value) for key, value in sorted(state.items())]
+        place = {line.id: at for at, line in enumerate(lines)}
+        found = by_words(lines, query) if query.has_topic else [(line, None) for line in lines]
+        proposal = proposed(found, cap=cap, wanted=wanted)
+        in_order = [unit._replace(position=place[unit.items[0].id]) for unit in proposal.candidates]
+        return related(replace(proposal, candidates=tuple(in_order)), query)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a line, or None."""

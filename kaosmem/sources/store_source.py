@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias, TypeVar
@@ -13,6 +13,8 @@ from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Told
 from kaosmem.names import check_id
+from kaosmem.retrieval import BM25Ranker, Query
+from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections import Proposal, SectionSpec, renamed
 from kaosmem.types import Content, Item, JSONValue, Trust, content_text, unshown_chars
 
@@ -130,14 +132,35 @@ def proposed(
     kept = []
     left = 2 * cap
     told = Told()
-    for item, score in passing(listed, wanted):
+    passed = passing(listed, wanted)
+    for item, score in passed:
         if left <= 0:
             break
         kept.append((item, score))
         left -= _share(item, cap, told)
     if kept or wanted is None or not listed:
-        return Proposal.of(kept)
+        return replace(Proposal.of(kept), offers_all=len(kept) == len(passed))
     return Proposal((), unanswered=unanswered([item for item, _ in listed], wanted))
+
+
+def by_words(items: Sequence[Item], query: Query) -> list[Scored]:
+    """Return the items that match the words of a query, best first, then the others in their order."""
+    index = BM25Ranker().index()
+    index.add(enumerate(items))
+    scores = dict(ranking_of(index, query.text, len(items)).matches)
+    others = [(item, None) for place, item in enumerate(items) if place not in scores]
+    return [*((items[place], score) for place, score in scores.items()), *others]
+
+
+def related(proposal: Proposal, query: Query) -> Proposal:
+    """Return a proposal whose items without a score are shown only if the source fits whole.
+
+    A query without a subject, such as "Summarise this", leaves all as they are.
+    """
+    if not query.has_topic:
+        return proposal
+    unscored = [unit.position for unit in proposal.candidates if unit.score is None]
+    return replace(proposal, unrelated=frozenset(unscored))
 
 
 def unanswered(items: Iterable[Item], wanted: MetadataFilter) -> str:
@@ -168,7 +191,8 @@ async def searched(
         told = Told()
         weight = sum(_share(item, cap, told) for item, _ in kept)
         if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
-            return proposed(known.values(), cap=cap, wanted=wanted)
+            proposal = proposed(known.values(), cap=cap, wanted=wanted)
+            return replace(proposal, has_no_match=not known)
         limit = max(2 * limit, math.ceil(1.2 * limit * 2 * cap / max(1, weight)))
 
 

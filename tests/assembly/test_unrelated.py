@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kaosmem import InvalidArgumentError, Reason, SectionSpec, SessionMemory, SessionOptions
+from kaosmem.sources import BlobSource, FactSource, StateSource
+from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory, InMemoryShortTermMemory
 
 TICKETS = [
     f"Ticket {n}: the build failed with exit code {n % 5 + 1} on runner {n % 3}." for n in range(60)
@@ -47,13 +49,69 @@ async def test_a_graph_without_a_match_shows_no_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["", "Summarise this", "Please go on.", "What happened?", "Fasse das zusammen", "?"]
+    "query",
+    [
+        "",
+        "Summarise this",
+        "Please go on.",
+        "What happened?",
+        "Fasse das zusammen",
+        "?",
+        "TL;DR",
+        "What did we discuss?",
+        "Summarise the conversation so far in three bullet points",
+        "Translate this into French",
+        "Any updates?",
+        "Was ist passiert?",
+        "Résume tout ça, s'il te plaît",
+        "Resumen por favor",
+        "Riassumi",
+        "Подведи итог",
+        "请总结一下",
+        "この会話を要約してください",
+        "요약해 줘",
+        "👍",
+    ],
 )
 async def test_a_question_without_a_subject_shows_the_newest(query: str) -> None:
     """It is about all that there is."""
     context = await session().assemble_context(query, budget=200)
     assert context.decision("t59").reason is Reason.NEWEST
     assert context.notices == ()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["French", "three points", "Any updates on the lease?", "总结合同", "りんごの要約", "话费多少"],
+)
+async def test_a_question_with_a_subject_is_about_that_alone(query: str) -> None:
+    """A word for the form of an answer is a subject if nothing is asked for, and so is a word beside a request."""
+    context = await session().assemble_context(query, budget=200)
+    assert [item.id for item in context.items] == ["hello"]
+
+
+async def test_sources_without_a_match_show_no_noise_and_say_so() -> None:
+    """Handles, lines of state and facts are left out where nothing speaks for them, if not all fit."""
+    files, states, facts = InMemoryFileStore(), InMemoryShortTermMemory(), InMemoryLongTermMemory()
+    for number in range(60):
+        await files.upload(f"f{number}.txt", b"hello", content_type="text/plain")
+        await states.update_state("s", {f"key{number:02}": f"value {number}"})
+    await facts.save("a", "The rent is 900 euros.")
+    memory = SessionMemory.test_mode()
+    for source in (BlobSource(files), StateSource(states, "s"), FactSource(facts, "a")):
+        await memory.attach(source)
+    context = await memory.assemble_context("apples", budget=300)
+    assert context.items == ()
+    assert context.notices == (
+        "nothing in 'files', 'state' speaks for the query: 120 candidates are left out",
+        "nothing in 'facts' speaks for the query",
+    )
+    await states.update_state("s", {"size": "bicycle, large", "goal": "buy a bicycle"})
+    found = await memory.assemble_context("bicycle", budget=200)
+    assert [item.text for item in found.items] == ["goal: buy a bicycle", "size: bicycle, large"]
+    everything = await memory.assemble_context("apples", budget=20_000)
+    assert everything.by_section["state"].items == 62
+    assert (await memory.assemble_context("Go on", budget=300)).by_section["state"].items > 5
 
 
 async def test_a_section_that_fits_whole_is_shown_whole() -> None:
