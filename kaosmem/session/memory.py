@@ -754,7 +754,9 @@ class SessionMemory:
             filter: Conditions on metadata, which every hit meets.
             archived: Find evicted and superseded items too; `hit.is_archived` marks them. A search
                 reads no files: `await memory.admin.prepare()` reads stored archives first. Until
-                then `notices` names the archived items that a search left out.
+                then `notices` names the archived items that a search left out. No search finds
+                removed items (`fetch` returns them) or texts from before an update
+                (`at(known_at=...)` shows them).
 
         Raises:
             NotFoundError: If the section is unknown.

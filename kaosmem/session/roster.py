@@ -211,9 +211,11 @@ class Roster:
                         fault = wanted.faults(item.metadata) or section.held.unanswered(wanted)
                 rank = None
                 score = None
-                if reason is Reason.OUTRANKED and section.spec.placement == "query":
+                placement = section.spec.placement
+                if reason is Reason.OUTRANKED and placement != "static":
                     rank, score = section.proposer.place(query, item_id)
-                    reason = Reason.UNRELATED if score is None and query.has_topic else reason
+                    is_unrelated = score is None and query.has_topic and placement == "query"
+                    reason = Reason.UNRELATED if is_unrelated else reason
                 return Decision(
                     item_id, name, False, reason, rank, score, item.tokens, item=item, fault=fault
                 )

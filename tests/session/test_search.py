@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory, SessionOptions
 from kaosmem.persistence import log as session_log
 
 SPECS = (
@@ -138,3 +139,18 @@ async def test_a_search_keeps_its_limit(limit: int) -> None:
     found = memory.search("vault code weather", limit=limit)
     assert len(found) == min(limit, len({hit.item.id for hit in found}))
     assert sum(hit.item.text == FACT for hit in found) == min(limit, 1)
+
+
+async def test_removed_items_and_earlier_texts_are_fetched_and_not_found() -> None:
+    """A search finds what may be shown now; an id and an earlier time find the rest."""
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now[0]))
+    removed = memory.add("findings", "The vault code is 4711.")
+    memory.remove(removed.id)
+    updated = memory.add("findings", "The vault code is 1234.")
+    now[0] += timedelta(days=1)
+    memory.update(updated.id, "The safe is open.")
+    assert memory.search("vault code") == []
+    assert await memory.fetch(removed.id) == removed
+    before = await memory.at(known_at="2026-01-01").assemble_context("vault code", budget=200)
+    assert [item.text for item in before.items] == ["The vault code is 1234."]
