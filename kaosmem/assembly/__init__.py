@@ -34,7 +34,7 @@ from kaosmem.assembly.context import (
     item_preview,
 )
 from kaosmem.assembly.packing import Limits, Packer, Packing
-from kaosmem.assembly.shortening import Shortened, Shortener, shortened
+from kaosmem.assembly.shortening import Shortened, Shortener, shortened, with_best_shortened
 from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.formats import Format, Rendered
@@ -161,6 +161,7 @@ def _packed(
     cuts: whether required texts that do not fit are shortened. barred: as of `Packer`.
     """
     costs = Costs(format, counter)
+    whole = with_best_shortened(specs, proposals, window, costs)
     room = window
 
     def pack(what: Shortened) -> Packing:
@@ -169,9 +170,9 @@ def _packed(
     while True:
         try:
             packing = (
-                Shortener(specs, proposals, counter=counter).packed(pack)
+                Shortener(specs, whole.proposals, counter=counter, ids=whole.ids).packed(pack)
                 if cuts
-                else pack(Shortened(proposals))
+                else pack(whole)
             )
         except WindowTooSmallError as error:
             if room == window or FRAME not in error.need:

@@ -256,23 +256,23 @@ class Costs:
 
     def __init__(self, format: Format, counter: TokenCounter) -> None:
         self._format = format
-        self._counter = counter
+        self.counter = counter
         self._lines: dict[str, int] = {}
         self._as_entry = f"{format.name} {counter.name}"
 
     def line_of(self, style: LabelStyle) -> LineOf:
         """Return a measure of an item in the system message or the block."""
         notes = (None, *NOTES)
-        names = {note: f"{note} line {style} {self._counter.name}" for note in notes}
+        names = {note: f"{note} line {style} {self.counter.name}" for note in notes}
         measures = {note: partial(self._line, style=style, note=note) for note in notes}
         return lambda item, note: item.memo(names[note], measures[note])
 
     def _line(self, item: Item, style: LabelStyle, note: str | None) -> Line:
-        alone = item_tokens(item, self._counter, style, note=note or "")
+        alone = item_tokens(item, self.counter, style, note=note or "")
         group = style.group(item, note)
         if not group:
             return Line((), alone)
-        below = item_tokens(item, self._counter, style, continued=True)
+        below = item_tokens(item, self.counter, style, continued=True)
         return Line(group, below, alone - below)
 
     def entries(self, unit: Candidate) -> int:
@@ -285,33 +285,33 @@ class Costs:
         return unit.items[-1].memo(
             f"{self._as_entry} {contents}",
             lambda _: sum(
-                self._format.entry_tokens(entry, self._counter) for entry in entries_in(unit)
+                self._format.entry_tokens(entry, self.counter) for entry in entries_in(unit)
             ),
         )
 
     def header(self, spec: SectionSpec) -> int:
         """Return the tokens of a section's header in the system message or the block."""
-        return 0 if spec.is_verbatim else self._counter(header_piece(spec.title))
+        return 0 if spec.is_verbatim else self.counter(header_piece(spec.title))
 
     def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
         """Return the tokens of the header over `recalled` recalled items; `left_out` as for the header itself."""
         line = recalled_header(spec.title, recalled=recalled, left_out=left_out)
         if line not in self._lines:
-            self._lines[line] = self._counter(line)
+            self._lines[line] = self.counter(line)
         return self._lines[line]
 
     def history_header(self, spec: SectionSpec) -> int:
         """Return the tokens of a history's header."""
-        return self._format.history_header_tokens(spec.title, self._counter)
+        return self._format.history_header_tokens(spec.title, self.counter)
 
     def mark(self, left_out: int) -> int:
         """Return the tokens of the mark for messages left out of a history; 0 for none."""
-        return self._format.entry_tokens(Mark(left_out), self._counter) if left_out else 0
+        return self._format.entry_tokens(Mark(left_out), self.counter) if left_out else 0
 
     def frame(self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None) -> int:
         """Return the tokens of no section; `first` is the entry that the histories begin with."""
         return self._format.frame_tokens(
-            static=static, first=first, block=block, counter=self._counter
+            static=static, first=first, block=block, counter=self.counter
         )
 
     def block_place(self, last: ChatMessage | Mark | None) -> BlockPlace:
@@ -322,7 +322,7 @@ class Costs:
     def _measure_entry(self, item: Item) -> int:
         known = item.tokens if isinstance(item.content, str) else None
         return sum(
-            self._format.entry_tokens(entry, self._counter, known=known)
+            self._format.entry_tokens(entry, self.counter, known=known)
             for entry in repair((item.message,))
         )
 
@@ -330,6 +330,12 @@ class Costs:
 def entries_in(unit: Candidate) -> list[ChatMessage]:
     """Return a unit as the messages that a history shows of it."""
     return repair([item.message for item in unit.items])
+
+
+def best_match(units: Iterable[Candidate]) -> Candidate | None:
+    """Return the unit with the highest score, None if none has one."""
+    ranked = [unit for unit in units if unit.score]
+    return max(ranked, key=lambda unit: unit.score or 0.0, default=None)
 
 
 def check_required(

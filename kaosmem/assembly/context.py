@@ -24,7 +24,7 @@ class Reason(StrEnum):
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
     SHORTENED = "shortened"
-    """In: must be shown and did not fit, so that a shortened copy is in."""
+    """In: a shortened copy of an item that must be shown, or of the best match, which did not fit."""
     TAIL = "tail"
     """In: in the unbroken run of newest messages."""
     RELEVANT = "relevant"

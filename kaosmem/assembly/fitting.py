@@ -1,8 +1,14 @@
-"""Fill the granted shares with whole units, in order of value, until nothing more fits."""
+"""Fill the granted shares with whole units, in order of value, until nothing more fits.
+
+A unit that may have been corrected is taken like any other if it is among the good matches. Its
+newest correction comes after those that match the query about as well, its other corrections after
+all units. Labels that say so are added last, where they fit. So corrections keep no good match out
+of a small window. Weaker matches are shown with their corrections, or not at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -15,11 +21,11 @@ from kaosmem.sections import Candidate, SectionSpec
 Standing: TypeAlias = tuple[int, bool, int]
 """The key that orders units where they are shown."""
 
-_NOTE_TOKENS = 20
-"""More than a note takes.
+Labels: TypeAlias = dict[Group, tuple[Standing, int]]
+"""By group, the first unit that it shows, and the tokens of its label."""
 
-A unit may save that much, if it corrects one that was noted as possibly replaced.
-"""
+_WEAK = 0.9
+"""A correction comes before the units with less than this share of the corrected unit's score."""
 
 
 @dataclass(slots=True)
@@ -29,24 +35,21 @@ class Run:
     A unit's cost depends on the labels of its groups alone.
 
     header: tokens of the header over a number of items. cap: the most tokens that the run may take.
-    used, count: tokens and items so far. labels: by group, the first unit that it shows, and the
-        tokens of its label.
+    used, count: tokens and items so far.
     """
 
     header: Callable[[int], int]
     cap: float
     used: int = 0
     count: int = 0
-    labels: dict[Group, tuple[Standing, int]] = field(default_factory=dict)
+    labels: Labels = field(default_factory=dict)
 
-    def added(
-        self, unit: Candidate, lines: Iterable[Line]
-    ) -> tuple[int, dict[Group, tuple[Standing, int]]]:
+    def added(self, unit: Candidate, lines: Iterable[Line]) -> tuple[int, Labels]:
         """Return the tokens that a unit adds, and the labels that it changes."""
         tokens = self.header(self.count + len(unit.items))
         if self.count:
             tokens -= self.header(self.count)
-        changed: dict[Group, tuple[Standing, int]] = {}
+        changed: Labels = {}
         standing = standing_of(unit)
         for line in lines:
             tokens += line.tokens
@@ -62,13 +65,19 @@ class Run:
             changed[line.group] = standing, line.label
         return tokens, changed
 
-    def take(
-        self, unit: Candidate, tokens: int, labels: Mapping[Group, tuple[Standing, int]]
-    ) -> None:
+    def take(self, unit: Candidate, tokens: int, labels: Labels) -> None:
         """Add a unit, as `added` has measured it."""
         self.used += tokens
         self.count += len(unit.items)
         self.labels |= labels
+
+    def empty(self) -> Run:
+        """Return a run with the same header and cap, and no units."""
+        return Run(self.header, self.cap)
+
+    def copy(self) -> Run:
+        """Return a run with the same units, which can be changed alone."""
+        return Run(self.header, self.cap, self.used, self.count, dict(self.labels))
 
 
 @dataclass
@@ -84,11 +93,11 @@ class Share:
     unrelated: positions of units that nothing in the query speaks for. They are taken only if all
         fit together.
     is_offered_whole: whether the candidates are all that the section holds.
-    taken: the units in the share, by position.
+    taken: the units in the share, by position. notes: of these, the notes of marked ones.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
-    brought_along: positions of the units that are in since a replaced version is, or an item that
-        they correct.
-    outdated: positions of units that would have fit, but for the units that correct them.
+    brought_along: positions of the units that are in for the sake of another one: a replaced
+        version, or an item that they correct.
+    outdated: positions of units that are left out, if they are, for the units that they need.
     """
 
     spec: SectionSpec
@@ -102,25 +111,20 @@ class Share:
     unrelated: frozenset[int] = frozenset()
     is_offered_whole: bool = False
     taken: dict[int, Candidate] = field(default_factory=dict)
+    notes: dict[int, str] = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
     brought_along: set[int] = field(default_factory=set)
     outdated: set[int] = field(default_factory=set)
-    _corrections: set[int] = field(
-        default_factory=set
-    )  # positions of the units that correct one that is taken
-    _repeated: set[int] = field(
-        default_factory=set
-    )  # positions of the units that were left out as duplicates
+    _repeated: set[int] = field(default_factory=set)
+    _measured: dict[int, list[Line]] = field(default_factory=dict)
 
-    # what is in
+    # the units in the share
 
     @property
     def used(self) -> int:
         """Return the tokens taken."""
         tokens = 0
-        for (
-            run
-        ) in self.runs.values():  # asked for each unit: a sum over a generator takes twice as long
+        for run in self.runs.values():
             tokens += run.used
         return tokens
 
@@ -129,30 +133,14 @@ class Share:
         """Return how many items were taken."""
         return sum(run.count for run in self.runs.values())
 
-    def kept(self, *, recalled: bool) -> list[Candidate]:
-        """Return the units taken of one run, in the order in which they stand."""
-        run = self.runs.get(recalled)
-        if run is None:
-            return []
-        return sorted(
-            (unit for unit in self.taken.values() if self._run_of(unit) is run), key=standing_of
-        )
-
     @property
-    def notes(self) -> dict[str, str]:
+    def item_notes(self) -> dict[str, str]:
         """Return the notes of the items that are marked, by id."""
-        if not self._corrections:
-            return {}
-        marked = self._notes_of(self.taken)
-        return {
-            item.id: note
-            for position, note in marked.items()
-            for item in self.taken[position].items
-        }
-
-    def is_duplicate(self, candidate: Candidate) -> bool:
-        """Return whether a candidate was left out as a duplicate."""
-        return candidate.position in self._repeated
+        notes = {}
+        for position, note in self.notes.items():
+            for item in self.taken[position].items:
+                notes[item.id] = note
+        return notes
 
     @property
     def left_out(self) -> list[Candidate]:
@@ -160,79 +148,66 @@ class Share:
 
         Duplicates of shown items may not.
         """
-        out = [
-            unit
-            for unit in self.candidates
-            if unit.position not in self.taken and unit.position not in self.barred
-        ]
-        return [unit for unit in out if not self.is_duplicate(unit)] if self._repeated else out
+        out = self.taken.keys() | self.barred | self._repeated
+        return [unit for unit in self.candidates if unit.position not in out]
 
-    # what it costs
+    def kept(self, *, recalled: bool) -> list[Candidate]:
+        """Return the units taken of one run, in the order in which they stand."""
+        run = self.runs.get(recalled)
+        units = [unit for unit in self.taken.values() if self._run_of(unit) is run]
+        return sorted(units, key=standing_of)
 
-    def _run_of(self, unit: Candidate) -> Run:
-        """Return the run that a unit stands in: a replaced version stands with its successor."""
-        successor = None if unit.successor is None else self._by_position.get(unit.successor)
-        return self.runs[(successor or unit).recalled]
+    def is_duplicate(self, candidate: Candidate) -> bool:
+        """Return whether a candidate was left out as a duplicate."""
+        return candidate.position in self._repeated
+
+    # costs
 
     @cached_property
     def _by_position(self) -> dict[int, Candidate]:
         return {candidate.position: candidate for candidate in self.candidates}
 
+    def _is_recalled(self, unit: Candidate) -> bool:
+        """Return whether a unit stands among the recalled ones. A replaced version stands with its successor."""
+        if unit.successor is None:
+            return unit.recalled
+        return self._by_position.get(unit.successor, unit).recalled
+
+    def _run_of(self, unit: Candidate) -> Run:
+        return self.runs[self._is_recalled(unit)]
+
+    def _lines(self, unit: Candidate) -> list[Line]:
+        """Return the tokens of a unit's items without notes."""
+        lines = self._measured.get(unit.position)
+        if lines is None:
+            lines = [self.line_of(item, None) for item in unit.items]
+            self._measured[unit.position] = lines
+        return lines
+
     def cost(self, unit: Candidate) -> int:
         """Return the tokens that a unit adds without a note."""
         return self._run_of(unit).added(unit, self._lines(unit))[0]
-
-    def _lines(self, unit: Candidate, note: str | None = None) -> list[Line]:
-        return [self.line_of(item, note) for item in unit.items]
-
-    def _notes_of(self, taken: Mapping[int, Candidate]) -> dict[int, str]:
-        """Return the notes of units that are taken together, by position.
-
-        The last of several corrections is newer than what it corrects. The others have an empty
-        note: like it, they stand alone after that. A unit is possibly replaced if no unit that
-            corrects it is shown.
-        """
-        notes: dict[int, str] = {}
-        for position, unit in taken.items():
-            corrections = [at for at in unit.newer if at in taken]
-            is_known = any(at in self.elsewhere or at in self._repeated for at in unit.newer)
-            if unit.newer and not corrections and not is_known:
-                notes[position] = POSSIBLY_REPLACED
-            for at in corrections:
-                is_last = not taken[at].newer and taken[at].items[0].interval is None
-                notes[at] = NEWER if is_last else notes.get(at, "")
-        return notes
-
-    def runs_with(self, units: Iterable[Candidate]) -> dict[bool, Run]:
-        """Return the runs as they are with these units, and nothing else, each with its note."""
-        shown = {unit.position: unit for unit in units}
-        notes = self._notes_of(shown)
-        empty = {id(run): Run(run.header, run.cap) for run in self.runs.values()}
-        for unit in shown.values():
-            run = empty[id(self._run_of(unit))]
-            run.take(unit, *run.added(unit, self._lines(unit, notes.get(unit.position))))
-        return {recalled: empty[id(run)] for recalled, run in self.runs.items()}
 
     def want(self) -> float:
         """Return the tokens of all candidates without notes, as far as the caps allow."""
         units: Iterable[Candidate] = self.candidates
         if self.unrelated and not self.may_fit_whole():
             units = [unit for unit in units if unit.position not in self.unrelated]
-        wanted = {id(run): Run(run.header, run.cap) for run in self.runs.values()}
+        wanted = {recalled: run.empty() for recalled, run in self.runs.items()}
         for unit in units:
-            run = wanted[id(self._run_of(unit))]
+            run = wanted[self._is_recalled(unit)]
             if run.used <= run.cap:
                 run.take(unit, *run.added(unit, self._lines(unit)))
         return sum(min(run.cap, run.used) for run in wanted.values())
 
     def may_fit_whole(self, room: float | None = None) -> bool:
-        """Return whether all live units fit together, in this room beside what is taken, or in the cap."""
+        """Return whether all live units fit together, in this room beside the units taken, or in the cap."""
         if not self.is_offered_whole:
             return False
         live = self.runs[False]
-        whole = Run(live.header, live.cap)
+        whole = live.empty()
         for unit in self.candidates:
-            if self._run_of(unit) is live:
+            if not self._is_recalled(unit):
                 whole.take(unit, *whole.added(unit, self._lines(unit)))
         return whole.used <= self.cap and (room is None or whole.used - live.used <= room)
 
@@ -240,158 +215,70 @@ class Share:
 
     def require(self, units: Iterable[Candidate]) -> None:
         """Take units that must be shown, whatever they cost."""
-        required = [*units]
-        if required:
-            self.runs = self.runs_with(required)
-            self._note_taken(required)
-
-    def take(self, units: Sequence[Candidate], room: float) -> bool:
-        """Take units together if they fit in the room and in their runs. Return whether they do."""
-        least = 0
         for unit in units:
-            least += sum(line.tokens for line in self._lines(unit))
-        if least - _NOTE_TOKENS > room:  # without a recount, which costs more
-            return False
-        runs = self.runs_with([*self.taken.values(), *units])
-        if sum(run.used for run in runs.values()) - self.used > room:
-            return False
-        if any(run.used > run.cap for run in runs.values()):
-            return False
-        self.runs = runs
-        self._note_taken(units)
-        return True
-
-    def _note_taken(self, units: Iterable[Candidate]) -> None:
-        for unit in units:
+            run = self._run_of(unit)
+            run.take(unit, *run.added(unit, self._lines(unit)))
             self.taken[unit.position] = unit
-            self._corrections.update(unit.newer)
 
-    def take_wanted(self, unit: Candidate, room: float, shown: Shown | None) -> None:
-        """Take a candidate with the units that must be shown with it, if they fit in the room.
+    def take(
+        self, unit: Candidate, needed: Sequence[Candidate], room: float, shown: Shown | None
+    ) -> bool:
+        """Take a unit, with others that it needs beside it, if they fit in the room and in their runs.
 
         shown: the items shown so far, of which no duplicate is taken; without it, duplicates are
             taken.
+        Returns whether the unit is in.
         """
-        if unit.newer:
-            self._take_corrected(unit, room, shown)
-        elif unit.position in self.taken or self.is_duplicate(unit):
-            return
-        elif unit.successor is not None:
-            # A version that says the same as another one, as after a change back, held at another
-            # time.
-            self._take_replaced(unit, room)
-        elif unit.position in self._corrections:
-            if (
-                (shown is None or not self._is_repeated(unit, shown))
-                and self.take([unit], room)
-                and shown is not None
-            ):
-                shown.admit(unit.items)
-        else:
-            self._take_plain(unit, room, shown)
-
-    def _take_plain(self, unit: Candidate, room: float, shown: Shown | None) -> None:
-        """Take a unit that needs no other, and that changes no note."""
+        if unit.position in self.taken:
+            return True
+        if unit.position in self._repeated:
+            return False
+        missing = [each for each in needed if not self._is_known(each)]
+        if missing:
+            return self._take_with(missing, unit, room, shown)
         run = self._run_of(unit)
         tokens, labels = run.added(unit, self._lines(unit))
         if tokens > room or tokens > run.cap - run.used:
-            return
-        if shown is not None:
+            return False
+        # A version that says the same as another one, as after a change back, held at another time.
+        if shown is not None and unit.successor is None:
             if self._is_repeated(unit, shown):
-                return
+                return False
             shown.admit(unit.items)
         run.take(unit, tokens, labels)
         self.taken[unit.position] = unit
+        return True
 
-    def _take_replaced(self, unit: Candidate, room: float) -> None:
-        """Take a replaced version with its successor, if that is offered and is not replaced itself."""
-        assert unit.successor is not None
-        if unit.successor in self.elsewhere or unit.successor in self.taken:
-            self.take([unit], room)
-            return
-        successor = self._by_position.get(unit.successor)
-        if (
-            successor is not None
-            and successor.successor is None
-            and self.take([successor, unit], room)
-        ):
-            self.brought_along.add(successor.position)
+    def _is_known(self, unit: Candidate) -> bool:
+        """Return whether a unit is shown, in this share or in another place."""
+        at = unit.position
+        return at in self.taken or at in self.elsewhere or at in self._repeated
 
-    def _take_corrected(self, unit: Candidate, room: float, shown: Shown | None) -> None:
-        """Take a candidate with the units that correct it, if they fit in the room.
-
-        The best match is taken with the newest of them, or alone, if they do not fit or would fill
-        the share.
-        """
-        missing = self._missing_corrections(unit)
-        is_in = unit.position in self.taken
-        if not is_in and shown is not None and self._is_repeated(unit, shown):
-            return
-        is_best = unit.position == self.best_match and not is_in
-        choices = [] if missing is None else [missing]
-        if is_best:
-            if missing and len(missing) > 1 and self.would_fill(unit):
-                choices.clear()
-            if missing:
-                choices.append(missing[:1])
-            choices.append([])
-        own = [] if is_in else [unit]
-        for corrections in choices:
-            units = own + [
-                each for each in corrections if shown is None or not self._is_repeated(each, shown)
-            ]
-            if units and self.take(units, room):
-                self.brought_along |= {each.position for each in corrections}
-                if shown is not None:
-                    for each in units:
-                        shown.admit(each.items)
-                return
-        self.note_outdated(unit, room)
-
-    def note_outdated(self, unit: Candidate, room: float) -> None:
-        """Note a unit that is left out for its corrections: it would fit without them."""
-        run = self._run_of(unit)
-        if unit.position not in self.taken and self.cost(unit) <= min(room, run.cap - run.used):
-            self.outdated.add(unit.position)
-
-    def _missing_corrections(self, unit: Candidate) -> list[Candidate] | None:
-        """Return the units that correct a unit, and those that correct them, newest first, that are not taken yet.
-
-        Of those that say the same, only the newest counts. Return None if one of them may not be taken.
-        """
-        found: dict[int, Candidate] = {}
-        left = [*unit.newer]
-        while left:
-            at = left.pop()
-            if at in found or at in self.elsewhere:
-                continue
-            correction = self._by_position.get(at)
-            if correction is None or at in self.barred:
-                return None
-            found[at] = correction
-            left += correction.newer
-        missing = sorted(
-            (each for at, each in found.items() if at not in self.taken), key=standing_of
-        )
-        said = {statement(each.items[0]): each for each in missing}
-        return sorted(said.values(), key=standing_of, reverse=True)
-
-    def would_fill(self, unit: Candidate) -> bool:
-        """Return whether a candidate takes more than half of the share together with the units that correct it."""
-        if not unit.newer:
+    def _take_with(
+        self, needed: Sequence[Candidate], unit: Candidate, room: float, shown: Shown | None
+    ) -> bool:
+        units = [*needed, unit]
+        if shown is not None and unit.successor is None:
+            units = [each for each in units if not self._is_repeated(each, shown)]
+            if unit not in units:
+                return False
+        runs = {recalled: run.copy() for recalled, run in self.runs.items()}
+        for each in units:
+            run = runs[self._is_recalled(each)]
+            run.take(each, *run.added(each, self._lines(each)))
+        added = sum(run.used for run in runs.values()) - self.used
+        if added > room or any(run.used > run.cap for run in runs.values()):
+            own = self._run_of(unit)
+            if self.cost(unit) <= min(room, own.cap - own.used):
+                self.outdated.add(unit.position)
             return False
-        units = [unit, *(self._missing_corrections(unit) or ())]
-        tokens: int = sum(each.tokens for each in units)
-        return 2 * tokens > self.cap
-
-    @cached_property
-    def best_match(self) -> int | None:
-        """Return the position of the unit with the highest score, None where nothing is ranked."""
-        ranked = [
-            unit for unit in self.candidates if unit.score and unit.position not in self.barred
-        ]
-        best = max(ranked, key=lambda unit: unit.score or 0.0, default=None)
-        return None if best is None else best.position
+        self.runs = runs
+        for each in units:
+            self.taken[each.position] = each
+            if shown is not None:
+                shown.admit(each.items)
+        self.brought_along.update(each.position for each in units[:-1])
+        return True
 
     def _is_repeated(self, unit: Candidate, shown: Shown) -> bool:
         """Return whether a unit is a duplicate of a shown one, and note it if it is."""
@@ -400,6 +287,83 @@ class Share:
             return False
         self.twins |= dict(zip((item.id for item in unit.items), twins, strict=True))
         self._repeated.add(unit.position)
+        return True
+
+    # versions and corrections
+
+    def successor_of(self, unit: Candidate) -> tuple[Candidate, ...] | None:
+        """Return the unit that a replaced version is shown with, () if that is shown elsewhere.
+
+        Return None if it is not offered, or is replaced itself.
+        """
+        assert unit.successor is not None
+        if unit.successor in self.elsewhere:
+            return ()
+        successor = self._by_position.get(unit.successor)
+        if successor is None or successor.successor is not None:
+            return None
+        return (successor,)
+
+    def corrections_of(self, unit: Candidate) -> list[Candidate]:
+        """Return the units that may be taken to correct a unit, and those that correct them, newest first.
+
+        Of those that say the same, the newest is returned.
+        """
+        found: dict[int, Candidate] = {}
+        left = [*unit.newer]
+        while left:
+            correction = self._by_position.get(left.pop())
+            if correction is None or correction.position in found:
+                continue
+            if correction.position in self.barred:
+                continue
+            found[correction.position] = correction
+            left += correction.newer
+        said = {statement(each.items[0]): each for each in sorted(found.values(), key=standing_of)}
+        return sorted(said.values(), key=standing_of, reverse=True)
+
+    def mark(self, room: float) -> None:
+        """Note which units are newer and which are possibly replaced, where the notes fit in the room."""
+        wanted = self._wanted_notes()
+        most = min(self.cap, self.used + room)
+        if not wanted or self._take_notes(wanted, most):
+            return
+        for position, note in wanted.items():
+            self._take_notes({**self.notes, position: note}, most)
+
+    def _wanted_notes(self) -> dict[int, str]:
+        """Return the notes of the units that are taken together, by position.
+
+        The last of several corrections is newer than the unit that it corrects. The others have an
+        empty note: like it, they stand alone after that unit. A unit is possibly replaced if no
+        unit that corrects it is shown.
+        """
+        notes: dict[int, str] = {}
+        for position, unit in self.taken.items():
+            corrections = [at for at in unit.newer if at in self.taken]
+            is_known = any(at in self.elsewhere or at in self._repeated for at in unit.newer)
+            if unit.newer and not corrections and not is_known:
+                notes[position] = POSSIBLY_REPLACED
+            for at in corrections:
+                is_last = not self.taken[at].newer and self.taken[at].items[0].interval is None
+                notes[at] = NEWER if is_last else notes.get(at, "")
+        return notes
+
+    def _take_notes(self, notes: dict[int, str], most: float) -> bool:
+        """Set the notes of the units taken if the share then has at most `most` tokens."""
+        runs = {recalled: run.empty() for recalled, run in self.runs.items()}
+        for position, unit in self.taken.items():
+            lines = self._lines(unit)
+            if position in notes:
+                lines = [self.line_of(item, notes[position]) for item in unit.items]
+            run = runs[self._is_recalled(unit)]
+            run.take(unit, *run.added(unit, lines))
+        if sum(run.used for run in runs.values()) > most:
+            return False
+        if any(run.used > run.cap for run in runs.values()):
+            return False
+        self.runs = runs
+        self.notes = notes
         return True
 
 
@@ -417,11 +381,18 @@ def fill(
     opening: extra tokens of the first unit taken, if it opens the block that all the shares stand
         in.
     shown: the items shown so far, of which no duplicate is taken; without it, duplicates are taken.
-    First each share is filled within its grant. Then each may take what the others left, up to its
-    cap. So no unit is left out that would fit: a unit costs no less beside more units than it did
-    before.
+    First each share is filled within its grant. Then each may take the tokens that the others left,
+    up to its cap. So no unit is left out that would fit: a unit costs no less beside more units
+    than it did before.
     """
-    orders = [_order(share, is_deduplicated=shown is not None) for share in shares]
+    orders = []
+    for share in shares:
+        left_out: Sequence[Candidate] = share.left_out
+        if shown is not None:
+            left_out = newest_first(left_out)
+        related = [unit for unit in left_out if unit.position not in share.unrelated]
+        unrelated = [unit for unit in left_out if unit.position in share.unrelated]
+        orders.append(_Order([*_wanted(share, related)], unrelated))
     for is_first in (True, False):
         for share, order in zip(shares, orders, strict=True):
             used = share.used
@@ -430,48 +401,86 @@ def fill(
             if share.used != used:
                 left -= share.used - used + opening
                 opening = 0
+    for share in shares:
+        used = share.used
+        share.mark(left)
+        left -= share.used - used
+
+
+class _Wanted(NamedTuple):
+    """A unit that a share may take.
+
+    needed: other units that it is shown with, or not at all.
+    after: for a correction, the positions of the units that must be in: the unit that it corrects,
+        and the newest correction of that.
+    """
+
+    unit: Candidate
+    needed: Sequence[Candidate] = ()
+    after: tuple[int, ...] = ()
 
 
 class _Order(NamedTuple):
     """The units that a share may take, in the order in which they are tried.
 
-    waiting: positions of units that come after all others. They take more than half of the share
-        with their corrections, which would keep the other answers out of a small window. The best
-        match never waits.
     unrelated: units that are taken only if all fit.
     """
 
-    wanted: Sequence[Candidate]
-    waiting: frozenset[int]
+    wanted: Sequence[_Wanted]
     unrelated: Sequence[Candidate]
 
 
-def _order(share: Share, *, is_deduplicated: bool) -> _Order:
-    left_out: Sequence[Candidate] = share.left_out
-    if is_deduplicated:
-        left_out = newest_first(left_out)
-    wanted = [unit for unit in left_out if unit.position not in share.unrelated]
-    heavy = [
-        unit.position
-        for unit in wanted[1:]
-        if unit.position != share.best_match and share.would_fill(unit)
-    ]
-    corrected = [unit for unit in share.taken.values() if unit.newer]
-    unrelated = [unit for unit in left_out if unit.position in share.unrelated]
-    return _Order(corrected + wanted, frozenset(heavy), unrelated)
+def _wanted(share: Share, units: Iterable[Candidate]) -> Iterator[_Wanted]:
+    """Yield units in order, and their corrections after those that match the query about as well.
+
+    A replaced version needs its successor. A unit that matches much worse than the best one needs
+    its corrections. It comes last if it takes more than half of the share with them.
+    """
+    best = max((unit.score or 0.0 for unit in share.candidates), default=0.0)
+    waiting: list[tuple[float, _Wanted]] = []
+    last: list[_Wanted] = []
+    for unit in (*share.taken.values(), *units):
+        score = unit.score or 0.0
+        for least, wanted in waiting:
+            if score < least:
+                yield wanted
+        waiting = [each for each in waiting if score >= each[0]]
+        corrections = share.corrections_of(unit) if unit.newer else []
+        if unit.successor is not None:
+            successor = share.successor_of(unit)
+            if successor is not None:
+                yield _Wanted(unit, successor)
+        elif corrections and score < _WEAK * best and unit.position not in share.taken:
+            wanted = _Wanted(unit, corrections)
+            tokens: int = sum(each.tokens for each in (unit, *corrections))
+            if 2 * tokens > share.cap:
+                last.append(wanted)
+                share.outdated.add(unit.position)  # If it stays out, that is the reason.
+            else:
+                yield wanted
+        else:
+            yield _Wanted(unit)
+            for place, correction in enumerate(corrections):
+                if place == 0:
+                    waiting.append((_WEAK * score, _Wanted(correction, after=(unit.position,))))
+                else:
+                    after = (unit.position, corrections[0].position)
+                    last.append(_Wanted(correction, after=after))
+    for _, wanted in waiting:
+        yield wanted
+    yield from last
 
 
 def _fill(share: Share, order: _Order, most: int, shown: Shown | None) -> None:
     """Take units until the share has at most `most` tokens."""
-    waiting = []
-    for unit in order.wanted:
-        if unit.position in order.waiting:
-            share.note_outdated(unit, most - share.used)
-            waiting.append(unit)
-        else:
-            share.take_wanted(unit, most - share.used, shown)
-    for unit in waiting:
-        share.take_wanted(unit, most - share.used, shown)
+    for unit, needed, after in order.wanted:
+        if not after:
+            share.take(unit, needed, most - share.used, shown)
+            continue
+        if unit.position in share.taken or not share.taken.keys() >= {*after}:
+            continue
+        if share.take(unit, (), most - share.used, shown):
+            share.brought_along.add(unit.position)
     if order.unrelated and share.may_fit_whole(most - share.used):
         for unit in order.unrelated:
-            share.take_wanted(unit, most - share.used, shown)
+            share.take(unit, (), most - share.used, shown)

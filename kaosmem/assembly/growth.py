@@ -182,7 +182,7 @@ class Growth:
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
         for spec in self._request.specs:
             share = shares.get(spec.name)
-            notes = {} if share is None else share.notes
+            notes = {} if share is None else share.item_notes
             earlier = self._lost_from_tail(spec.name)
             live: list[Item] = []
             if share is not None:

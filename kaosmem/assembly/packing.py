@@ -14,6 +14,7 @@ from kaosmem.assembly.allocation import (
     TailCutter,
     TokenNeed,
     allocate,
+    best_match,
     by_priority,
     cap_of,
     entries_in,
@@ -45,6 +46,10 @@ _INCLUDING = frozenset(
         Reason.RECALLED,
     )
 )
+
+
+_LEAST_RECALL = 64
+"""The tokens of a header and a short message. A history keeps them for recall, or half of itself."""
 
 
 class Limits(NamedTuple):
@@ -127,7 +132,9 @@ class Packer:
         )
 
     def _history_need(self, spec: SectionSpec, cutter: TailCutter) -> TokenNeed:
-        recall = spec.recall * cap_of(spec, self.window) if self.proposals[spec.name].evicted else 0
+        recall = 0
+        if self.proposals[spec.name].evicted:
+            recall = _reserved(spec, cap_of(spec, self.window))
         return TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
 
     def _share(self, spec: SectionSpec) -> Share:
@@ -155,14 +162,19 @@ class Packer:
 
     def _best_recalled(self, spec: SectionSpec, run: Run) -> int:
         """Return the tokens of the evicted unit that matches best: it may take them, however small its share is."""
-        recalled = [
-            unit for unit in self.proposals[spec.name].candidates if unit.recalled and unit.score
-        ]
-        if not recalled:
-            return 0
-        best = max(recalled, key=lambda unit: unit.score or 0.0)
+        recalled = [unit for unit in self.proposals[spec.name].candidates if unit.recalled]
+        best = best_match(recalled)
+        return 0 if best is None else self._alone(spec, run, best)
+
+    def _alone(self, spec: SectionSpec, run: Run, unit: Candidate) -> int:
+        """Return the tokens of a unit that stands alone in a run."""
         line_of = self.costs.line_of(spec.labels)
-        return run.added(best, [line_of(item, None) for item in best.items])[0]
+        return run.empty().added(unit, [line_of(item, None) for item in unit.items])[0]
+
+    def _best_earlier(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> int:
+        """Return the tokens of the earlier message that matches best: it may take them, however small its share is."""
+        best = best_match(self._earlier(spec, tail))
+        return 0 if best is None else self._alone(spec, self._recalled_run(spec, tail, cap), best)
 
     def _check_required(
         self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]
@@ -224,17 +236,22 @@ class Packer:
         the part of it that the earlier messages do not need. If a summary stands for messages that
         a compaction has evicted, recall takes the tokens that the tail leaves.
         """
+        has_earlier = True
         if self.limits is not None:
             tail = cutter.cut(max(cutter.must, min(cap, self.limits.history)))
-            return tail, min(cap - tail.used, int(spec.recall * cap), self.limits.block)
-        tail = cutter.cut(cap)
-        recall = 0
-        if tail.left_out or self.proposals[spec.name].evicted:
-            recall = min(cap - cutter.must, int(spec.recall * cap))
+        else:
+            tail = cutter.cut(cap)
+            has_earlier = bool(tail.left_out or self.proposals[spec.name].evicted)
             is_cut = tail.used < cutter.want
-            if is_cut or spec.compaction is None:
-                tail = self._cut_beside(spec, cutter, cap, recall)
-            recall = min(recall, cap - tail.used)
+            if has_earlier and (is_cut or spec.compaction is None):
+                reserved = min(cap - cutter.must, _reserved(spec, cap))
+                tail = self._cut_beside(spec, cutter, cap, reserved)
+        recall = int(spec.recall * cap) if has_earlier else 0
+        if recall:
+            recall = max(recall, self._best_earlier(spec, tail, cap))
+        recall = min(recall, cap - tail.used)
+        if self.limits is not None:
+            recall = min(recall, self.limits.block)
         return tail, recall
 
     def _cut_beside(
@@ -604,6 +621,13 @@ class Packing:
                 )
 
 
+def _reserved(spec: SectionSpec, cap: int) -> int:
+    """Return the tokens that a history keeps for recall, whatever the query: a message at least."""
+    if not spec.recall:
+        return 0
+    return max(int(spec.recall * cap), min(_LEAST_RECALL, cap // 2))
+
+
 def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     """Return why a unit is left out of a share, None if it is for want of room."""
     if share.is_duplicate(candidate):
@@ -616,7 +640,7 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
 def _placed(share: Share, *, recalled: bool) -> list[GroupedItem]:
     """Return the items of one run of a share as they are shown."""
     items = [item for unit in share.kept(recalled=recalled) for item in unit.items]
-    return grouped(items, share.spec.labels, share.notes)
+    return grouped(items, share.spec.labels, share.item_notes)
 
 
 def _is_bare(share: Share, placed: GroupedItem) -> bool:

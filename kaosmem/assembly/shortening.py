@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
+from kaosmem.assembly.allocation import Costs, best_match
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
@@ -18,11 +19,13 @@ P = TypeVar("P")
 # counts.
 _PRECISION = 64
 _COUNTS = 4
+_LAYOUT_TOKENS = 128
+"""More than a header and a label take."""
 
 
 @dataclass(frozen=True)
 class Shortened:
-    """Proposals in which some items that must be shown are shortened copies. ids: of those."""
+    """Proposals in which some items are shortened copies. ids: of these."""
 
     proposals: Mapping[str, Proposal]
     ids: frozenset[str] = frozenset()
@@ -31,6 +34,7 @@ class Shortened:
 class Shortener:
     """Shortens the texts that must be shown until they can be packed.
 
+    ids: of items that are shortened already.
     Of a section that is too large for its own budget its texts alone are cut, else those of all
     sections: in each case to one length, about the greatest that fits. Static sections stay as they
         are: half a system prompt may say the
@@ -43,7 +47,9 @@ class Shortener:
         proposals: Mapping[str, Proposal],
         *,
         counter: TokenCounter,
+        ids: frozenset[str] = frozenset(),
     ) -> None:
+        self._ids = ids
         self._proposals = proposals
         self._counter = counter
         self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
@@ -121,7 +127,7 @@ class Shortener:
             for was, item in zip(before.items, after.items, strict=True)
             if was is not item
         )
-        return Shortened(cut, frozenset(ids))
+        return Shortened(cut, self._ids.union(ids))
 
     def _unit(self, unit: Candidate, limit: int) -> Candidate:
         if not unit.must or all(item.tokens <= limit for item in unit.items):
@@ -192,6 +198,51 @@ def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
     If its texts cannot be cut to fewer tokens, return the item itself.
     """
     return Shortener((), {}, counter=counter)._item(item, limit)
+
+
+def with_best_shortened(
+    specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], window: int, costs: Costs
+) -> Shortened:
+    """Return proposals in which each section can show its best match.
+
+    An item may fill its section's budget, so that no room is left for a header and a label. If it
+    is the best match, or the first one where nothing is ranked, it is shortened by these.
+    """
+    changed: dict[str, Proposal] = {}
+    ids: set[str] = set()
+    for spec in specs:
+        if spec.placement != "query" or spec.budget is None or spec.budget > window:
+            continue
+        proposal = proposals[spec.name]
+        best = best_match(proposal.candidates) or next(iter(proposal.candidates), None)
+        if best is None or best.must or len(best.items) > 1:
+            continue
+        if best.tokens + _LAYOUT_TOKENS <= spec.budget:
+            continue
+        copy = _shortened_alone(best, spec, spec.budget, costs)
+        if copy is best:
+            continue
+        candidates = [copy if unit is best else unit for unit in proposal.candidates]
+        changed[spec.name] = replace(proposal, candidates=tuple(candidates))
+        ids.add(copy.items[0].id)
+    return Shortened({**proposals, **changed}, frozenset(ids))
+
+
+def _shortened_alone(unit: Candidate, spec: SectionSpec, cap: int, costs: Costs) -> Candidate:
+    """Return a unit of one item, shortened so that it fits in a cap with its header and label."""
+    (item,) = unit.items
+    header = costs.recalled_header(spec, None, 1) if unit.recalled else costs.header(spec)
+    line_of = costs.line_of(spec.labels)
+    limit = item.tokens
+    copy = item
+    for _ in range(_COUNTS):
+        line = line_of(copy, None)
+        excess = header + line.tokens + line.label - cap
+        if excess <= 0:
+            break
+        limit -= excess
+        copy = shortened(item, limit, counter=costs.counter)
+    return unit if copy is item else unit._replace(items=(copy,), tokens=copy.tokens)
 
 
 def levelled(sizes: Sequence[int], room: int) -> list[int]:

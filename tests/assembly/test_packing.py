@@ -79,8 +79,8 @@ def test_a_replaced_version_brings_its_successor() -> None:
     share = Share(
         SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100
     )
-    share.take_wanted(replaced, 100, None)
-    share.take_wanted(current, 100, None)
+    share.take(replaced, (current,), 100, None)
+    share.take(current, (), 100, None)
     assert share.kept(recalled=False) == [replaced, current]
     assert share.used == header_of(2) + 12 + 13
 
@@ -92,7 +92,7 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
     share = Share(
         SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100
     )
-    share.take_wanted(replaced, header_of(2) + 12 + 12, None)
+    share.take(replaced, (current,), header_of(2) + 12 + 12, None)
     assert share.kept(recalled=False) == []
     assert share.used == 0
 
@@ -178,3 +178,81 @@ async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_i
     need = sum(raised.value.need.values())
     context = await memory.assemble_context("", budget=need, format="anthropic")
     assert context.used == need
+
+
+@pytest.mark.parametrize(
+    ("record", "question", "answers"),
+    [
+        ("Customer C{g} bought product P{n} for {p} dollars.", "What did customer C4 buy?", 5),
+        ("Did Ann pay? The customer C{g} has paid for {p}.", "Has customer C4 paid?", 5),
+    ],
+)
+async def test_corrections_keep_no_good_match_out(record: str, question: str, answers: int) -> None:
+    """All answers of one pattern are shown as without corrections, in any window."""
+    shown = {}
+    for corrections in (True, False):
+        spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, corrections=corrections)
+        memory = SessionMemory.test_mode(sections=(spec,))
+        for n in range(12 * answers):
+            memory.add("notes", record.format(n=n, g=n % 12, p=n * 7), role="Ann", id=f"r{n}")
+        for budget in range(14, 160, 3):
+            context = await memory.assemble_context(question, budget=budget)
+            found = [context.decision(f"r{n}").included for n in range(4, 12 * answers, 12)]
+            shown[budget, corrections] = sum(found)
+    for budget in range(14, 160, 3):
+        assert shown[budget, True] == shown[budget, False]
+    assert shown[158, True] == answers
+
+
+async def test_the_best_match_is_shown_without_a_label_that_does_not_fit() -> None:
+    """It is shown in each window in which it is shown without corrections, and labelled in a larger one."""
+    shown = {}
+    for corrections in (True, False):
+        spec = SectionSpec("notes", retrieval_threshold=0, corrections=corrections)
+        memory = SessionMemory.test_mode(sections=(spec,))
+        long = " We all agreed to that at the long meeting in the old hall by the lake." * 4
+        memory.add("notes", "The rent of the flat is 900 euros.", role="Emi", id="old")
+        memory.add("notes", f"So the rent of the flat is 950 euros.{long}", role="Emi")
+        for budget in range(10, 40):
+            context = await memory.assemble_context("rent of the flat 900", budget=budget)
+            assert context.used <= budget
+            label = "possibly replaced" in context.text
+            shown[budget, corrections] = context.decision("old").included, label
+    for budget in range(10, 40):
+        assert shown[budget, True][0] == shown[budget, False][0]
+    assert (True, False) in {shown[budget, True] for budget in range(10, 40)}
+    assert shown[39, True] == (True, True)
+
+
+@pytest.mark.parametrize(("format_", "budget"), [("text", 60), ("openai", 75), ("anthropic", 75)])
+@pytest.mark.parametrize("window", [90, 120, 4_000])
+async def test_a_small_history_recalls_its_best_message(
+    window: int, format_: str, budget: int
+) -> None:
+    """The message may take more than the share for recall, in any window."""
+    spec = SectionSpec("messages", budget, placement="history")
+    memory = SessionMemory.test_mode(sections=(spec,))
+    fact = memory.add("messages", "The launch code is SWORDFISH.", role="user")
+    for number in range(20):
+        text = f"Note {number} says the weather is fine."
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+    question = "What is the launch code?"
+    context = await memory.assemble_context(question, budget=window, format=format_)
+    assert context.decision(fact.id).reason is Reason.RECALLED
+    assert context.by_section["messages"].used <= budget
+
+
+@pytest.mark.parametrize("eviction", ["fifo", "none"])
+@pytest.mark.parametrize("others", [0, 60])
+async def test_a_fact_that_fills_its_section_is_shown_shortened(eviction: str, others: int) -> None:
+    """No room is left for its header and its label: the middle of its text gives way to them."""
+    spec = SectionSpec("notes", 100, eviction=eviction)  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(sections=(spec,))
+    fact = memory.add("notes", "The launch code is SWORDFISH " + "and so on " * 30)
+    assert fact.tokens == 99
+    for number in range(others if eviction == "fifo" else 0):
+        memory.add("notes", f"Note {number} says the weather is fine.")
+    context = await memory.assemble_context("What is the launch code?", budget=4_000)
+    assert context.decision(fact.id).reason is Reason.SHORTENED
+    assert "The launch code is SWORDFISH" in context.text
+    assert context.by_section["notes"].used <= 100
