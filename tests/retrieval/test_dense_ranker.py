@@ -21,29 +21,8 @@ from kaosmem.retrieval.embedders import MiniLMEmbedder, WordLlamaEmbedder, _fold
 from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.types import Item
+from tests.retrieval.changes import change, changes, document, starts, words
 
-WORDS = [
-    "lease",
-    "tenant",
-    "rent",
-    "landlord",
-    "deposit",
-    "notice",
-    "breach",
-    "30",
-    "2018",
-    "renewal",
-]
-words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
-items = st.builds(
-    lambda text, source, role: replace(
-        text_item(text), role=role, metadata={"source": source} if source else {}
-    ),
-    words,
-    st.sampled_from(["", "", "lease 2018", "tenant.pdf"]),
-    st.sampled_from(["user", "user", "assistant"]),
-)
-changes = st.lists(st.tuples(st.integers(0, 30), st.none() | items), max_size=20)
 embedders = pytest.mark.parametrize(
     "embedder", [MiniLMEmbedder(), WordLlamaEmbedder()], ids=lambda each: each.name
 )
@@ -80,42 +59,7 @@ def index_of(entries: dict[int, Item], embedder: Embedder | None = None) -> Dens
     return index
 
 
-def changed(
-    index: DenseIndex, entries: dict[int, Item], changes: list[tuple[int, Item | None]]
-) -> None:
-    for ordinal, item in changes:
-        if item is None:
-            if entries.pop(ordinal, None) is not None:
-                index.remove(ordinal)
-        elif ordinal in entries:
-            index.update(ordinal, item)
-            entries[ordinal] = item
-        else:
-            index.add([(ordinal, item)])
-            entries[ordinal] = item
-
-
-@given(start=st.dictionaries(st.integers(0, 30), items, max_size=30), changes=changes, query=words)
-def test_any_changes_leave_the_ranking_of_a_fresh_index(
-    start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
-) -> None:
-    """Scores, signals and dumps are functions of the entries, to the last digit, however they came."""
-    entries = dict(start)
-    index = index_of(start)
-    changed(index, entries, changes)
-    fresh = index_of(dict(sorted(entries.items())))
-    found = index.ranking(query, 40)
-    expected = fresh.ranking(query, 40)
-    assert found == expected
-    assert [found.signals(each) for each, _ in found.matches] == [
-        expected.signals(each) for each, _ in expected.matches
-    ]
-    dumps = [each.dump() for each in (index, fresh)]
-    assert all(dump is not None for dump in dumps)
-    assert len({b"".join(dump or ()) for dump in dumps}) == 1
-
-
-@given(start=st.dictionaries(st.integers(0, 30), items, max_size=30), changes=changes, query=words)
+@given(start=starts, changes=changes, query=words)
 def test_a_loaded_index_embeds_nothing_again(
     start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
 ) -> None:
@@ -128,9 +72,9 @@ def test_a_loaded_index_embeds_nothing_again(
     loaded = DenseRanker(embedder=embedder).load(data)
     assert loaded.rank(query, 40) == dumped.rank(query, 40)
     assert not embedder.embedded
-    changed(dumped, dict(entries), changes)
+    change(dumped, dict(entries), changes)
     embedder.embedded.clear()
-    changed(loaded, entries, changes)
+    change(loaded, entries, changes)
     assert not {*embedder.embedded} & {item.text for item in start.values()} - {
         item.text for _, item in changes if item is not None
     }
@@ -331,8 +275,8 @@ def test_what_comes_before_and_after_counts() -> None:
         "Wait for ten minutes.",
         "Buy.",
     ]
-    item = [replace(text_item(text), metadata={"source": "notes"}) for text in texts]
-    ranked = index_of(dict(enumerate(item)), MiniLMEmbedder()).ranking(
+    items = [document(text, "notes") for text in texts]
+    ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking(
         "How long do noodles take?", 6
     )
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
@@ -346,11 +290,7 @@ def test_what_a_source_is_about_counts() -> None:
         "one": ["Boil the pasta.", "Wait for ten minutes.", "Stir the soup."],
         "two": ["Sell the shares.", "Wait for ten minutes.", "Buy the bonds."],
     }
-    items = [
-        replace(text_item(text), metadata={"source": each})
-        for each, held in texts.items()
-        for text in held
-    ]
+    items = [document(text, source) for source, held in texts.items() for text in held]
     ranked = index_of(dict(enumerate(items)), MiniLMEmbedder()).ranking(
         "How long do noodles take?", 6
     )

@@ -33,6 +33,7 @@ from kaosmem.formats import count_messages
 from kaosmem.retrieval import BM25Ranker, Query, RankBM25Ranker
 from kaosmem.retrieval.graph_index import Mentions
 from kaosmem.retrieval.rankers import GraphRanker
+from kaosmem.testing import RankerContract
 from tests.worlds import HOSTILE
 
 RANKER = GraphRanker(depth=2, hub=2)
@@ -550,23 +551,6 @@ def test_all_who_bear_a_name_are_named() -> None:
     ]
 
 
-@given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(IDS)), max_size=8), st.data())
-def test_discarding_a_name_leaves_the_others(added, data):
-    """What is discarded leaves no trace, in any order."""
-    mentions = Mentions()
-    kept = list(added)
-    for name, entity in added:
-        mentions.add(name, entity)
-    for pair in data.draw(st.lists(st.sampled_from(added), unique=True) if added else st.just([])):
-        mentions.discard(*pair)
-        kept.remove(pair)
-    text = " ".join(NAMES)
-    fresh = Mentions()
-    for name, entity in kept:
-        fresh.add(name, entity)
-    assert set(mentions.entities_in(text)) == set(fresh.entities_in(text))
-
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -619,16 +603,11 @@ def test_changes_leave_no_trace_however_the_index_came_about(ranker: GraphRanker
     assert len(changed) == len(entries)
 
 
-def test_an_index_refuses_what_its_protocol_refuses() -> None:
-    index = GraphRanker().index()
-    index.add([(1, item(Entity("a")))])
-    with pytest.raises(ValueError, match="taken"):
-        index.add([(2, item(Entity("b"))), (1, item(Entity("c")))])
-    assert len(index) == 1
-    for call in (lambda: index.remove(2), lambda: index.update(2, item(Entity("c")))):
-        with pytest.raises(KeyError, match="no entry has ordinal 2"):
-            call()
-    assert index.rank("b c", 5) == []
+class TestGraphRanker(RankerContract):
+    """Texts that are no part of a graph."""
+
+    def make(self) -> GraphRanker:
+        return GraphRanker()
 
 
 def test_all_gone_means_nothing_named() -> None:

@@ -26,32 +26,11 @@ from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.retrieval.latent import _BASIS_BITS, BUCKETS, DIMENSIONS, LatentSpace, _text_vectors
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.rankers import default_weights
-from kaosmem.retrieval.signals import HASHES, Sequences, phrase_scores, term_hash
 from kaosmem.retrieval.source_matcher import SourceMatcher
 from kaosmem.types import Item
+from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
 
-WORDS = [
-    "lease",
-    "tenant",
-    "rent",
-    "landlord",
-    "deposit",
-    "notice",
-    "breach",
-    "30",
-    "2018",
-    "always",
-]
 RARE = [f"w{number}" for number in range(60)]  # of which few entries have any
-words = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
-items = st.builds(
-    lambda text, source, role: replace(
-        text_item(text), role=role, metadata={"source": source} if source else {}
-    ),
-    words,
-    st.sampled_from(["", "", "lease 2018", "tenant.pdf", "notes"]),
-    st.sampled_from(["user", "user", "assistant", "Tenant"]),
-)
 
 
 def index_of(entries: dict[int, Item]) -> LinearIndex:
@@ -60,38 +39,32 @@ def index_of(entries: dict[int, Item]) -> LinearIndex:
     return index
 
 
-def document(text: str, source: str) -> Item:
-    return replace(text_item(text), metadata={"source": source})
-
-
-@given(
-    start=st.dictionaries(st.integers(0, 50), items, max_size=40),
-    changes=st.lists(st.tuples(st.integers(0, 60), st.none() | items), max_size=20),
-    query=words,
+@pytest.mark.parametrize(
+    "ranker",
+    [LinearRanker(), DenseRanker(embedder=WordLlamaEmbedder())],
+    ids=lambda ranker: ranker.name,
 )
+@given(start=starts, changes=changes, query=words)
 def test_any_changes_leave_the_ranking_of_a_fresh_index(
-    start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
+    ranker: LinearRanker | DenseRanker,
+    start: dict[int, Item],
+    changes: list[tuple[int, Item | None]],
+    query: str,
 ) -> None:
-    """Scores and signals are functions of the entries, to the last digit, however they came."""
-    index = index_of(start)
-    entries = dict(start)
+    """Scores, signals and dumps are functions of the entries, to the last digit, however they came."""
+    index = ranker.index()
+    index.add(start.items())
     index.rank(query, 3)
-    for ordinal, item in changes:
-        if item is None:
-            if entries.pop(ordinal, None) is not None:
-                index.remove(ordinal)
-        elif ordinal in entries:
-            index.update(ordinal, item)
-            entries[ordinal] = item
-        else:
-            index.add([(ordinal, item)])
-            entries[ordinal] = item
+    entries = dict(start)
+    change(index, entries, changes)
+    fresh = ranker.index()
+    fresh.add(sorted(entries.items()))
     found = index.ranking(query, 60)
-    expected = index_of(dict(sorted(entries.items()))).ranking(query, 60)
+    expected = fresh.ranking(query, 60)
     assert found == expected
-    assert [found.signals(each) for each, _ in found.matches] == [
-        expected.signals(each) for each, _ in expected.matches
-    ]
+    for ordinal, _ in found.matches:
+        assert found.signals(ordinal) == expected.signals(ordinal)
+    assert b"".join(index.dump() or ()) == b"".join(fresh.dump() or ()) != b""
 
 
 @given(entries=st.lists(items, max_size=60), query=words)
@@ -304,17 +277,6 @@ def test_a_misspelt_word_finds_the_word_that_is_meant(query: str, found: bool) -
     ranked = index.rank(query, 3)
     assert bool(ranked) is found
     assert index.rank(f"{query} strict", 3)[0][0] == 0
-
-
-def test_phrases_count_pairs_in_their_order() -> None:
-    """Two entries with both words: that which has them side by side, and neither across the border of entries."""
-    sequences = Sequences()
-    for text in ("change of control", "control the change", "of the change", "control"):
-        sequences.append(analyze(text))
-    hashes, rows = sequences.gathered(range(4))
-    scores = phrase_scores(analyze("change of control"), hashes, rows, 4)
-    assert scores[0] > 0
-    assert scores[1:].tolist() == [0, 0, 0]
 
 
 def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
@@ -537,12 +499,6 @@ def test_weights_are_read_as_they_were_written() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=r"Weights\.to_json"):
             Weights.from_json(text)
-
-
-def test_term_hashes_are_the_same_everywhere() -> None:
-    """They are no process's own, and small."""
-    assert term_hash("termination") == 50210
-    assert {term_hash(word) for word in WORDS} <= set(range(HASHES))
 
 
 def test_the_default_ranker_is_the_linear_one() -> None:
