@@ -340,7 +340,7 @@ def test_without_the_extra_the_error_names_it(
 def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> None:
     """Each signal has a weight of each kind, and no weight is of a signal that there is not; each has its own."""
     for roles in ("",), ("user", "assistant"):
-        texts = enumerate(seeded_texts(30))
+        texts = enumerate(seeded_texts(9, words=30))
         index = index_of(
             {at: replace(text_item(text), role=roles[at % len(roles)]) for at, text in texts},
             embedder,
