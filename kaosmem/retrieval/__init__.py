@@ -1,4 +1,4 @@
-"""Ranking items for a query: BM25 and a linear model over terms in any script, and graphs by distance."""
+"""Ranking items for a query: BM25, a linear model over signals, embeddings, and graphs."""
 
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, PastWords, Period

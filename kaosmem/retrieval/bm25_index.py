@@ -73,12 +73,15 @@ class Slots:
 
     @property
     def unsettled(self) -> int:
-        """Return how many slots are empty, or of entries that have come since the others were settled."""
+        """Return the number of slots that are empty or not settled."""
         return len(self._ordinals) - self._settled + self._empty
 
     @property
     def ordinals(self) -> NDArray[np.int64]:
-        """Return the ordinal of each slot, empty ones too: a view to be let go of before the next change."""
+        """Return the ordinal of each slot, empty ones too.
+
+        The array is a view. Release it before the next change.
+        """
         return np.frombuffer(self._ordinals, np.int64)
 
     def in_order(self) -> NDArray[np.int64]:
@@ -93,11 +96,9 @@ class Slots:
         if slot is not None:
             return slot
         slot = bisect_left(self._ordinals, ordinal, 0, self._settled)
-        return (
-            slot
-            if slot < self._settled and self._ordinals[slot] == ordinal and self._full[slot]
-            else -1
-        )
+        if slot < self._settled and self._ordinals[slot] == ordinal and self._full[slot]:
+            return slot
+        return -1
 
     def find(self, ordinal: int) -> int:
         """Return the slot of an entry. Raises KeyError for an unknown ordinal."""
@@ -145,7 +146,7 @@ class Slots:
 
 
 def places_of(slots: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return for each slot its place among these, -1 for a slot that is not among them: shape (size,)."""
+    """Return the place of each slot among `slots`, -1 for any other slot: shape (size,)."""
     places = np.full(size, -1)
     places[slots] = np.arange(len(slots))
     return places
@@ -158,10 +159,13 @@ _MIN_UNSETTLED = 8192
 
 
 class BM25Index:
-    """Entries by ordinal, their texts ranked by BM25 over the exact statistics of the entries that are there.
+    """Entries by ordinal, whose texts are ranked by BM25 over exact statistics.
 
-    No item is kept: to remove an entry, its part of the statistics is found in them.
-    tokens_of: returns the present tokens of entries, for signals; None is their tokens when they came.
+    No item is kept. To remove an entry, the index finds its terms in the statistics.
+
+    Attributes:
+        tokens_of: Returns the present tokens of entries, for signals. None is their tokens when
+            they came.
     """
 
     is_exact = True
@@ -220,7 +224,7 @@ class BM25Index:
         self._settle()
 
     def dump(self) -> Iterator[bytes] | None:
-        """Return the index as it is now in bytes, made lazily; None with an analysis of the caller's."""
+        """Return the bytes of the index as it is now, or None with an analysis of the caller's."""
         if self._analyze is not analyze:
             return None
         return encode_columns(self._kind, self._frozen())
@@ -245,12 +249,13 @@ class BM25Index:
         """Return the number of entries with each term; None with an analysis of the caller's."""
         if self._analyze is not analyze:
             return None
-        return {
-            term: self._postings.frequency(term) if term in self._postings else 0 for term in terms
-        }
+        return {term: self._postings.frequency(term) for term in terms}
 
     def scores(self, query: str) -> dict[int, float]:
-        """Return the score of every entry by ordinal, not rounded; `idf="okapi"` may give negative ones."""
+        """Return the score of every entry by ordinal, not rounded.
+
+        With `idf="okapi"`, a score may be negative.
+        """
         slots = self._slots.in_order()
         scores = self._scores_of(self._weights(query)).at(slots) / UNITS
         return dict(zip(self._slots.ordinals[slots].tolist(), scores.tolist(), strict=True))
@@ -284,9 +289,9 @@ class BM25Index:
         self._settle()
 
     def _settle(self, *, share: int = 2) -> None:
-        """Make the index anew from its own columns where more than one entry in `share` has changed.
+        """Make the index anew from its own columns if more than one entry in `share` has changed.
 
-        It is smaller and faster then.
+        The new index is smaller and faster.
         """
         if self._slots.unsettled > max(_MIN_UNSETTLED, self._slots.settled // share):
             self._rearrange(self._slots.in_order())
@@ -301,7 +306,7 @@ class BM25Index:
         self._slots = Slots(self._slots.ordinals[slots])
 
     def _frozen(self) -> Callable[[], Columns]:
-        """Return how the columns of the present entries are made, whatever changes after this call."""
+        """Return a function that makes the columns of the entries as they are now."""
         slots = self._slots.in_order()
         size = len(self._slots)
         ordinals = self._slots.ordinals[slots]
@@ -342,7 +347,10 @@ class BM25Index:
         return idf(len(self), frequency)
 
     def _okapi_idf(self, frequency: int) -> float:
-        """Return rank_bm25's idf: where Okapi's would be negative, epsilon times its average over all terms."""
+        """Return the idf of rank_bm25.
+
+        In place of a negative idf, it is epsilon times the average idf of all terms.
+        """
         found = okapi_idf(len(self), frequency)
         return found if found >= 0 else self._epsilon * self._average_okapi_idf()
 
@@ -358,7 +366,7 @@ class BM25Index:
         return EntryScores(weights, self._postings, self._norms, len(self._slots))
 
     def _norms(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return the formula's addend to an entry's occurrences of a term, which is larger for a longer entry."""
+        """Return the addend to occurrences in the divisor, which is larger for longer entries."""
         lengths = np.frombuffer(self._lengths, np.int32)[slots].astype(np.float64)
         average_length = max(self._total_length, 1) / max(len(self), 1)
         if self._b == 1:
@@ -381,7 +389,7 @@ class _Okapi(BM25Okapi):  # type: ignore[misc]
 
 
 class RankBM25Index:
-    """Items by ordinal, their texts ranked by `rank_bm25.BM25Okapi`, which is built anew when they have changed."""
+    """Items by ordinal, ranked by `rank_bm25.BM25Okapi`, which is built anew after changes."""
 
     def __init__(
         self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]

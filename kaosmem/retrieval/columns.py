@@ -24,7 +24,7 @@ _ALIGNMENT = 8
 
 
 def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]:
-    """Yield the bytes of an index of some kind; the same columns give the same bytes on every machine."""
+    """Yield the bytes of an index of some kind: the same for the same columns on every machine."""
     stored = {name: _stored(column) for name, column in columns().items()}
     header = {
         "index": kind,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MAX_DIMENSIONS = 1024
-"""So many products of two bytes, in whatever order they are added up, are exact in single precision."""
+"""The sum of so many products of two bytes is exact in single precision, in any order."""
 _MOST = 127
 _BLOCK = 4096  # slots at a time are widened for a product, so that they stay in a processor's cache
 _NO_DIGESTS = np.empty(0, np.int64)
@@ -105,7 +105,7 @@ class Vectors:
         return cosines
 
     def frozen(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int8]]]:
-        """Return a function that gives the digests and rows of some slots as they are now, despite later changes."""
+        """Return a function that gives the digests and rows of some slots as they are now."""
         return partial(
             _picked, np.array(self._digests, np.int64), self._rows[: len(self._digests)].copy()
         )
@@ -118,7 +118,7 @@ def text_key(text: str) -> int:
 
 
 def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Return vectors in whole numbers of which the largest is 127 or -127, in almost the same directions."""
+    """Return vectors in whole numbers from -127 to 127, in almost the same directions."""
     most = np.abs(vectors).max(axis=1, keepdims=True)
     shares: NDArray[np.float32] = np.divide(
         vectors, most, out=np.zeros_like(vectors), where=most > 0
@@ -244,7 +244,10 @@ class DenseIndex(LinearIndex):
         return _DenseScores(**vars(found), likeness=self._likeness(asked))
 
     def _likeness(self, asked: QueryTerms) -> NDArray[np.float64]:
-        """Return each slot's likeness to the query and its last clause, in standard deviations above the average."""
+        """Return the likeness of each slot to the query and its last clause.
+
+        The unit is a standard deviation above the average.
+        """
         if not asked.text.strip():
             return np.zeros(len(self._slots))
         texts = tuple(dict.fromkeys((asked.text, asked.last)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 128
-"""So many of a text's first word pieces are read: those that follow cost as much again, and bring little."""
+"""So many of the first word pieces of a text are read: others cost much and bring little."""
 _MAX_CHARS = 16 * MAX_TOKENS  # a longer beginning would be cut into pieces for nothing
 
 
@@ -30,7 +30,10 @@ _WORD_UNITS = 1 << 16
 
 
 def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a vector of numbers up to 16 at length 1, the same on every machine; zeros stay zeros."""
+    """Return a vector of numbers up to 16 at length 1, the same on every machine.
+
+    A vector of zeros stays as it is.
+    """
     rounded = np.rint(vector * (1 << 16))
     length = np.sqrt((rounded * rounded).sum())
     return vector / (length / (1 << 16)) if length else vector
@@ -162,7 +165,7 @@ def _word_encoder() -> Callable[[str], NDArray[np.float32]]:
 
 @cache
 def _folder(package: str) -> Path:
-    """Return where a package is installed, without importing it: its own code is not needed, and takes long to load."""
+    """Return the folder of an installed package, without importing it, which takes long."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise _missing()

@@ -1,4 +1,4 @@
-"""Indexing items with entities and relationships: a networkx graph, the names in it, and an index of words."""
+"""An index of items with entities and relationships: a graph, its names, and an index of words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ class _Word(NamedTuple):
 
 
 class _Bearer(NamedTuple):
-    """An entity that bears a name; `written` as the words of it that are no terms stand, if it has no others."""
+    """An entity with a name.
+
+    Attributes:
+        written: The words of the name as they are written, if none of them is a term. Else None.
+    """
 
     entity: str
     written: tuple[str, ...] | None
@@ -179,7 +183,7 @@ class GraphIndex:
 
     @cached_property
     def _graph(self) -> Any:
-        """Entities by id, and their relationships by ordinal; imported and made with the first of them."""
+        """Entities by id, and their relationships by ordinal, made with the first of them."""
         from networkx import MultiGraph
 
         return MultiGraph()
@@ -226,18 +230,19 @@ class GraphIndex:
         return best(ordinals, np.fromiter(scores.values(), np.float64, len(scores)), limit)
 
     def neighbourhood(self, entity: str, depth: int) -> tuple[list[Item], list[Item]]:
-        """Return the items of the entities within `depth` hops, nearest first, and of the relationships on the way.
+        """Return the items of the entities within `depth` hops and of the relationships on the way.
 
-        Equally near ones and the relationships come in stored order; around an unknown entity there is nothing.
+        The nearest entities come first. Equally near entities, and the relationships, come in
+        stored order. Around an unknown entity there is nothing.
         """
         from networkx import single_source_shortest_path_length
 
         if entity not in self._graph:
             return [], []
         hops: dict[str, int] = single_source_shortest_path_length(self._graph, entity, cutoff=depth)
-        entities = [
-            (n, ordinal) for each, n in hops.items() for ordinal in self._described.get(each, ())
-        ]
+        entities = []
+        for each, n in hops.items():
+            entities += [(n, ordinal) for ordinal in self._described.get(each, ())]
         walked = [each for each, n in hops.items() if n < depth]
         relationships = sorted(self._edges_of(walked))
         return [self._items[ordinal] for _, ordinal in sorted(entities)], [
@@ -245,9 +250,10 @@ class GraphIndex:
         ]
 
     def _near(self, query: str, worded: Mapping[int, float]) -> dict[int, float]:
-        """Return how many steps the lines connected to the entities that a query names are from these, by ordinal.
+        """Return the steps of lines from the nearest entity that a query names, by ordinal.
 
-        worded: scores of their best lines by the words alone.
+        Args:
+            worded: Scores of the best lines by words alone.
         """
         named = sorted(self._mentions.entities_in(query), key=self._recency, reverse=True)
         frontier = named[: self._max_relationships]
@@ -255,11 +261,8 @@ class GraphIndex:
         hops = dict.fromkeys(frontier, 0)
         near: dict[int, float] = {}
         for hop in count():
-            near |= (
-                (ordinal, 2 * hop + 0.5)
-                for each in frontier
-                for ordinal in self._described.get(each, ())
-            )
+            for each in frontier:
+                near |= dict.fromkeys(self._described.get(each, ()), 2 * hop + 0.5)
             if hop >= self._depth:  # spare room alone is filled
                 left = min(left, _FURTHER - len(near))
             if not frontier or left <= 0:
@@ -272,15 +275,12 @@ class GraphIndex:
             edges = self._edges_of(through, besides=near, enough=choice * room if hop else None)
             chosen = _chosen(edges, room, hops, worded)
             left -= len(chosen)
-            frontier = list(
-                dict.fromkeys(
-                    edges[ordinal][1] for ordinal in chosen if edges[ordinal][1] not in hops
-                )
-            )
+            reached = dict.fromkeys(edges[ordinal][1] for ordinal in chosen)
+            frontier = [each for each in reached if each not in hops]
             hops |= dict.fromkeys(frontier, hop + 1)
-            near |= (
-                (ordinal, hops[edges[ordinal][0]] + hops[edges[ordinal][1]]) for ordinal in chosen
-            )
+            for ordinal in chosen:
+                one, other = edges[ordinal]
+                near[ordinal] = hops[one] + hops[other]
         return near
 
     def _edges_of(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 BUCKETS = 1024
-"""Terms are hashed into so many signed sums: the angles between texts change by a few per cent at most."""
+"""Terms are hashed into so many signed sums, which changes angles by a few per cent at most."""
 DIMENSIONS = 18
 ENOUGH_TEXTS = 128
 """Fewer say little of which words go together, and count for less in proportion."""
@@ -37,12 +37,16 @@ _BITS = 20
 
 
 class LatentSpace:
-    """The main dimensions of texts: a singular value decomposition of the tf-idf vectors of their other words.
+    """The main dimensions of texts: a singular value decomposition of their tf-idf vectors.
 
-    hashes, rows: the texts' terms, as `Sequences.gathered` returns them. size: number of texts, at most 512.
-    asked: the query's terms. They are left out, so that two texts which differ only in these are equally near.
-    Source: Deerwester et al. 1990; of a query's candidates alone: Hull 1994; the decomposition: Halko et al. 2011,
-    here by Cholesky factors, which need no more than exact sums.
+    Source: Deerwester et al. 1990; of a query's candidates alone: Hull 1994; the decomposition:
+    Halko et al. 2011, here by Cholesky factors, which need no more than exact sums.
+
+    Args:
+        hashes, rows: The terms of the texts, as `Sequences.gathered` returns them.
+        size: Number of texts, at most 512.
+        asked: The terms of the query. They are left out, so that two texts that differ only in
+            these terms are equally near.
     """
 
     def __init__(
@@ -103,7 +107,10 @@ def _onto(
 def _text_vectors(
     hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int, asked: Iterable[str]
 ) -> NDArray[np.float32]:
-    """Return the vectors of texts, each of about the same length: shape (blocks, _BLOCK, BUCKETS), in whole numbers."""
+    """Return the vectors of texts in whole numbers, all of about the same length.
+
+    The shape is (blocks, _BLOCK, BUCKETS).
+    """
     terms = hashes.astype(np.intp)
     occurrences = np.bincount(terms, minlength=HASHES)
     occurrences[[term_hash(term) for term in asked]] = 0
@@ -141,7 +148,10 @@ def _whole(
 
 
 def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rows at right angles that span the same space, in whole numbers: 2**_BASIS_BITS is a length of 1."""
+    """Return rows at right angles that span the same space.
+
+    They are in whole numbers, of which 2**_BASIS_BITS is a length of 1.
+    """
     # Each row by itself, so that a short one keeps its digits.
     rows = _whole(vectors, _BITS, axis=1)
     found: NDArray[np.float64] = np.rint(_solved(_factor(rows @ rows.T), rows) * 2**_BASIS_BITS)
@@ -176,7 +186,10 @@ def _factor(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _solved(factor: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what the factor makes these rows of, by one row after another: no sum has an order to choose."""
+    """Return the rows that, multiplied by the factor, give `rows`.
+
+    It takes one row after another, so that no sum has an order to choose.
+    """
     left = rows.copy()
     found = np.zeros_like(rows)
     for place in range(len(rows)):

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +58,7 @@ _NEIGHBOURED = (
 )
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
 _RULES = 32
-"""So many of the newest standing rules of a conversation are candidates for every query: a request names none."""
+"""So many of the newest standing rules are candidates for every query: a request names none."""
 _RULES_FOR_FACTS = 0.5
 """Rules say how to work. They count for less where a query asks for a fact."""
 _RULE_CHARS = 4_096
@@ -66,10 +66,13 @@ _RULE_CHARS = 4_096
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
 """The roles that set no rules."""
 BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
-"""Weights of signals with too few questions to learn from: the addend of each to the logarithm of a score.
+"""Weights of signals with too few questions to learn from.
+
+A weight is an addend to the logarithm of a score.
 
 quoted: share of the query's quoted phrases that the entry has in full.
-definition: defines a name that the query asks for. test_source: from a test, where the query does not ask for tests.
+definition: the entry defines a name that the query asks for.
+test_source: the entry is from a test, and the query does not ask for tests.
 """
 _BELOW = 0.01
 """The difference between the best test of a thing and the thing, in the logarithm of a score."""
@@ -78,7 +81,7 @@ _DEFINING = analyze("def class function func fn struct interface trait type enum
 _TELLING_PAIRS = 3
 """In a query with so many pairs of neighbouring words, or fewer, a phrase counts in full."""
 _PASSAGE = 0.4
-"""Weight of its passage's scores for an entry of a document: by hand too, as the model makes these scores."""
+"""Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
 
 
 @dataclass(frozen=True)
@@ -142,38 +145,27 @@ class LinearIndex(BM25Index):
         }
         sums = sum(added.values(), np.zeros(len(found.ordinals)))
         if not self.is_conversation:
-            numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
-            added["passage"] = (
-                _PASSAGE * self._source_weight * passage_scores(found.ordinals, numbers, sums)
-            )
-            sums = sums + added["passage"]
-            surplus = _surplus_of_tests(found.signals, sums)
-            added["test_source"] = added.get("test_source", 0.0) - surplus
-            sums = sums - surplus
+            sums = self._add_place(found, added, sums)
         ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
         if rest and len(ranked) < limit:
-            least = ranked[-1][1]
-            most = rest[0][1]
-            after = [
-                (ordinal, round(least * score / most, 12))
-                for ordinal, score in rest[: limit - len(ranked)]
-            ]
-            ranked += sorted(after, key=lambda each: (-each[1], -each[0]))
-        places = {ordinal: place for place, ordinal in enumerate(found.ordinals.tolist())}
+            ranked += _scaled_below(ranked[-1][1], rest[: limit - len(ranked)])
+        matches = [each for each in ranked if each[1] > 0]
+        return Ranking(matches, signals=_signals_of(found.ordinals, added))
 
-        @cache
-        def means() -> dict[str, float]:
-            return {name: math.fsum(each.tolist()) / len(each) for name, each in added.items()}
-
-        def signals(ordinal: int) -> dict[str, float]:
-            place = places.get(ordinal)
-            if place is None:
-                return {}
-            return {
-                name: round(float(added[name][place] - mean), 9) for name, mean in means().items()
-            }
-
-        return Ranking([each for each in ranked if each[1] > 0], signals=signals)
+    def _add_place(
+        self,
+        found: Candidates,
+        added: dict[str, NDArray[np.float64]],
+        sums: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Add the signals of documents that depend on the sums, and return the new sums."""
+        numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
+        passages = passage_scores(found.ordinals, numbers, sums)
+        added["passage"] = _PASSAGE * self._source_weight * passages
+        sums = sums + added["passage"]
+        surplus = _surplus_of_tests(found.signals, sums)
+        added["test_source"] = added.get("test_source", 0.0) - surplus
+        return sums - surplus
 
     @property
     def _source_weight(self) -> float:
@@ -189,7 +181,11 @@ class LinearIndex(BM25Index):
         return len(self._roles) > 1
 
     def candidates(self, query: str) -> Candidates | None:
-        """Return the candidates for a query with their signals, to learn weights from; None if nothing matches."""
+        """Return the candidates for a query with their signals, to learn weights from.
+
+        Returns:
+            None if nothing matches.
+        """
         return self._candidates(query, CANDIDATES, None)[0]
 
     def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
@@ -274,7 +270,7 @@ class LinearIndex(BM25Index):
     def _candidates(
         self, query: str, limit: int, among: Collection[int] | None
     ) -> tuple[Candidates | None, list[tuple[int, float]]]:
-        """Return the candidates with their signals, and which entries come after them, best first."""
+        """Return the candidates with their signals, and the entries after them, best first."""
         asked = QueryTerms(query, self._analyze)
         asked.respell(self._postings.terms)
         scores = self._scores(asked)
@@ -323,7 +319,7 @@ class LinearIndex(BM25Index):
         proposed: NDArray[np.float64],
         terms: list[str],
     ) -> NDArray[np.float64]:
-        """Return the proposing scores; of entries that tie, those with the query's phrases get a little more.
+        """Return the proposing scores, a little higher for tied entries with the query's phrases.
 
         Short texts of one pattern tie by the thousand, and only some can be candidates.
         """
@@ -393,7 +389,7 @@ class LinearIndex(BM25Index):
         }
 
     def _standing(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return 1 for the newest standing rule, down to 0.4 for the oldest, and 0 for entries without a rule.
+        """Return 1 for the newest standing rule down to 0.4 for the oldest, 0 for other entries.
 
         A rule holds until a newer one takes its place.
         """
@@ -436,11 +432,8 @@ class LinearIndex(BM25Index):
             "test_source": title.is_test,
         }
         if asked.names:
-            defined = [
-                having((word, name), hashes, rows, len(slots))
-                for word in _DEFINING
-                for name in asked.names
-            ]
+            pairs = product(_DEFINING, asked.names)
+            defined = [having(pair, hashes, rows, len(slots)) for pair in pairs]
             signals["definition"] = np.any(defined, axis=0).astype(np.float64)
         return signals
 
@@ -451,7 +444,7 @@ class LinearIndex(BM25Index):
         hashes: NDArray[np.uint16],
         rows: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Return the share of each entry's terms that are numbers, without the query's own numbers."""
+        """Return the share of each entry's terms that are numbers, but not numbers of the query."""
         shares = np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64)
         own = [term_hash(term) for term in asked if term.isdigit()]
         if not own:
@@ -472,7 +465,7 @@ class LinearIndex(BM25Index):
     def _neighbours_of(
         self, ordinals: list[int], known: set[int], among: Collection[int] | None
     ) -> list[int]:
-        """Return the unknown neighbours of these entries in the same named source, at most _NEIGHBOURED.
+        """Return at most _NEIGHBOURED unknown neighbours of entries in the same named source.
 
         A question for a word finds the entries with the word, and their neighbours.
         """
@@ -491,14 +484,14 @@ class LinearIndex(BM25Index):
         return list(islice(found, _NEIGHBOURED))
 
     def _newest_rules(self, known: set[int], among: Collection[int] | None) -> list[int]:
-        """Return the standing rules of a conversation that are not known, newest first, of at most _RULES."""
+        """Return the unknown ones of the _RULES newest rules of a conversation, newest first."""
         if not self.is_conversation:
             return []
         allowed = among if among is None or isinstance(among, Set) else set(among)
         newest = self._rule_ordinals[: -_RULES - 1 : -1].tolist()
-        return [
-            each for each in newest if each not in known and (allowed is None or each in allowed)
-        ]
+        if allowed is not None:
+            newest = [each for each in newest if each in allowed]
+        return [each for each in newest if each not in known]
 
     @property
     def _rule_ordinals(self) -> NDArray[np.int64]:
@@ -527,12 +520,39 @@ class LinearIndex(BM25Index):
         return any(term in terms for term in self._analyze(role))
 
 
+def _scaled_below(least: float, rest: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return entries with scores up to `least`, in proportion to their own."""
+    most = rest[0][1]
+    after = [(ordinal, round(least * score / most, 12)) for ordinal, score in rest]
+    return sorted(after, key=lambda each: (-each[1], -each[0]))
+
+
+def _signals_of(
+    ordinals: NDArray[np.int64], added: Mapping[str, NDArray[np.float64]]
+) -> Callable[[int], dict[str, float]]:
+    """Return a function that gives the addends of an entry, less their averages."""
+    places = {ordinal: place for place, ordinal in enumerate(ordinals.tolist())}
+
+    @cache
+    def means() -> dict[str, float]:
+        return {name: math.fsum(each.tolist()) / len(each) for name, each in added.items()}
+
+    def signals(ordinal: int) -> dict[str, float]:
+        place = places.get(ordinal)
+        if place is None:
+            return {}
+        return {name: round(float(added[name][place] - mean), 9) for name, mean in means().items()}
+
+    return signals
+
+
 def _surplus_of_tests(
     signals: Mapping[str, NDArray[np.float64]], sums: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return how much the tests among the candidates lose, so that the best of them ranks below a definition.
+    """Return the surplus of the tests among the candidates over the best definition.
 
-    It is 0 if no candidate outside of tests defines a name of the query. Tests keep their order.
+    Without it, the best test ranks below the definition. It is 0 if no candidate outside of tests
+    defines a name of the query. Tests keep their order.
     """
     tests = signals["test_source"] > 0
     defining = (signals.get("definition", np.zeros(len(sums))) > 0) & ~tests

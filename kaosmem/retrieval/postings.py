@@ -37,9 +37,10 @@ def is_wide(size: int) -> bool:
 class FlatPostings:
     """The postings of terms in order, one term after another.
 
-    starts: where those of each term start, and their end: shape (terms + 1,). packed: shape (n,),
-        of each term in
-    order of slots. many: shape (3, m), numbers of terms, slots and occurrences.
+    Attributes:
+        starts: Where the postings of each term start, and the end of all: shape (terms + 1,).
+        packed: The postings, of each term in order of slots: shape (n,).
+        many: Numbers of terms, slots and occurrences: shape (3, m).
     """
 
     terms: list[str]
@@ -95,12 +96,11 @@ class FlatPostings:
         if not np.array_equal(places, np.arange(len(places))):
             packed, sizes = _placed(packed, sizes, places)
         order = {number: place for place, number in enumerate(of_terms)}
-        table = [
-            (order[number], place, n)
-            for number, slots in many.items()
-            for slot, n in slots.items()
-            if (place := int(places[slot])) >= 0
-        ]
+        table = []
+        for number, slots in many.items():
+            for slot, occurrences in slots.items():
+                if places[slot] >= 0:
+                    table.append((order[number], int(places[slot]), occurrences))
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         return FlatPostings(
             terms, starts, packed, np.array(sorted(table), np.int64).reshape(-1, 3).T
@@ -155,7 +155,11 @@ class FlatPostings:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _check_order(self) -> None:
-        """Raise CorruptionError unless each term has a slot once, in order, and the table all large counts."""
+        """Check that the slots of each term rise, and that the table has all large counts.
+
+        Raises:
+            CorruptionError: If not.
+        """
         for start in range(0, len(self.packed), _CHUNK):
             chunk = self.packed[start : start + _CHUNK + 1]
             falls = start + 1 + np.flatnonzero(chunk[1:] <= (chunk[:-1] | MANY))
@@ -173,7 +177,10 @@ class FlatPostings:
 
 
 def _in_order(terms: Iterable[str]) -> Iterator[str]:
-    """Yield terms in order, sorted a few at a time: one sort of all would stop every other thread until it ends."""
+    """Yield terms in order.
+
+    They are sorted a few at a time: one sort of all would stop every other thread until it ends.
+    """
     parts: dict[str, list[str]] = {}
     for term in terms:
         parts.setdefault(term[:2], []).append(term)
@@ -184,7 +191,10 @@ def _in_order(terms: Iterable[str]) -> Iterator[str]:
 def _placed(
     packed: NDArray[np.uint32 | np.int64], sizes: NDArray[np.int64], places: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32 | np.int64], NDArray[np.int64]]:
-    """Return postings with their slots' new places, of each term in order, and how many each term has left."""
+    """Return postings with the new places of their slots, and the number left of each term.
+
+    The postings of each term are in order.
+    """
     left = places[places >= 0]
     moved = np.maximum(places, 0) << OCCURRENCE_BITS
     moved = moved.astype(np.int64 if is_wide(len(left)) else np.uint32)
@@ -212,10 +222,14 @@ _BLOCK_BITS = 10
 
 
 class Postings:
-    """The terms of entries by slot, in 4 bytes for each entry that has a term, and as many to find an entry's terms.
+    """The terms of entries by slot.
 
-    flat: of the first `size` slots, none of them empty. It is never changed: removed entries are passed over, until
-    the postings are made flat again. A term is kept by number, and as text only while an entry has it.
+    A posting takes 4 bytes, and 4 more to find the terms of an entry. A term is kept by number, and
+    as text only while an entry has it.
+
+    Args:
+        flat: Postings of the first `size` slots, none of them empty. They are never changed:
+            removed entries are passed over, until the postings are made flat again.
     """
 
     def __init__(self, flat: FlatPostings | None = None, size: int = 0) -> None:
@@ -262,7 +276,7 @@ class Postings:
         return 0 if number is None else self._frequencies[number]
 
     def frequencies(self) -> NDArray[np.int32]:
-        """Return how many entries have each term, in no order, and 0 of some that are gone: shape (n,)."""
+        """Return the number of entries with each term, in no order, with some zeros: shape (n,)."""
         return np.array(self._frequencies, np.int32)
 
     def attach(self, terms: Sequence[str]) -> None:
@@ -286,7 +300,10 @@ class Postings:
         self._ends.append(len(self._own))
 
     def attach_many(self, entries: Sequence[Sequence[str]]) -> None:
-        """Put the terms of each entry into the next slot: sorted together, which costs less than placing each."""
+        """Put the terms of each entry into the next slot.
+
+        Sorting them together costs less than placing each.
+        """
         first = len(self._full)
         self._grow(first + len(entries))
         terms, starts, slots, occurrences = _sorted_terms(entries, first)
@@ -327,14 +344,20 @@ class Postings:
             self._flat = replace(self._flat, packed=owned(self._flat.packed))
 
     def is_common(self, term: str) -> bool:
-        """Return whether a column is the cheaper form: enough entries have the term, and none very often."""
+        """Return whether a column is the cheaper form.
+
+        It is if enough entries have the term, and none has it very often.
+        """
         number = self._numbers.get(term)
         if number is None or number in self._many:
             return False
         return self._frequencies[number] * _COLUMN_SHARE > len(self._full) - self._empty
 
     def column(self, term: str) -> NDArray[np.uint8]:
-        """Return how often each entry has a common term: shape (n,), a view to be let go of before the next change."""
+        """Return how often each entry has a common term: shape (n,).
+
+        The array is a view. Release it before the next change.
+        """
         number = self._numbers[term]
         column = self._columns.get(number)
         if column is None:
@@ -351,7 +374,7 @@ class Postings:
         All are copies: an array can't grow while it is viewed.
         """
         numbers = [self._numbers[term] for term in terms]
-        parts = [part for number in numbers for part in self._parts(number)]
+        parts = list(chain.from_iterable(map(self._parts, numbers)))
         packed = np.concatenate(parts, dtype=np.int64) if parts else np.empty(0, np.int64)
         slots = packed >> OCCURRENCE_BITS
         occurrences = packed & MANY
@@ -445,9 +468,11 @@ class Postings:
 def _sorted_terms(
     entries: Sequence[Sequence[str]], first: int
 ) -> tuple[list[str], list[int], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the terms of entries in slots from `first` on, where the postings of each start, and all the postings.
+    """Return the terms of entries in slots from `first` on, with their postings.
 
-    These are slots and occurrences, both of shape (n,), one term after another.
+    Returns:
+        The terms, the place where the postings of each start, and the slots and occurrences of all
+        postings, one term after another: both of shape (n,).
     """
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     by_number = np.fromiter(map(numbers.__getitem__, chain.from_iterable(entries)), np.int64)

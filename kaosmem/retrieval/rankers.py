@@ -1,4 +1,4 @@
-"""The rankers of kaosmem: BM25, a linear model over signals, one with embeddings, and graphs by distance."""
+"""The rankers of kaosmem: BM25, a linear model over signals, embeddings, and graphs."""
 
 from __future__ import annotations
 
@@ -97,15 +97,23 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class BM25Ranker:
-    """Ranks by BM25 with an index that is updated, not rebuilt: the cost of a change does not grow with the section.
+    """Ranks by BM25 with an index that is updated, not rebuilt.
 
-    idf: "lucene" is never negative and ranks better. "okapi" gives exactly the scores of `rank_bm25.BM25Okapi`.
-    k1: above 0; a larger value lets repetitions of a term count for longer.
-    b: 0 to 1; a larger value gives long texts less weight.
-    epsilon: share of the average idf that "okapi" gives to terms in more than half of the entries.
-    analyze: splits a text into terms. An index with a function of the caller's cannot be stored.
-    Raises InvalidArgumentError for a parameter out of range.
+    The cost of a change does not grow with the section.
     Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
+
+    Args:
+        idf: "lucene" is never negative and ranks better. "okapi" gives exactly the scores of
+            `rank_bm25.BM25Okapi`.
+        k1: Above 0. With a larger value, repetitions of a term count for longer.
+        b: 0 to 1. With a larger value, long texts have less weight.
+        epsilon: Share of the average idf that "okapi" gives to terms in more than half of the
+            entries.
+        analyze: Splits a text into terms. An index with a function of the caller's cannot be
+            stored.
+
+    Raises:
+        InvalidArgumentError: If a parameter is out of range.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> spec = SectionSpec("documents", ranker=BM25Ranker(), retrieval_threshold=0)
@@ -153,9 +161,9 @@ class BM25Ranker:
 
 @dataclass(frozen=True)
 class RankBM25Ranker:
-    """Ranks with the rank_bm25 package: the reference for `BM25Ranker("okapi")`, rebuilt after every change.
+    """Ranks with the package rank_bm25, whose model is rebuilt after every change.
 
-    Parameters as there.
+    It is the reference for `BM25Ranker("okapi")`, and has the same parameters.
     """
 
     name = "rank-bm25"
@@ -201,10 +209,13 @@ class LinearRanker:
     likely to be an answer, by the model's reckoning. Scores of different queries or sections are
     not comparable.
 
-    weights: see `kaosmem.evaluation.learn_weights`. The default is the weights that come with
-        kaosmem.
-    analyze: as for `BM25Ranker`.
-    Raises InvalidArgumentError for any other kind of weights.
+    Args:
+        weights: See `kaosmem.evaluation.learn_weights`. The default is the weights that come with
+            kaosmem.
+        analyze: As for `BM25Ranker`.
+
+    Raises:
+        InvalidArgumentError: If the weights are of another kind.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> spec = SectionSpec("documents", ranker=LinearRanker(), retrieval_threshold=0)
@@ -247,11 +258,16 @@ class DenseRanker:
 
     An entry with a similar meaning is a candidate even without a word of the query. Each text is
     embedded once, before the first ranking that needs it, or by `SessionMemory.prepare`.
-    embedder: the default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a fiftieth
-        of its time.
-    weights: as for `LinearRanker`. The default is weights learned with these two embedders; any
-        other embedder uses those of `MiniLMEmbedder`.
-    Raises MissingExtraError, and InvalidArgumentError for another kind of embedder or weights.
+
+    Args:
+        embedder: The default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a
+            fiftieth of its time.
+        weights: As for `LinearRanker`. The default is weights learned with these two embedders. Any
+            other embedder has the weights of `MiniLMEmbedder`.
+
+    Raises:
+        MissingExtraError: If the extra `dense` is not installed.
+        InvalidArgumentError: If the embedder or the weights are of another kind.
     """
 
     _: KW_ONLY
@@ -297,22 +313,28 @@ class DenseRanker:
 
 @dataclass(frozen=True)
 class GraphRanker:
-    """Ranks lines by their words, and those about entities near the ones that the query names above them.
+    """Ranks lines by their words, and higher if they are near an entity that the query names.
 
-    A line's score is its score by `words` and, near a named entity, 3 * best / (1 + steps) more: `best` is what
-    `words` gives the best line (1 if none), so that a query that names nothing ranks as `words` does. A relationship
-    is as many steps away as its two ends are hops from the nearest named entities, an entity 2 * hops + 1/2: first
-    come relationships between named entities (0), then these themselves (1/2), their relationships (1), those
-    between their neighbours (2), the neighbours (2 1/2), and so on.
+    A line near a named entity scores 3 * best / (1 + steps) more than by `words`. `best` is the
+    score by `words` of the best line, or 1 if there is none. So a query that names nothing ranks as
+    `words` does. A relationship is as many steps away as its two ends are hops from the nearest
+    named entities. An entity is 2 * hops + 1/2 steps away. The order is: relationships between
+    named entities (0), these entities (1/2), their relationships (1), relationships between their
+    neighbours (2), the neighbours (2 1/2), and so on.
 
-    depth: hops within which all relationships are walked, 1 or more. Further hops follow, nearest first, until 512
-        lines are near. They fill room that newer lines without any connection would take otherwise.
-    hub: an entity with more neighbours than this is walked through only if it is named: the other relations of a
-        country or a year say little about the question.
-    max_relationships: so many at most are walked in all, up to half of the rest in each hop before `depth`; of
-        more, those between entities already reached, then those that the words rank first, then the newest.
-    words: ranks all lines.
-    Raises InvalidArgumentError for a parameter out of range.
+    Args:
+        depth: Hops within which all relationships are walked, 1 or more. Further hops follow,
+            nearest first, until 512 lines are near. They fill room that newer lines without any
+            connection would take otherwise.
+        hub: An entity with more neighbours is walked through only if it is named. The other
+            relations of a country or a year say little about the question.
+        max_relationships: Maximum number of relationships that are walked. Each hop before `depth`
+            takes at most half of the rest. If there are more, relationships between entities
+            already reached come first, then the best by words, then the newest.
+        words: Ranks all lines.
+
+    Raises:
+        InvalidArgumentError: If a parameter is out of range.
     """
 
     depth: int = 2

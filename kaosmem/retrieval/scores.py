@@ -1,4 +1,4 @@
-"""Scores of all entries by a query's words, and the best of them; names of sources as a query may write them."""
+"""Scores of all entries by the words of a query, the best of them, and the names of sources."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 
 FLOOR_SHARE = 8
-"""Of so many times the scores that are wanted and more, it pays to look for a floor before sorting."""
+"""From so many times the wanted scores on, it pays to look for a floor before sorting."""
 
 
 def floor(scores: NDArray[np.floating], limit: int) -> float:
-    """Return a score above 0 that at least `limit` of the scores reach, or 0: at most the limit-th best."""
+    """Return a score above 0 that at least `limit` of the scores reach, or 0.
+
+    It is at most the limit-th best.
+    """
     # The limit-th best of the maxima of blocks is at most the limit-th best score, and much cheaper
     # to find.
     width = len(scores) // (FLOOR_SHARE * limit)
@@ -82,11 +85,15 @@ def by_chunks(scores_of: Callable[[slice], NDArray[np.float64]], size: int) -> N
 
 
 class EntryScores:
-    """The scores of all slots for some terms: of rare ones found by their postings, of common ones where asked.
+    """The scores of all slots for some terms.
 
-    What a term gives is rounded to whole numbers of 1 / UNITS, so that a sum is the same in any order.
-    weights: by term. norms: of slots, the formula's addend to an entry's occurrences of a term.
-    It views the index: let go of it before the next change.
+    Rare terms are found by their postings. Common terms are scored only for the slots that are
+    asked for. The addend of each term is rounded to whole numbers of 1 / UNITS, so that a sum is
+    the same in any order. The scores view the index: release them before the next change.
+
+    Args:
+        weights: Weights by term.
+        norms: Returns the addend to a term's occurrences in BM25's divisor, of slots.
     """
 
     def __init__(
@@ -123,7 +130,10 @@ class EntryScores:
         return scores
 
     def shares(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return the scores of some slots as shares of the best of all, as they are where none is above 0."""
+        """Return the scores of some slots as shares of the best score of all slots.
+
+        If no score is above 0, they stay as they are.
+        """
         scores = self._all[slots] if self._common else self.at(slots)
         return scores / self._most if self._most > 0 else scores / UNITS
 
@@ -165,7 +175,7 @@ class EntryScores:
 
     @property
     def scored(self) -> NDArray[np.int64] | None:
-        """The slots of entries with any of the terms, in order; None where these are most entries."""
+        """The slots of entries with any of the terms, in order; None if these are most entries."""
         return None if self._common else self._sums[0]
 
     def contenders(self, limit: int) -> NDArray[np.int64] | slice:
@@ -178,7 +188,10 @@ class EntryScores:
         return np.flatnonzero(rough >= floor(rough, limit) - error - UNITS * 1e-9)
 
     def _rough(self) -> tuple[NDArray[np.float32], float]:
-        """Return the scores of all slots at half the precision and twice the speed, and their largest error."""
+        """Return the scores of all slots at half the precision, and their largest error.
+
+        That takes half the time.
+        """
         rough = self._rare.astype(np.float32)
         norms = self._norms(slice(None)).astype(np.float32)
         for term, weight in self._common.items():
@@ -195,7 +208,8 @@ class EntryScores:
 
 _WORD = re.compile(r"[^\W_]+")
 _TEST = re.compile(
-    r"(?:^|[/\\])(?:tests?|__tests__|spec)[/\\]|(?:^|[/\\])test_[^/\\]*\.\w+$|[^/\\][_.](?:test|spec)s?\.\w+$|Tests?\.\w+$"
+    r"(?:^|[/\\])(?:tests?|__tests__|spec)[/\\]"
+    r"|(?:^|[/\\])test_[^/\\]*\.\w+$|[^/\\][_.](?:test|spec)s?\.\w+$|Tests?\.\w+$"
 )
 _BORDER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
@@ -211,10 +225,12 @@ register_memo(title_terms.cache_clear)
 
 @lru_cache(maxsize=1 << 14)
 def is_test_name(name: str) -> bool:
-    """Return whether a file's path is that of a test: `test/x.py`, `test_x.py`, `x_test.go`, `x.spec.ts`.
+    """Return whether the path of a file is that of a test, such as `test/x.py` or `x.spec.ts`.
 
-    >>> is_test_name("tests/cache.py"), is_test_name("cache_test.go"), is_test_name("attestation.pdf")
-    (True, True, False)
+    >>> is_test_name("tests/cache.py"), is_test_name("cache_test.go")
+    (True, True)
+    >>> is_test_name("attestation.pdf")
+    False
     """
     return bool(_TEST.search(name))
 
@@ -223,7 +239,10 @@ register_memo(is_test_name.cache_clear)
 
 
 def asked_terms(query: str, analyze: Callable[[str], list[str]]) -> frozenset[str]:
-    """Return the terms under which a query may name a source: two or three of its words may be one of the name's."""
+    """Return the terms under which a query may name a source.
+
+    Two or three words of the query may be one word of the name.
+    """
     words = _WORD.findall(query)
     joined = [
         *map("".join, pairwise(words)),
@@ -234,9 +253,8 @@ def asked_terms(query: str, analyze: Callable[[str], list[str]]) -> frozenset[st
 
 _CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
 _ASKS_FOR_NUMBER = re.compile(
-    r"\b(how many|how "
-    r"much|amount|ratio|margin|percent|percentage|usd|million|billion|average|total|number|rate|revenue"
-    r"|growth|change)\b"
+    r"\b(how many|how much|amount|ratio|margin|percent|percentage|usd|million|billion|average"
+    r"|total|number|rate|revenue|growth|change)\b"
 )
 # "How do I" and "can you" ask for work, not for a fact.
 _ASKS_FOR_FACT = re.compile(
@@ -248,7 +266,8 @@ _ASKS_FOR_FACT = re.compile(
 _QUOTED = re.compile(r'"([^"]{2,200})"|“([^”]{2,200})”|`([^`]{2,200})`')
 # An identifier as programs write it: dotted, with underscores or inner capitals, or called.
 _IDENTIFIER = re.compile(
-    r"\b(?:[^\W\d]\w+\.)+[^\W\d]\w+|\b[^\W_]\w*_\w+|\b_+[^\W\d]\w+|\b[A-Z]?[a-z]+[A-Z]\w+|\b[^\W\d]\w+(?=\(\))"
+    r"\b(?:[^\W\d]\w+\.)+[^\W\d]\w+|\b[^\W_]\w*_\w+|\b_+[^\W\d]\w+"
+    r"|\b[A-Z]?[a-z]+[A-Z]\w+|\b[^\W\d]\w+(?=\(\))"
 )
 
 
@@ -288,7 +307,10 @@ class QueryTerms:
         ['mongodb']
         """
         if not any(term in known for term in self.counts):
-            spelt = {term: match for term in self.counts for match in _spelt_alike(term, known)}
+            spelt = {}
+            for term in self.counts:
+                for match in _spelt_alike(term, known):
+                    spelt[term] = match
             self.terms = [spelt[term] for term in self.terms if term in spelt]
             self.clause = [spelt[term] for term in self.clause if term in spelt] or self.terms
             self.counts = Counter(self.terms)
@@ -301,7 +323,7 @@ class QueryTerms:
 
     @cached_property
     def names(self) -> list[str]:
-        """The first term of the last part of each identifier: `lru_cache` of `functools.lru_cache`."""
+        """The first term of the last part of each identifier, as of `functools.lru_cache`."""
         parts = (
             self._analyze(found.rpartition(".")[2]) for found in _IDENTIFIER.findall(self.text)
         )
@@ -339,14 +361,14 @@ class QueryScores:
     numbers: NDArray[np.int32]
 
     def proposed(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """Return the scores that choose the candidates among some slots, and that order the others."""
+        """Return the scores that choose the candidates among slots and order the other entries."""
         clause = self.clause.shares(slots)
         half = 0.5 * self.sources[self.numbers[slots]]
         # Shares chosen by hand: who is a candidate depends on them.
         return self.words.shares(slots) + 0.6 * clause + half + clause * half
 
     def contenders(self, limit: int) -> NDArray[np.int64] | None:
-        """Return the slots that may be among the `limit` best proposed; None where these may be any."""
+        """Return the slots that may be among the `limit` best proposed; None if all may be."""
         slots = self.words.scored
         in_clause = self.clause.scored
         if slots is None or in_clause is None:
@@ -371,7 +393,12 @@ class QueryScores:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The candidates: their slots, the numbers of their sources, and by step the slots of their neighbours or -1."""
+    """The candidates.
+
+    Attributes:
+        numbers: The numbers of their sources.
+        near: By step, the slots of their neighbours, -1 for none.
+    """
 
     ordinals: list[int]
     slots: NDArray[np.int64]

@@ -35,7 +35,7 @@ def best_of_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> N
 
 
 def place_in_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 for the best candidates of each source, 2/3 where one is better, 1/2 where two are, and so on."""
+    """Return 2 / (2 + n) for a candidate, where n others of its source have a better score."""
     rounded = np.round(scores, 9)
     better = (rounded > rounded[:, None]) & (numbers == numbers[:, None])
     places: NDArray[np.float64] = 2 / (2 + np.count_nonzero(better, axis=1))
@@ -43,8 +43,9 @@ def place_in_source(numbers: NDArray[np.int32], scores: NDArray[np.float64]) -> 
 
 
 def match_scores(words: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shares of the best BM25 score on a logarithmic scale: 1 for the best, 0 for a text without a match.
+    """Return shares of the best BM25 score on a logarithmic scale.
 
+    The best has 1, and a text without a match 0.
     A model that weighs this alone multiplies BM25 scores, and so ranks as BM25 does.
     """
     return logs(1 + words / _NO_MATCH) / log(1 + 1 / _NO_MATCH)
@@ -65,9 +66,12 @@ def hundredths(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 def passage_scores(
     ordinals: NDArray[np.int64], numbers: NDArray[np.int32], sums: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return how much those score that stand within REACH places in the same named source, on a logarithmic scale.
+    """Return the scores of the candidates near each candidate, on a logarithmic scale.
 
-    sums: logarithms of scores.
+    A candidate is near if it stands within REACH places in the same named source.
+
+    Args:
+        sums: Logarithms of scores.
     """
     order = np.argsort(ordinals)
     at = ordinals[order]
@@ -90,7 +94,7 @@ def passage_scores(
 def values_at(
     values: NDArray[np.float64], slots: NDArray[np.int64], near: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the values of candidates in these slots at other ones, 0 for a slot of no candidate."""
+    """Return the values of the candidates in the slots `near`, 0 for a slot of no candidate."""
     order = np.argsort(slots)
     places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
     return np.where(slots[places] == near, values[places], 0.0)
@@ -99,7 +103,7 @@ def values_at(
 HASHES = 1 << 16
 """Two terms of one hash are one here: that costs a signal little, and an entry two bytes a term."""
 MAX_TERMS = 256
-"""So many of an entry's first terms are kept: they show its subject, and the cost of a query is bounded."""
+"""So many of the first terms of an entry are kept, which bounds the cost of a query."""
 _NO_HASHES = np.empty(0, np.uint16)
 
 
@@ -138,12 +142,12 @@ class Sequences:
             self._hashes = owned(self._hashes)
 
     def gathered(self, slots: Iterable[int]) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the hashes of entries, one entry after another, and of each the row of its entry: both shape (n,)."""
+        """Return the hashes of entries, one after another, and the row of each: shapes (n,)."""
         hashes, sizes = _gathered(self._hashes, self._ends, self._later, slots)
         return hashes, np.repeat(np.arange(len(sizes)), sizes)
 
     def frozen(self) -> Callable[[Iterable[int]], tuple[NDArray[np.uint16], NDArray[np.uint16]]]:
-        """Return a function that gives the hashes and sizes of some slots as they are now, despite later changes."""
+        """Return a function that gives the hashes and sizes of some slots as they are now."""
         return partial(_gathered, self._hashes, self._ends, list(self._later))
 
 
@@ -172,9 +176,12 @@ def _gathered(
 def phrase_scores(
     query: Sequence[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
 ) -> NDArray[np.float64]:
-    """Return each entry's score for the query's pairs of neighbouring terms, rare pairs more: shape (size,).
+    """Return the score of each entry for the pairs of neighbouring terms of the query.
 
-    hashes, rows: as `Sequences.gathered` returns them.
+    A rare pair counts more. The shape is (size,).
+
+    Args:
+        hashes, rows: As `Sequences.gathered` returns them.
     """
     scores = np.zeros(size)
     if len(hashes) < 2:

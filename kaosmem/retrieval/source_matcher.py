@@ -86,10 +86,10 @@ class Labels:
     def frozen(
         self,
     ) -> Callable[[NDArray[np.int64]], tuple[list[str], NDArray[np.int32], NDArray[np.int64]]]:
-        """Return a function that gives the labels of some slots as they are now, despite later changes.
+        """Return a function that gives the labels of some slots as they are now.
 
-        It returns the labels in order, the number of each slot's among these, and the new number of each old one, -1
-        for one that is gone.
+        It returns the labels in order, the new number of each slot's label, and the new number of
+        each old number, -1 for a label that is gone.
         """
         return partial(_settled, dict(self.number_of), self.size, np.array(self.numbers, np.int32))
 
@@ -136,9 +136,10 @@ class SourceMatcher:
 
     @property
     def numbers(self) -> NDArray[np.int32]:
-        """Return the number of each slot's source: a copy, since no entry can come while the array is viewed.
+        """Return the number of each slot's source.
 
-        The traceback of a query that failed would keep a view.
+        It is a copy: no entry can come while the array is viewed, and the traceback of a query that
+        failed would keep a view.
         """
         return np.array(self._labels.numbers, np.int32)
 
@@ -204,10 +205,14 @@ class SourceMatcher:
         asked: QueryTerms,
         occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
     ) -> NDArray[np.float64]:
-        """Return how well each source matches a query, by number: 1 the best, cubed, so that few stand out.
+        """Return how well each source matches a query, by number, from 0 to 1.
 
-        Half by its content, scored by BM25 as one text, half by its name.
-        occurrences: of those of its terms that entries have, slots and how often each has the term.
+        Its content, scored by BM25 as one text, and its name count equally. The matches are cubed,
+        so that few stand out.
+
+        Args:
+            occurrences: Terms of the query, the slots of the entries with the term, and how often
+                each entry has it.
         """
         if not self._labels:
             return np.zeros(len(self._lengths))
