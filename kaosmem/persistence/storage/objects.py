@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, OWN, QUARANTINE, SESSION
+from kaosmem.persistence.layout import FOLDERS, LOG, OWN, QUARANTINE, SESSION
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -36,6 +36,7 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
+from kaosmem.persistence.storage.line import WriterLine
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -79,6 +80,7 @@ class ObjectStorage:
         self._retention_s = retention_s
         self._clock = clock
         self._in_memory = _is_in_memory(filesystem)
+        self._line = WriterLine(lambda: self.sizes(LOG), self._store_ticket, self._remove_ticket)
 
     def perform(self, step: Step) -> Any:
         """Do a step, durably, and return its answer.
@@ -104,7 +106,7 @@ class ObjectStorage:
         with _as_durability_error(step.path):
             match step:
                 case Create(path, data):
-                    self._create(path, data)
+                    self._create_in_turn(path, data)
                 case Write(path, chunks):
                     self._put(path, b"".join(chunks))
                 case Publish(path, draft):
@@ -121,18 +123,23 @@ class ObjectStorage:
                     )
 
     def line_up(self) -> None:
-        """Return None: object stores have no line of writers."""
+        """Return None: the line of writers on an object store begins with those that lost."""
 
     def unlock(self) -> None:
         """Do nothing: there is no lock."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return how many bytes each file in a folder has, by name. Dot files belong to others."""
-        return {
-            name: info.get("size") or 0
-            for name, info in _entries(self._filesystem, f"{self._prefix}/{folder}")
-            if info["type"] == "file" and not name.startswith(".")
-        }
+        """Return how many bytes each file in a folder has, by name.
+
+        Dot files are tickets of the line, or belong to others.
+        """
+        sizes = {}
+        for name, info in _entries(self._filesystem, f"{self._prefix}/{folder}"):
+            if info["type"] == "file":
+                sizes[name] = info.get("size") or 0
+        if folder == LOG:
+            self._line.notice(sizes)
+        return {name: size for name, size in sizes.items() if not name.startswith(".")}
 
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
@@ -195,7 +202,8 @@ class ObjectStorage:
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Leave the line of writers. Nothing is open."""
+        self._line.leave()
 
     def _read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         whole = self._current(path)
@@ -240,12 +248,29 @@ class ObjectStorage:
         self._filesystem.invalidate_cache(whole)
         return whole
 
+    def _create_in_turn(self, path: str, data: bytes) -> None:
+        """Store a file if its name is free, after the writers that stand before in the line.
+
+        Raises:
+            TakenError: If the name is taken.
+        """
+        is_taken = self._line.wait(path.rpartition("/")[2])
+        try:
+            if not (is_taken and self._is_stored(path, data)):
+                self._create(path, data)
+        except TakenError:
+            self._line.lose()
+            raise
+        self._line.leave()
+
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if its name is free.
 
-        The file that is stored afterwards decides, not the answer of the server.
+        The file that is stored afterwards decides, not the answer of the server. An answer may be
+        lost, and servers refuse in different words.
 
-        An answer may be lost, and servers refuse in different words.
+        Raises:
+            TakenError: If the name is taken.
         """
         if not (self._single_writer or self._in_memory):
             self._check_conditional()
@@ -257,16 +282,34 @@ class ObjectStorage:
                 return self._put_if_absent(path, data)
             except Exception as error:
                 failure = error
-                try:
-                    stored = self._read(path)
-                except FileNotFoundError:
-                    continue
-                if stored.startswith(
-                    data
-                ):  # another may have rolled it up with what follows already
+                if self._is_stored(path, data):
                     return None
-                raise TakenError(path) from error
         raise DurabilityError(f"{path!r} could not be stored: {failure}; save again") from failure
+
+    def _is_stored(self, path: str, data: bytes) -> bool:
+        """Return whether a file is stored.
+
+        Raises:
+            TakenError: If another file is stored under its name.
+        """
+        try:
+            stored = self._read(path)
+        except FileNotFoundError:
+            return False
+        # Another writer may have rolled it up with what follows already.
+        if stored.startswith(data):
+            return True
+        raise TakenError(path)
+
+    def _store_ticket(self, name: str) -> None:
+        """Store a ticket of the line. The line does without it if the server does not."""
+        with suppress(Exception):
+            self._put(f"{LOG}/{name}", b"1")
+
+    def _remove_ticket(self, name: str) -> None:
+        """Delete a ticket of the line, if the server does."""
+        with suppress(Exception):
+            self._filesystem.rm_file(f"{self._prefix}/{LOG}/{name}")
 
     def _put_if_absent(self, path: str, data: bytes) -> None:
         if not (self._single_writer or self._in_memory):
