@@ -17,6 +17,7 @@ from kaosmem.types import (
     Item,
     OpaqueBlock,
     StoredItem,
+    TextBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
@@ -388,9 +389,11 @@ NO_RESULT = "no result was recorded for this call"
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     """Return messages in which each call is directly followed by its one result, in the order of the calls.
 
-    A late result moves up to its call. A repeated result, or one without a call, is left out. A missing result is
-    stated as an error. Each result becomes a `tool` message of its own; the rest of its message stays in place. If a
-    message repeats the id of a call, its later calls get new ids, and the result belongs to the first.
+    A late result moves up to its call. A repeated result, or one without a call, is left out. A
+    missing result is stated as an error. Each result becomes a `tool` message of its own; the rest
+    of its message stays in place. If a message repeats the id of a call, its later calls get new
+    ids, and the result belongs to the first. A note stands for the result of a provider's own tool
+    whose call is missing.
 
     >>> from kaosmem.types import ChatMessage, ToolUseBlock
     >>> [message.text for message in repair([ChatMessage("assistant", (ToolUseBlock("c1", "search"),))])]
@@ -401,7 +404,8 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
 def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     """Return, for each message, the messages that `repair` puts in its place."""
-    distinct = list(map(_with_distinct_calls, messages))
+    served: set[str] = set()
+    distinct = [_without_uncalled(_with_distinct_calls(each), served) for each in messages]
     links = list(map(Link.of, distinct))
     waiting = WaitingCalls()
     results: dict[tuple[int, str], ChatMessage] = {}
@@ -445,6 +449,29 @@ def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
         elif isinstance(block, ToolUseBlock):
             seen.add(block.id)
         blocks.append(block)
+    return replace(message, content=tuple(blocks))
+
+
+def _without_uncalled(message: ChatMessage, served: set[str]) -> ChatMessage:
+    """Put a note in the place of each result of a provider's own tool whose call is missing.
+
+    Args:
+        served: The ids of the provider's own calls so far. Those of the message are added.
+    """
+    if not any(isinstance(block, OpaqueBlock) for block in message.blocks):
+        return message
+    blocks: list[ContentBlock] = []
+    for block in message.blocks:
+        shown: ContentBlock = block
+        if isinstance(block, OpaqueBlock):
+            call = _served_call(block.kind, block.data)
+            if block.kind.endswith("tool_use"):
+                served.add(call)
+            elif block.kind.endswith("tool_result") and call not in served:
+                shown = TextBlock(f"[{block.kind}, whose call is missing]")
+        blocks.append(shown)
+    if tuple(blocks) == message.blocks:
+        return message
     return replace(message, content=tuple(blocks))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
@@ -24,7 +25,7 @@ from kaosmem.names import shown
 from kaosmem.sections import Candidate, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item
-from kaosmem.units import repair
+from kaosmem.units import repair, repaired
 
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
@@ -336,6 +337,21 @@ def best_match(units: Iterable[Candidate]) -> Candidate | None:
     """Return the unit with the highest score, None if none has one."""
     ranked = [unit for unit in units if unit.score]
     return max(ranked, key=lambda unit: unit.score or 0.0, default=None)
+
+
+def entries_of(units: Iterable[Candidate]) -> Iterator[ChatMessage]:
+    """Yield units as the messages that a history shows of them, in the order in which they came.
+
+    A unit whose call is answered late may have other units between its items.
+    """
+    placed: list[tuple[int, list[ChatMessage]]] = []
+    for unit in units:
+        parts = repaired([item.message for item in unit.items])
+        positions = unit.positions or (unit.position,) * len(parts)
+        placed.extend(zip(positions, parts, strict=True))
+    placed.sort(key=itemgetter(0))
+    for _, part in placed:
+        yield from part
 
 
 def check_required(

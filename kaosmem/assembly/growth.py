@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 
-from kaosmem.assembly.allocation import Costs, entries_in
+from kaosmem.assembly.allocation import Costs, entries_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
@@ -149,7 +149,7 @@ class Growth:
     @property
     def _layout(self) -> Layout:
         history = [
-            HistoryPart(spec.title, tuple(chain.from_iterable(map(entries_in, units))))
+            HistoryPart(spec.title, tuple(entries_of(units)))
             for spec in self._request.histories
             if (units := self._new.get(spec.name))
         ]

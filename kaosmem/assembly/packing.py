@@ -18,6 +18,7 @@ from kaosmem.assembly.allocation import (
     by_priority,
     cap_of,
     entries_in,
+    entries_of,
     window_too_small,
 )
 from kaosmem.assembly.context import Decision, Reason, SectionUse
@@ -666,12 +667,10 @@ def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset
 
 def tail_entries(tail: HistoryTail) -> Iterator[HistoryEntry]:
     """Yield the messages of a tail, and its mark."""
-    for unit in tail.before:
-        yield from entries_in(unit)
+    yield from entries_of(tail.before)
     if tail.left_out is not None:
         yield Mark(tail.left_out)
-    for unit in tail.units:
-        yield from entries_in(unit)
+    yield from entries_of(tail.units)
 
 
 def _retrieved(share: Share, *, is_all: bool) -> Iterator[int]:

@@ -38,13 +38,13 @@ from kaosmem.formats.delimiters import (
 )
 from kaosmem.formats.fields import (
     CallIds,
+    check_has_content,
     extra_fields,
     extra_text,
     mapping_of,
     opaque_block,
     parts_of,
     plainest,
-    refuse_without_content,
     sendable_url,
     sent_part,
     split_data_url,
@@ -95,8 +95,7 @@ def parse_message(message: object) -> ChatMessage:
         raise InvalidArgumentError(
             f"{_MESSAGE} has a role of {', '.join(map(repr, _ROLES))}, not {shown_name(role)}"
         )
-    if content is None:
-        refuse_without_content(given, _MESSAGE)
+    check_has_content(given, _MESSAGE)
     if isinstance(content, str):
         return ChatMessage(role, check_content(content))
     blocks = [_parse_block(block) for block in parts_of(content, _MESSAGE)]

@@ -8,7 +8,6 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NoReturn
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
@@ -209,9 +208,15 @@ def extra_fields(extra: str, names: Iterable[str]) -> dict[str, JSONValue]:
     )
 
 
-def refuse_without_content(given: Mapping[str, JSONValue], what: str) -> NoReturn:
-    """Raise InvalidArgumentError for a message without any content, with the field of another API that it has."""
+def check_has_content(given: Mapping[str, JSONValue], what: str) -> None:
+    """Check that a message has content, or an empty one and no field of another API.
+
+    Raises:
+        InvalidArgumentError: If the content is missing, or in the field of another API.
+    """
     others = [name for name in _FIELDS_ELSEWHERE if name in given]
+    if given.get("content") or (given.get("content") is not None and not others):
+        return
     instead = f", but {others[0]!r}" if others else ""
     raise InvalidArgumentError(
         f"{what} has no content{instead}; give 'content', a str or a list of parts"

@@ -26,6 +26,7 @@ from kaosmem.formats.delimiters import (
     speaker_name,
 )
 from kaosmem.formats.fields import (
+    check_has_content,
     extra_fields,
     extra_text,
     mapping_of,
@@ -34,7 +35,6 @@ from kaosmem.formats.fields import (
     parts_of,
     plain_id,
     plainest,
-    refuse_without_content,
     sendable_url,
     sent_part,
     text_field,
@@ -100,13 +100,18 @@ def parse_message(message: object) -> ChatMessage:
         *_parse_spoken(given),
         *(_parse_call(call) for call in (parts_of(calls, "tool_calls") if calls else ())),
     ]
-    if content is None and not blocks:
-        refuse_without_content(given, _MESSAGE)
+    if not blocks:
+        check_has_content(given, _MESSAGE)
     return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
 
 def _parse_tool_message(given: Mapping[str, JSONValue]) -> ChatMessage:
-    """Return a tool's message: its result is one text, or parts if it holds other than texts."""
+    """Return a tool's message: its result is one text, or parts if it holds other than texts.
+
+    Raises:
+        InvalidArgumentError: If it has no content. An empty result is an empty content.
+    """
+    check_has_content(given, "an openai tool message")
     parts = tuple(_parse_content(given.get("content")))
     is_text = all(isinstance(part, TextBlock) for part in parts)
     content: ResultContent = content_text(parts) if is_text else parts

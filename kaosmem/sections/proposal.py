@@ -54,6 +54,7 @@ class Candidate(NamedTuple):
     place: int = 0
     newer: tuple[int, ...] = ()
     before: int | None = None
+    positions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -536,17 +536,31 @@ class Proposer:
         candidates = []
         for rank, first in enumerate(firsts, 1):
             evicted = first in past
+            positions: tuple[int, ...] = ()
             if evicted:
                 items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
                 tokens = past.tokens(first)
             else:
                 items, tokens = self._held.unit(first)
+                if len(items) > 1:
+                    positions = self._held.units.members(first)
             is_orphan = past.is_orphan(first) if evicted else self._held.units.is_orphan(first)
             is_cut = first in cuts
             is_must = first in must
             score = scores.get(first)
             candidates.append(
-                Candidate(items, first, is_cut, is_must, is_orphan, rank, score, tokens, evicted)
+                Candidate(
+                    items,
+                    first,
+                    is_cut,
+                    is_must,
+                    is_orphan,
+                    rank,
+                    score,
+                    tokens,
+                    evicted,
+                    positions=positions,
+                )
             )
         return tuple(candidates)
 

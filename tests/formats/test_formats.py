@@ -747,7 +747,10 @@ def test_what_openai_refuses_is_sent_in_a_form_that_it_takes(
             {"role": "assistant", "content": "x", "reasoning_content": "hm"},
             ChatMessage("assistant", (ThinkingBlock("hm"), TextBlock("x"))),
         ),
-        ({"role": "tool", "tool_call_id": "a"}, ChatMessage("tool", (ToolResultBlock("a"),))),
+        (
+            {"role": "tool", "tool_call_id": "a", "content": ""},
+            ChatMessage("tool", (ToolResultBlock("a"),)),
+        ),
     ],
 )
 def test_openai_messages_are_read(message: object, parsed: ChatMessage) -> None:

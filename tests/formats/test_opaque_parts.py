@@ -23,7 +23,7 @@ from kaosmem.formats import count_messages, parse_message
 from kaosmem.stores.history import decode_message, encode_message
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens.parts import PAGE_TOKENS
-from kaosmem.types import OpaqueBlock
+from kaosmem.types import OpaqueBlock, ToolResultBlock
 
 PDF = base64.b64encode(
     b"%PDF-1.4 " + b"<< /Type /Page >> " * 3 + b"<< /Type /Pages >> " + b"x" * 900
@@ -204,6 +204,26 @@ def test_a_message_without_content_is_refused_by_name(name: str, field: str) -> 
         parse_message({"role": "user", field: "hello"}, name)
 
 
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+@pytest.mark.parametrize("content", ["", []])
+def test_an_empty_content_beside_a_field_of_another_api_is_refused(
+    name: str, content: object
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="has no content, but 'text'"):
+        parse_message({"role": "user", "content": content, "text": "hello"}, name)
+    assert parse_message({"role": "user", "content": content}, name).content == ""
+
+
+@pytest.mark.parametrize("field", ["output", "text", "other"])
+def test_a_tools_message_without_content_is_refused(field: str) -> None:
+    """An empty result has an empty content."""
+    message = {"role": "tool", "tool_call_id": "a", field: "result"}
+    with pytest.raises(InvalidArgumentError, match="an openai tool message has no content"):
+        parse_message(message, "openai")
+    result = parse_message({"role": "tool", "tool_call_id": "a", "content": ""}, "openai")
+    assert result.content == (ToolResultBlock("a"),)
+
+
 @pytest.mark.parametrize(
     "data",
     ["", "[]", "{", '{"type":"other"}', '{"type":"a","type":"a"}', '{"type":"a","b":"\\ud800"}'],
@@ -350,6 +370,38 @@ async def test_a_later_result_of_a_servers_tool_stays_with_its_call() -> None:
         context = await memory.assemble_context(budget=10_000, format="anthropic")
         check_anthropic_messages(context.messages, context.system)
     assert "srv_1" not in str(context.messages)
+
+
+@pytest.mark.parametrize("budget", [None, 60])
+async def test_a_result_of_a_servers_tool_without_its_call_is_a_note(budget: int | None) -> None:
+    """The call was refused for its size, or has left: the provider would refuse the result alone."""
+    eviction = "none" if budget is None else "fifo"
+    spec = SectionSpec("messages", budget, placement="history", eviction=eviction)
+    memory = SessionMemory.test_mode(sections=[spec])
+    memory.add_message(
+        {"role": "assistant", "content": [_server_result(1), _text_part("The rent is 900.")]},
+        format="anthropic",
+    )
+    for name in ("anthropic", "openai"):
+        context = await memory.assemble_context(budget=1_000, format=name)
+        assert "[web_search_tool_result, whose call is missing]" in str(context.messages)
+        assert CONTENT not in str(context.messages)
+        assert count_messages(context.messages, name) == context.used
+
+
+async def test_calls_of_servers_keep_their_order() -> None:
+    """A result that comes late does not bring its reply before the messages between."""
+    memory = SessionMemory.test_mode()
+    said = [
+        [_server_call(1), _text_part("I search.")],
+        [_server_call(2), _text_part("I search more.")],
+        [_server_result(1), _text_part("Found.")],
+    ]
+    for content in said:
+        memory.add_message({"role": "assistant", "content": content}, format="anthropic")
+    context = await memory.assemble_context(budget=10_000, format="anthropic")
+    assert [message["content"] for message in context.messages[1:]] == said
+    assert count_messages(context.messages, "anthropic") == context.used
 
 
 async def test_a_blank_text_beside_a_block_is_no_part_of_an_openai_request() -> None:
