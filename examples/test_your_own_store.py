@@ -16,7 +16,7 @@ from kaosmem import InvalidArgumentError, SessionMemory
 from kaosmem.names import check_id
 from kaosmem.sources import StateSource
 from kaosmem.stores import InMemoryShortTermMemory, ShortTermMemory
-from kaosmem.stores.memory import check_state
+from kaosmem.stores.state import check_state
 from kaosmem.testing import ShortTermContract
 
 

@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from kaosmem.arguments import STRICT_JSON
 from kaosmem.errors import CorruptionError, DurabilityError, NotOpenedError
-from kaosmem.types import Content, ContentBlock, JSONValue, content_json, json_text
+from kaosmem.stores.vector import VectorDocument
+from kaosmem.types import ContentBlock, content_json, json_text
 from kaosmem.types.content import stored_blocks
 
 T = TypeVar("T")
@@ -91,10 +92,10 @@ class Service(ABC, Generic[W]):
         with self._lock:
             if self._is_closed:
                 raise NotOpenedError(f"{self!r} is closed; make a new one")
-            if (
-                self._workers is None or self._pid != os.getpid()
-            ):  # a fork has none of its parent's threads
-                self._workers, self._pid = self._start(), os.getpid()
+            # A forked process has none of the threads of its parent.
+            if self._workers is None or self._pid != os.getpid():
+                self._workers = self._start()
+                self._pid = os.getpid()
             asked = submit(self._workers)
         answer = asyncio.wrap_future(asked)
         if timeout_s is None:
@@ -137,9 +138,19 @@ def blocks_of(text: str) -> tuple[ContentBlock, ...]:
         raise _damaged(error) from error
 
 
-def content_of(stored: JSONValue) -> Content:
-    """Return content of its JSON values. Raises ValueError."""
-    return stored if isinstance(stored, str) else stored_blocks(stored)
+def embedding_bytes(document: VectorDocument) -> bytes:
+    """Return the embedding of a document in single precision."""
+    import numpy as np
+
+    return np.asarray(document.embedding, "<f4").tobytes()
+
+
+def document_of(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
+    """Return a document of its stored values. Raises CorruptionError."""
+    import numpy as np
+
+    numbers = np.frombuffer(embedding, "<f4").tolist()
+    return VectorDocument(blocks_of(content), document_id, numbers, value_of(metadata))
 
 
 def value_of(text: str) -> Any:

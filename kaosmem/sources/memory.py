@@ -23,7 +23,7 @@ from kaosmem.sources.store_source import (
     searched,
 )
 from kaosmem.stores import LongTermMemory, ShortTermMemory, StoredFact
-from kaosmem.stores.memory import fact_time
+from kaosmem.stores.facts import fact_time
 from kaosmem.types import Item, JSONValue, Trust, Version, json_text, known_by
 
 FACTS = SectionSpec("facts", 8_000, 65, eviction="none")

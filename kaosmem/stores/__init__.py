@@ -2,6 +2,12 @@
 
 from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
 from kaosmem.stores.blob import BlobInfo, BlobStore, InMemoryFileStore
+from kaosmem.stores.facts import (
+    BaseLongTermMemory,
+    InMemoryLongTermMemory,
+    LongTermMemory,
+    StoredFact,
+)
 from kaosmem.stores.graph import BaseGraphStore, CypherCapable, GraphStore, InMemoryGraphStore
 from kaosmem.stores.history import (
     BaseHistoryProvider,
@@ -10,15 +16,7 @@ from kaosmem.stores.history import (
     decode_message,
     encode_message,
 )
-from kaosmem.stores.memory import (
-    BaseLongTermMemory,
-    BaseShortTermMemory,
-    InMemoryLongTermMemory,
-    InMemoryShortTermMemory,
-    LongTermMemory,
-    ShortTermMemory,
-    StoredFact,
-)
+from kaosmem.stores.state import BaseShortTermMemory, InMemoryShortTermMemory, ShortTermMemory
 from kaosmem.stores.task_list import (
     Task,
     TaskList,

@@ -39,16 +39,19 @@ class Expiries(Generic[K]):
         self.clock = utc_now if clock is None else check_clock(clock)
         self._times: dict[K, tuple[float, int]] = {}
         self._queue: list[tuple[float, int, K]] = []
-        self._numbers = (
-            count()
-        )  # so that keys are never compared, and a time that was replaced is known
+        # So that keys are never compared, and a time that was replaced is known.
+        self._numbers = count()
 
     def set(self, key: K, ttl: float | None) -> None:
         """Let a key expire `ttl` seconds from now, None for never. Raises InvalidArgumentError."""
         time = expiry_of(self.clock, ttl)
         if time is None:
             self.discard(key)
-            return
+        else:
+            self.set_time(key, time)
+
+    def set_time(self, key: K, time: float) -> None:
+        """Let a key expire at a time, in seconds since 1970."""
         number = next(self._numbers)
         self._times[key] = time, number
         heappush(self._queue, (time, number, key))

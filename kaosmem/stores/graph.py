@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -200,8 +200,39 @@ class BaseGraphStore(GraphStore):
         """Delete a relationship."""
 
 
+def walk(
+    entity_id: str,
+    depth: int,
+    entities: Callable[[list[str]], list[Entity]],
+    touching: Callable[[list[str]], Iterable[Relationship]],
+) -> SubGraph:
+    """Return the neighbourhood of an entity, in the order of `get_neighbors`.
+
+    Each hop asks once, so that the walk also ends in a graph with cycles.
+
+    Args:
+        entities: Returns the stored entities among these ids, by id.
+        touching: Returns the relationships that have an end among these ids. It is asked for the
+            ids of each answer of `entities`.
+    """
+    reached = {entity_id}
+    frontier = [entity_id]
+    near = entities(frontier)
+    relationships: dict[str, Relationship] = {}
+    for _ in range(depth if near else 0):
+        new = [each for each in touching(frontier) if each.id not in relationships]
+        relationships |= {each.id: each for each in sorted(new, key=ORDER)}
+        ends = {each.source for each in new} | {each.target for each in new}
+        frontier = sorted(ends - reached)
+        if not frontier:
+            break
+        reached.update(frontier)
+        near += entities(frontier)
+    return SubGraph(tuple(near), tuple(relationships.values()))
+
+
 class InMemoryGraphStore(BaseGraphStore):
-    """A GraphStore in this process, in networkx.
+    """A GraphStore in this process.
 
     >>> store = InMemoryGraphStore()
     >>> await store.add_relationships([{"source": "acme", "target": "beta", "type": "supplies"}])
@@ -210,83 +241,64 @@ class InMemoryGraphStore(BaseGraphStore):
     """
 
     def __init__(self) -> None:
-        from networkx import MultiGraph  # a tenth of a second that others need not wait
-
-        self._graph: Any = MultiGraph()
         self._entities: dict[str, Entity] = {}
         self._relationships: dict[str, Relationship] = {}
+        self._touching: dict[str, dict[str, Relationship]] = {}
+        """The relationships of each entity, by id."""
 
     async def list_entities(self) -> list[str]:
         return sorted(self._entities)
 
     async def delete_all(self) -> None:
-        for each in (self._graph, self._entities, self._relationships):
-            each.clear()
+        self._entities.clear()
+        self._relationships.clear()
+        self._touching.clear()
 
     async def _add_entities(self, entities: list[Entity]) -> None:
-        added = {each.id: each for each in entities}
-        self._graph.add_nodes_from(added)
-        self._entities |= added
+        for each in entities:
+            self._entities[each.id] = each
+            self._touching.setdefault(each.id, {})
 
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
-        ends = {end for each in relationships for end in (each.source, each.target)}
         for each in relationships:
             self._remove(each.id)
-        self._entities |= {end: Entity(end) for end in ends if end not in self._entities}
-        self._graph.add_edges_from(
-            [(each.source, each.target, each.id, {"of": each}) for each in relationships]
-        )
-        self._relationships |= {each.id: each for each in relationships}
+            self._relationships[each.id] = each
+            for end in (each.source, each.target):
+                self._entities.setdefault(end, Entity(end))
+                self._touching.setdefault(end, {})[each.id] = each
 
     async def _read_entities(self, ids: list[str]) -> list[Entity]:
         return [_copy(self._entities[each]) for each in ids if each in self._entities]
 
     async def _delete_entity(self, entity_id: str) -> None:
-        if entity_id in self._graph:
-            for *_, relationship_id in [*self._graph.edges(entity_id, keys=True)]:
-                self._remove(relationship_id)
-            self._graph.remove_node(entity_id)
-            del self._entities[entity_id]
+        for each in [*self._touching.get(entity_id, ())]:
+            self._remove(each)
+        self._touching.pop(entity_id, None)
+        self._entities.pop(entity_id, None)
 
     async def _delete_relationship(self, relationship_id: str) -> None:
         self._remove(relationship_id)
 
+    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+        def entities(ids: list[str]) -> list[Entity]:
+            return [self._entities[each] for each in ids if each in self._entities]
+
+        def touching(ids: list[str]) -> Iterable[Relationship]:
+            near: dict[str, Relationship] = {}
+            for each in ids:
+                near |= self._touching[each]
+            if types is None:
+                return near.values()
+            return [each for each in near.values() if each.type in types]
+
+        found = walk(entity_id, depth, entities, touching)
+        return SubGraph(tuple(map(_copy, found.entities)), tuple(map(_copy, found.relationships)))
+
     def _remove(self, relationship_id: str) -> None:
         doomed = self._relationships.pop(relationship_id, None)
         if doomed is not None:
-            self._graph.remove_edge(doomed.source, doomed.target, relationship_id)
-
-    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
-        if entity_id not in self._graph:
-            return SubGraph()
-        # its public view wraps every step
-        adjacent = self._graph._adj
-        known = self._entities
-        found: dict[str, Relationship] = {}
-        reached = {entity_id}
-        frontier = [entity_id]
-        entities = [known[entity_id]]
-        for _ in range(depth):
-            if not frontier:
-                break
-            near: dict[str, Relationship] = {}
-            following: set[str] = set()
-            for each in frontier:
-                for other, edges in adjacent[each].items():
-                    if kept := [
-                        edge["of"]
-                        for edge in edges.values()
-                        if types is None or edge["of"].type in types
-                    ]:
-                        near.update((relationship.id, relationship) for relationship in kept)
-                        following.add(other)
-            found |= {
-                each.id: each for each in sorted(near.values(), key=ORDER) if each.id not in found
-            }
-            frontier = sorted(following - reached)
-            reached.update(frontier)
-            entities += [known[each] for each in frontier]
-        return SubGraph(tuple(map(_copy, entities)), tuple(map(_copy, found.values())))
+            self._touching[doomed.source].pop(relationship_id, None)
+            self._touching[doomed.target].pop(relationship_id, None)
 
 
 def _copy(part: P) -> P:

@@ -81,8 +81,8 @@ async def test_an_index_of_an_older_analysis_is_made_anew(tmp_path: Path) -> Non
             )
         before = await store.search("a", "rent notice deposit")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DELETE FROM postings WHERE term = 'rent'")
-        connection.execute("UPDATE analysis SET version = 0")
+        connection.execute("DELETE FROM postings WHERE fact % 2 = 0")
+        connection.execute("UPDATE shelves SET analysis = 0")
     async with SqliteDatabase(path, durable=False) as database:
         assert await SqliteLongTermMemory(database).search("a", "rent notice deposit") == before
 

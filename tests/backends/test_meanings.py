@@ -40,9 +40,7 @@ async def test_facts_are_found_by_meaning(tmp_path: Path) -> None:
         assert [fact.content for fact in await facts.search("a", "anything red")] == [
             "Roses are red."
         ]
-        assert await database.read(
-            lambda each: each.execute("SELECT count(*) FROM meanings").fetchone()
-        ) == (2,)
+        assert await database.rows("SELECT count(*) FROM meanings") == [(2,)]
 
 
 async def test_a_client_that_fails_saves_nothing(tmp_path: Path) -> None:

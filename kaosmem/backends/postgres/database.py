@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
-from kaosmem.backends.base import Service
+from kaosmem.backends.sql.database import TABLES, TENANT_TABLES, SqlDatabase, Transaction
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
@@ -40,36 +41,16 @@ LEDGER = """CREATE TABLE IF NOT EXISTS migrations (
     part text NOT NULL, version integer NOT NULL, done_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (part, version)
 )"""
-_HISTORIES = (
-    f"""CREATE TABLE threads (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, agent text COLLATE "C" NOT NULL,
-        session text COLLATE "C" NOT NULL, size bigint NOT NULL, UNIQUE (tenant, agent, session)
-    )""",
-    # Positions are 0, 1, 2, ...: any part of a long thread is read at once.
-    f"""CREATE TABLE messages (
-        {_TENANT}, thread bigint NOT NULL REFERENCES threads ON DELETE CASCADE, position bigint NOT NULL,
-        run text COLLATE "C" NOT NULL, message text NOT NULL, UNIQUE (thread, position) DEFERRABLE INITIALLY DEFERRED
-    )""",
-    "CREATE INDEX messages_of_run ON messages (thread, run) WHERE run <> ''",
-)
-_STATES = (
-    f"""CREATE TABLE states (
-        id bigint GENERATED ALWAYS AS IDENTITY, {_TENANT}, session text COLLATE "C" NOT NULL, name bytea NOT NULL,
-        value text NOT NULL, PRIMARY KEY (tenant, session, name)
-    )""",
-)
-_BOARDS = (
-    f"""CREATE TABLE boards (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, conversation text COLLATE "C" NOT NULL,
-        agent text COLLATE "C" NOT NULL, max_retries bigint NOT NULL, UNIQUE (tenant, conversation, agent)
-    )""",
-    f"""CREATE TABLE tasks (
-        {_TENANT}, board bigint NOT NULL REFERENCES boards ON DELETE CASCADE, position bigint NOT NULL,
-        id text COLLATE "C" NOT NULL, title bytea NOT NULL, status text NOT NULL, retries bigint NOT NULL,
-        PRIMARY KEY (board, position)
-    )""",
-)
-
+_TYPES = {
+    "number": "number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "tenant": _TENANT,
+    "owner": f"{_TENANT},",
+    "text": 'text COLLATE "C"',
+    "integer": "bigint",
+    "real": "double precision",
+    "bytes": "bytea",
+    "clustered": "",
+}
 _DOCUMENTS = (
     "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
     f"""CREATE TABLE collections (
@@ -84,25 +65,11 @@ _DOCUMENTS = (
         direction public.vector NOT NULL, PRIMARY KEY (collection, id)
     )""",
 )
-_FACTS = (
-    # `terms` are the words of the content, each as a number, as often as it occurs.
-    f"""CREATE TABLE facts (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, agent text COLLATE "C" NOT NULL,
-        namespace text COLLATE "C" NOT NULL, id text NOT NULL, key text COLLATE "C" NOT NULL, content bytea NOT NULL,
-        metadata text NOT NULL, valid_from timestamptz NOT NULL, valid_until timestamptz,
-        known_from timestamptz NOT NULL, expiry double precision, terms bigint[] NOT NULL, length bigint NOT NULL,
-        analysis integer NOT NULL, UNIQUE (tenant, agent, namespace, id)
-    )""",
-    "CREATE INDEX facts_by_key ON facts (tenant, agent, namespace, key, valid_from)",
-    "CREATE INDEX facts_that_expire ON facts (tenant, expiry) WHERE expiry IS NOT NULL",
-    "CREATE INDEX facts_by_term ON facts USING gin (terms)",
-)
-_MEANINGS = (
-    "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
-    f"""CREATE TABLE meanings (
-        fact bigint PRIMARY KEY REFERENCES facts ON DELETE CASCADE, {_TENANT}, direction public.vector NOT NULL
-    )""",
-)
+# The embedding of a fact at length 1, in single precision.
+_MEANINGS = f"""CREATE TABLE meanings (
+    fact bigint PRIMARY KEY REFERENCES facts ON DELETE CASCADE, {_TENANT},
+    direction public.vector NOT NULL
+)"""
 
 
 def _of_tenants(*tables: str) -> tuple[str, ...]:
@@ -123,21 +90,12 @@ def _of_tenants(*tables: str) -> tuple[str, ...]:
 
 
 MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "tables": (
-        (
-            *_HISTORIES,
-            *_STATES,
-            *_BOARDS,
-            *_of_tenants("threads", "messages", "states", "boards", "tasks"),
-        ),
-    ),
-    "facts": ((*_FACTS, *_of_tenants("facts")),),
-    "meanings": ((*_MEANINGS, *_of_tenants("meanings")),),
-    "vectors": ((*_DOCUMENTS, *_of_tenants("collections", "documents")),),
+    "tables": ((*(each.format_map(_TYPES) for each in TABLES), *_of_tenants(*TENANT_TABLES)),),
+    "vectors": ((*_DOCUMENTS, _MEANINGS, *_of_tenants("collections", "documents", "meanings")),),
 }
 """The statements of each version, by part. A part is made when a store first needs it.
 
-`vectors` and `meanings` need an extension, and `meanings` needs the part `facts`.
+`vectors` needs an extension, and the tables of the part before it.
 Never change a version that has been released: append another.
 """
 
@@ -152,7 +110,7 @@ _GRACE_S = 1.0
 _MAX_SCHEMA_CHARS = 63
 
 
-class PostgresDatabase(Service["_Workers"]):
+class PostgresDatabase(SqlDatabase["_Workers"]):
     """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`.
 
     Any number of processes may use it.
@@ -237,32 +195,23 @@ class PostgresDatabase(Service["_Workers"]):
         shared._tenant = check_id(tenant, "tenant")
         return shared
 
-    async def run(self, work: Callable[[Cursor], T], *, part: str = "tables") -> T:
-        """Return what `work` returns, in one transaction. If it raises, nothing changes.
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        return await self.write(work)
 
-        part: the part of the schema that `work` needs.
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        return await self.run(lambda cursor: work(PostgresTransaction(cursor, self._tenant)))
+
+    async def run(self, work: Callable[[Cursor], T], *, part: str = "tables") -> T:
+        """Return the result of `work`, in one transaction. If it raises, nothing changes.
+
         A transaction that the server gives up for another one's sake is tried again.
+
+        Args:
+            part: The part of the schema that `work` needs, with the parts before it.
         """
         return await self._submit(
             lambda workers: workers.threads.submit(self._run, workers, work, part),
             timeout_s=self._timeout_s,
-        )
-
-    async def rows(
-        self, query: str, *values: object, part: str = "tables"
-    ) -> list[tuple[str, ...]]:
-        """Return the rows of a query, whose first parameter is the tenant, sorted by code points."""
-        return await self.run(
-            lambda cursor: sorted(cursor.execute(query, (self._tenant, *values))), part=part
-        )
-
-    async def delete(self, table: str, *, part: str = "tables") -> None:
-        """Delete the tenant's rows of a table, and the rows that belong to them, in one step."""
-        await self.run(
-            lambda cursor: cursor.execute(
-                f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,)
-            ),
-            part=part,
         )
 
     def _start(self) -> _Workers:
@@ -293,8 +242,11 @@ class PostgresDatabase(Service["_Workers"]):
 
     def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str) -> T:
         with self._as_typed_errors():
-            migrate = partial(self._tried, workers, partial(self._migrate, part=part))
-            workers.prepare(part, migrate, self._timeout_s)
+            for each in MIGRATIONS:
+                migrate = partial(self._tried, workers, partial(self._migrate, part=each))
+                workers.prepare(each, migrate, self._timeout_s)
+                if each == part:
+                    break
             return self._tried(workers, partial(self._as_tenant, work))
 
     def _as_tenant(self, work: Callable[[Cursor], T], cursor: Cursor) -> T:
@@ -514,6 +466,49 @@ def _limited(steps: Generator[Any, Any, T], end: float) -> Generator[Any, Any, T
             wanted = steps.send(ready)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
+
+
+_PARAMETER = re.compile(r":(\w+)")
+
+
+@lru_cache(512)
+def _for_psycopg(statement: str) -> str:
+    """Return a statement with its parameters as psycopg names them."""
+    return _PARAMETER.sub(r"%(\1)s", statement.replace("%", "%%"))
+
+
+class PostgresTransaction:
+    """A Transaction over a cursor, for one tenant."""
+
+    pairs = (
+        "(SELECT CAST(value->>0 AS bigint) AS term, CAST(value->>1 AS bigint) AS number "
+        "FROM json_array_elements(CAST(:pairs AS json)))"
+    )
+
+    def __init__(self, cursor: Cursor, tenant: str) -> None:
+        self._cursor = cursor
+        self._tenant = tenant
+
+    def rows(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        self._execute(statement, values)
+        return self._cursor.fetchall()
+
+    def change(self, statement: str, **values: object) -> int:
+        self._execute(statement, values)
+        return self._cursor.rowcount
+
+    def each(self, statement: str, values: Sequence[Mapping[str, object]]) -> None:
+        given = [{**each, "tenant": self._tenant} for each in values]
+        if len(given) == 1:
+            self._cursor.execute(_for_psycopg(statement), given[0])
+        elif given:
+            self._cursor.executemany(_for_psycopg(statement), given)
+
+    def lock(self, *names: str) -> None:
+        lock(self._cursor, self._tenant, *names)
+
+    def _execute(self, statement: str, values: dict[str, object]) -> None:
+        self._cursor.execute(_for_psycopg(statement), values | {"tenant": self._tenant})
 
 
 def lock(cursor: Cursor, *names: str) -> None:

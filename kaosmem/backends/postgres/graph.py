@@ -15,7 +15,7 @@ from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError
 from kaosmem.names import check_id
-from kaosmem.stores.graph import ORDER, BaseGraphStore
+from kaosmem.stores.graph import BaseGraphStore, walk
 from kaosmem.types import JSONValue, check_json, check_text, json_text
 
 if TYPE_CHECKING:
@@ -216,27 +216,18 @@ class AGEGraphStore(BaseGraphStore):
         return await self._database.run(self._made(lambda cursor: self._entities(cursor, ids)[0]))
 
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
-        def walk(cursor: Cursor) -> SubGraph:
-            entities, numbers = self._entities(cursor, [entity_id])
-            reached = {entity_id}
-            frontier = [entity_id]
-            found = dict[str, Relationship]()
-            for _ in range(depth if entities else 0):
-                near = [
-                    each for each in self._touching(cursor, numbers, types) if each.id not in found
-                ]
-                found |= {each.id: each for each in sorted(near, key=ORDER)}
-                frontier = sorted(
-                    {end for each in near for end in (each.source, each.target)} - reached
-                )
-                if not frontier:
-                    break
-                reached.update(frontier)
-                further, numbers = self._entities(cursor, frontier)
-                entities += further
-            return SubGraph(tuple(entities), tuple(found.values()))
+        def around(cursor: Cursor) -> SubGraph:
+            numbers: list[int] = []
 
-        return await self._database.run(self._made(walk))
+            def entities(ids: list[str]) -> list[Entity]:
+                found, numbers[:] = self._entities(cursor, ids)
+                return found
+
+            return walk(
+                entity_id, depth, entities, lambda _: self._touching(cursor, numbers, types)
+            )
+
+        return await self._database.run(self._made(around))
 
     async def _delete_entity(self, entity_id: str) -> None:
         def delete(cursor: Cursor) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from kaosmem.backends.base import blocks_of, blocks_text, value_of
+from kaosmem.backends.base import (
+    blocks_of,
+    blocks_text,
+    document_of,
+    embedding_bytes,
+    value_of,
+)
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
@@ -205,7 +211,7 @@ class PgVectorStore(BaseVectorStore):
                 (number, ids),
             )
             found = {row[0]: row for row in cursor}
-            return [_document(*found[each]) for each in ids if each in found]
+            return [document_of(*found[each]) for each in ids if each in found]
 
         return await self._database.run(get, part="vectors")
 
@@ -299,28 +305,13 @@ def direction_of(embedding: tuple[float, ...]) -> str:
 
 
 def _row(document: VectorDocument) -> tuple[Any, ...]:
-    import numpy as np
-
-    embedding = document.embedding or ()
     metadata = json_text(document.metadata)
     fields = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
-    single = np.asarray(embedding, "<f4").tobytes()
     return (
         document.id,
         blocks_text(document.content),
         metadata,
         fields,
-        single,
-        direction_of(embedding),
-    )
-
-
-def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
-    import numpy as np
-
-    return VectorDocument(
-        blocks_of(content),
-        document_id,
-        np.frombuffer(embedding, "<f4").tolist(),
-        value_of(metadata),
+        embedding_bytes(document),
+        direction_of(document.embedding or ()),
     )

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from kaosmem.arguments import Clock, check_clock
+from kaosmem.arguments import Clock
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.retrieval import BM25Ranker
-from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.stores.expiry import utc_now
-from kaosmem.stores.memory import (
+from kaosmem.stores.facts import (
     BaseLongTermMemory,
-    NewFact,
+    FactRow,
+    FactRows,
+    IndexedFacts,
     Shelf,
-    StoredFact,
-    fact_time,
-    unknown_fact,
+    by_begin,
 )
-from kaosmem.types import Item, JSONValue, Version, json_text
+from kaosmem.types import json_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+T = TypeVar("T")
 
 _WARM_SHELVES = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """A version of a fact, as it is stored.
-
-    number: that of its first change. The times are texts in UTC, which are in the order of the
-        times.
-    """
-
-    id: str
-    number: int
-    key: str
-    content: str
-    metadata: dict[str, JSONValue]
-    valid_from: str
-    valid_until: str | None
-    known_from: str
-    expiry: float | None
-
-    @property
-    def memory(self) -> StoredFact:
-        return StoredFact(self.content, 0.0, self.id, self.metadata, self.key)
-
-    @property
-    def text(self) -> str:
-        return json_text(asdict(self))
-
-    @classmethod
-    def of(cls, text: bytes) -> _Fact:
-        return cls(**value_of(text.decode()))
+_TIMES = ("valid_from", "valid_until", "known_from")
 
 
 class RedisLongTermMemory(BaseLongTermMemory):
@@ -69,144 +36,60 @@ class RedisLongTermMemory(BaseLongTermMemory):
 
     The facts of the last searched namespaces stay in memory, indexed; a search reads only the
     changes since.
+
     clock: returns times with a zone.
     """
 
     def __init__(self, database: RedisDatabase, *, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
         self._database = database
-        self._clock = utc_now if clock is None else check_clock(clock)
-        self._lock = threading.Lock()
-        self._warm: OrderedDict[Shelf, _WarmShelf] = OrderedDict()
+        self._warm = _WarmShelves()
 
     async def list_namespaces(self) -> list[Shelf]:
-        found, now = await self._database.ids("facts", ":facts"), self._clock().timestamp()
-        shelves = [(agent, namespace) for agent, namespace in found]
+        found = await self._database.ids("facts", ":facts")
+        now = self._clock().timestamp()
 
         def unexpired(client: Any) -> list[Shelf]:
-            keys = {shelf: self._keys(shelf) for shelf in shelves}
-            return [
-                shelf
-                for shelf, of in keys.items()
-                if client.hlen(of.facts) > client.zcount(of.expiries, "-inf", now)
-            ]
+            shelves = []
+            for agent, namespace in found:
+                keys = self._keys((agent, namespace))
+                if client.hlen(keys.facts) > client.zcount(keys.expiries, "-inf", now):
+                    shelves.append((agent, namespace))
+            return shelves
 
         return await self._database.run(unexpired)
 
     async def delete_all(self) -> None:
         await self._database.delete("facts")
 
-    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
-        keys = self._keys(shelf)
-        memory_id = secrets.token_hex(16)
-
-        def save(steps: Any) -> None:
-            self._put(steps, keys, shelf, memory_id, new, of)
-
-        await self._database.run(lambda client: client.transaction(save, keys.number))
-        return memory_id
-
-    async def _search(
-        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
-    ) -> list[StoredFact]:
+    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
         keys = self._keys(shelf)
 
-        def search(client: Any) -> list[StoredFact]:
-            self._delete_due(client, keys)
-            with self._lock:
-                warm = self._warm.pop(shelf, None) or _WarmShelf()
-                self._warm[shelf] = warm
-                if len(self._warm) > _WARM_SHELVES:
-                    self._warm.popitem(last=False)
-                warm.refresh(client, keys)
-                return warm.search(query, limit, superseded=superseded)
-
-        return await self._database.run(search)
-
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
-        keys = self._keys(shelf)
-
-        def versions(client: Any) -> list[Version[StoredFact]]:
-            self._delete_due(client, keys)
-            facts = sorted(
-                keys.versions(client, key), key=lambda each: (each.valid_from, each.number)
-            )
-            return [
-                Version(
-                    each.memory,
-                    _time(each.valid_from),
-                    None if each.valid_until is None else _time(each.valid_until),
-                    _time(each.known_from),
+        def read(client: Any) -> T:
+            now = self._clock().timestamp()
+            if client.zcount(keys.expiries, "-inf", now):
+                client.transaction(
+                    lambda steps: self._facts(steps, keys).delete_expired(), keys.number
                 )
-                for each in facts
-            ]
+            return work(self._facts(client, keys))
 
-        return await self._database.run(versions)
+        return await self._database.run(read)
 
-    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
+    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
         keys = self._keys(shelf)
 
-        def get(client: Any) -> StoredFact | None:
-            self._delete_due(client, keys)
-            found = keys.facts_of(client, [memory_id])
-            return found[0].memory if found else None
-
-        return await self._database.run(get)
-
-    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
-        keys = self._keys(shelf)
-
-        def delete(steps: Any) -> None:
-            ids = (
-                [memory_id]
-                if memory_id is not None
-                else [each.decode() for each in steps.hkeys(keys.facts)]
+        def write(client: Any) -> T:
+            done: T = client.transaction(
+                lambda steps: work(self._facts(steps, keys)),
+                keys.number,
+                value_from_callable=True,
             )
-            keys.delete(steps, ids)
+            return done
 
-        await self._database.run(lambda client: client.transaction(delete, keys.number))
+        return await self._database.run(write)
 
-    def _put(
-        self, steps: Any, keys: _Keys, shelf: Shelf, memory_id: str, new: NewFact, of: str | None
-    ) -> None:
-        """Queue the commands that store a fact among the versions of its key."""
-        if keys.facts_of(steps, [memory_id]):  # the answer to an earlier attempt was lost
-            return
-        saved_at = self._clock().astimezone(UTC)
-        now = saved_at.timestamp()
-        if of is not None:
-            found = _unexpired(keys.facts_of(steps, [of]), now)
-            if not found:
-                raise unknown_fact(of, shelf[1])
-            new = new._replace(key=found[0].key)
-        known = [] if new.key is None else _unexpired(keys.versions(steps, new.key), now)
-        latest = max((_time(each.valid_from) for each in known), default=None)
-        fact = new.saved(memory_id, saved_at, latest)
-        begins = _text(fact_time(fact.metadata) or saved_at)
-        number = keys.next_number(steps)
-        ended = [
-            replace(each, valid_until=begins)
-            for each in known
-            if each.valid_from <= begins and (each.valid_until is None or each.valid_until > begins)
-        ]
-        ends = min((each.valid_from for each in known if each.valid_from > begins), default=None)
-        times = begins, ends, _text(saved_at), None if new.ttl is None else now + new.ttl
-        keys.put(
-            steps,
-            [*ended, _Fact(fact.id, number, fact.key, fact.content, dict(fact.metadata), *times)],
-            number,
-        )
-
-    def _delete_due(self, client: Any, keys: _Keys) -> None:
-        now = self._clock().timestamp()
-        if client.zcount(keys.expiries, "-inf", now):
-
-            def delete(steps: Any) -> None:
-                keys.delete(
-                    steps,
-                    [each.decode() for each in steps.zrangebyscore(keys.expiries, "-inf", now)],
-                )
-
-            client.transaction(delete, keys.number)
+    def _facts(self, client: Any, keys: _Keys) -> _RedisFacts:
+        return _RedisFacts(client, keys, self._clock().timestamp(), self._warm)
 
     def _keys(self, shelf: Shelf) -> _Keys:
         return _Keys(self._database.key("facts", *shelf))
@@ -216,114 +99,158 @@ class _Keys:
     """The keys of one namespace of an agent, all in one slot.
 
     number: of the last change, which every transaction watches. facts: texts by id. changes: the
-        number of the last
-    change of each fact. expiries: the time at which a fact is gone.
+        number of the last change of each fact. expiries: the time at which a fact is gone.
     """
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self.number = f"{prefix}:number"
         self.facts = f"{prefix}:facts"
         self.changes = f"{prefix}:changes"
         self.expiries = f"{prefix}:expiries"
 
-    def next_number(self, client: Any) -> int:
+    def versions(self, key: str) -> str:
+        return f"{self.prefix}:versions:{quote(key, safe='')}"
+
+
+class _RedisFacts:
+    """FactRows of a client, or of a transaction: it reads first, and then queues its changes.
+
+    now: seconds since 1970.
+    """
+
+    def __init__(self, client: Any, keys: _Keys, now: float, warm: _WarmShelves) -> None:
+        self.client = client
+        self.keys = keys
+        self._now = now
+        self._warm = warm
+
+    def get(self, memory_id: str) -> FactRow | None:
+        found = [each for each in self.stored([memory_id]) if each.is_held(self._now)]
+        return found[0] if found else None
+
+    def versions(self, key: str, *, after: datetime | None = None) -> list[FactRow]:
+        ids = _texts(self.client.smembers(self.keys.versions(key)))
+        found = [each for each in self.stored(ids) if each.is_held(self._now)]
+        if after is not None:
+            found = [each for each in found if each.ends_after(after)]
+        return sorted(found, key=by_begin)
+
+    def add(self, new: FactRow, ended: Sequence[FactRow]) -> None:
+        if self.stored([new.id]):  # the answer to an earlier attempt was lost
+            return
+        number = self._next_number()
+        self.client.multi()
+        self.client.set(self.keys.number, number)
+        for each in (*ended, replace(new, number=number)):
+            self.client.hset(self.keys.facts, each.id, _text_of(each))
+            self.client.zadd(self.keys.changes, {each.id: number})
+            self.client.sadd(self.keys.versions(each.key), each.id)
+            if each.expiry is not None:
+                self.client.zadd(self.keys.expiries, {each.id: each.expiry})
+
+    def delete(self, memory_id: str | None) -> None:
+        if memory_id is None:
+            self._delete(_texts(self.client.hkeys(self.keys.facts)))
+        else:
+            self._delete([memory_id])
+
+    def delete_expired(self) -> None:
+        """Delete the facts whose time has come."""
+        self._delete(_texts(self.client.zrangebyscore(self.keys.expiries, "-inf", self._now)))
+
+    def search(
+        self, query: str, limit: int, *, superseded: bool
+    ) -> Sequence[tuple[FactRow, float]]:
+        return self._warm.search(self, query, limit, superseded=superseded)
+
+    def stored(self, ids: Iterable[str]) -> list[FactRow]:
+        """Return the stored facts among these ids."""
+        listed = list(ids)
+        texts = self.client.hmget(self.keys.facts, listed) if listed else []
+        return [_row_of(text) for text in texts if text is not None]
+
+    def _delete(self, ids: list[str]) -> None:
+        doomed = self.stored(ids)
+        number = self._next_number()
+        left = self.client.hlen(self.keys.facts)
+        self.client.multi()
+        for each in doomed:
+            self.client.hdel(self.keys.facts, each.id)
+            self.client.zrem(self.keys.changes, each.id)
+            self.client.zrem(self.keys.expiries, each.id)
+            self.client.srem(self.keys.versions(each.key), each.id)
+        if doomed and len(doomed) < left:
+            self.client.set(self.keys.number, number)
+        elif doomed:
+            self.client.delete(self.keys.number)
+
+    def _next_number(self) -> int:
         """Return the number of the next change.
 
         It grows, though all facts were deleted meanwhile.
         """
-        return max(int(client.get(self.number) or 0) + 1, time_ns() // 1_000)
-
-    def facts_of(self, client: Any, ids: Iterable[str]) -> list[_Fact]:
-        """Return the stored facts among these ids."""
-        listed = list(ids)
-        found = client.hmget(self.facts, listed) if listed else []
-        return [_Fact.of(text) for text in found if text is not None]
-
-    def versions(self, client: Any, key: str) -> list[_Fact]:
-        return self.facts_of(
-            client, [each.decode() for each in client.smembers(self._versions_key(key))]
-        )
-
-    def put(self, steps: Any, facts: list[_Fact], number: int) -> None:
-        """Queue the commands that store facts."""
-        steps.multi()
-        steps.set(self.number, number)
-        for each in facts:
-            steps.hset(self.facts, each.id, each.text)
-            steps.zadd(self.changes, {each.id: number})
-            steps.sadd(self._versions_key(each.key), each.id)
-            if each.expiry is not None:
-                steps.zadd(self.expiries, {each.id: each.expiry})
-
-    def delete(self, steps: Any, ids: list[str]) -> None:
-        """Queue the commands that delete facts."""
-        doomed = self.facts_of(steps, ids)
-        number = self.next_number(steps)
-        left = steps.hlen(self.facts)
-        steps.multi()
-        for each in doomed:
-            steps.hdel(self.facts, each.id)
-            steps.zrem(self.changes, each.id)
-            steps.zrem(self.expiries, each.id)
-            steps.srem(self._versions_key(each.key), each.id)
-        if doomed and len(doomed) < left:
-            steps.set(self.number, number)
-        elif doomed:
-            steps.delete(self.number)
-
-    def _versions_key(self, key: str) -> str:
-        return f"{self._prefix}:versions:{quote(key, safe='')}"
+        return max(int(self.client.get(self.keys.number) or 0) + 1, time_ns() // 1_000)
 
 
-@dataclass(slots=True)
-class _WarmShelf:
-    """The facts of a namespace in memory, as they were after change `number`, with an index of their words."""
+class _WarmShelves:
+    """The last searched namespaces in memory."""
 
-    number: int = -1
-    facts: dict[str, _Fact] = field(default_factory=dict)
-    index: Any = field(default_factory=lambda: BM25Ranker().index())
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shelves: OrderedDict[str, _WarmShelf] = OrderedDict()
 
-    def refresh(self, client: Any, keys: _Keys) -> None:
+    def search(
+        self, facts: _RedisFacts, query: str, limit: int, *, superseded: bool
+    ) -> Sequence[tuple[FactRow, float]]:
+        prefix = facts.keys.prefix
+        with self._lock:
+            warm = self._shelves.pop(prefix, None) or _WarmShelf()
+            self._shelves[prefix] = warm
+            if len(self._shelves) > _WARM_SHELVES:
+                self._shelves.popitem(last=False)
+            warm.refresh(facts)
+            return warm.search(query, limit, superseded=superseded)
+
+
+class _WarmShelf(IndexedFacts):
+    """The facts of a namespace, as they were after change `number`."""
+
+    def __init__(self) -> None:
+        super().__init__(BM25Ranker())
+        self._number = -1
+
+    def refresh(self, facts: _RedisFacts) -> None:
         """Read the changes since the last time."""
-        number = int(client.get(keys.number) or 0)
-        if number == self.number:
+        client = facts.client
+        number = int(client.get(facts.keys.number) or 0)
+        if number == self._number:
             return
-        changed = [
-            each.decode() for each in client.zrangebyscore(keys.changes, f"({self.number}", "+inf")
-        ]
-        for each in keys.facts_of(client, changed):
-            if each.id not in self.facts:
-                item = Item(each.id, "memories", "user", each.content, 0, _time(each.known_from))
-                self.index.add([(each.number, item)])
-            self.facts[each.id] = each
-        if client.hlen(keys.facts) != len(self.facts):
-            left = {each.decode() for each in client.hkeys(keys.facts)}
-            for gone in self.facts.keys() - left:
-                self.index.remove(self.facts.pop(gone).number)
-        self.number = number
-
-    def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
-        found = {
-            each.number: each
-            for each in self.facts.values()
-            if superseded or each.valid_until is None
-        }
-        ranked = ranking_of(self.index, query, min(limit, len(found)), among=found.keys()).matches
-        # Copied by way of JSON: metadata in memory are nobody else's.
-        return [
-            replace(_Fact.of(found[number].text.encode()).memory, score=score)
-            for number, score in ranked
-        ]
+        changed = client.zrangebyscore(facts.keys.changes, f"({self._number}", "+inf")
+        for each in facts.stored(_texts(changed)):
+            self.put(each)
+        if client.hlen(facts.keys.facts) != len(self.rows):
+            for gone in self.rows.keys() - {*_texts(client.hkeys(facts.keys.facts))}:
+                self.delete(gone)
+        self._number = number
 
 
-def _unexpired(facts: list[_Fact], now: float) -> list[_Fact]:
-    return [each for each in facts if each.expiry is None or each.expiry > now]
+def _texts(found: Iterable[bytes]) -> list[str]:
+    return [each.decode() for each in found]
 
 
-def _text(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="microseconds")
+def _text_of(row: FactRow) -> str:
+    """Return a row as JSON text."""
+    fields = asdict(row)
+    for name in _TIMES:
+        if fields[name] is not None:
+            fields[name] = fields[name].isoformat()
+    return json_text(fields)
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def _row_of(text: bytes) -> FactRow:
+    fields = value_of(text.decode())
+    for name in _TIMES:
+        if fields[name] is not None:
+            fields[name] = datetime.fromisoformat(fields[name])
+    return FactRow(**fields)

@@ -7,7 +7,7 @@ from typing import Any
 from kaosmem.arguments import check_ttl
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.stores.memory import BaseShortTermMemory
+from kaosmem.stores.state import BaseShortTermMemory
 from kaosmem.types import JSONValue, json_text
 
 

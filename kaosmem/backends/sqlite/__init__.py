@@ -1,11 +1,14 @@
 """Stores in one file of SQLite, which several processes may share."""
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
-from kaosmem.backends.sqlite.facts import SqliteLongTermMemory, SqliteVectorMemory
 from kaosmem.backends.sqlite.graph import SqliteGraphStore
-from kaosmem.backends.sqlite.history import SqliteHistoryProvider
-from kaosmem.backends.sqlite.state import SqliteShortTermMemory
-from kaosmem.backends.sqlite.tasks import SqliteTaskStore
+from kaosmem.backends.sqlite.stores import (
+    SqliteHistoryProvider,
+    SqliteLongTermMemory,
+    SqliteShortTermMemory,
+    SqliteTaskStore,
+    SqliteVectorMemory,
+)
 from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 
 __all__ = [

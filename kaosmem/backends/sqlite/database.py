@@ -8,14 +8,14 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
-from kaosmem.backends.base import Service
+from kaosmem.backends.sql.database import TABLES, SqlDatabase
 from kaosmem.errors import (
     CorruptionError,
     DurabilityError,
@@ -30,66 +30,23 @@ from kaosmem.persistence.storage.disk import Disk
 APPLICATION_ID = 0x4B414F53
 """`KAOS` in ASCII: tells a database of kaosmem from those of other programs."""
 
-_HISTORIES = (
-    """CREATE TABLE threads (
-        id INTEGER PRIMARY KEY, agent TEXT NOT NULL, session TEXT NOT NULL, size INTEGER NOT NULL,
-        UNIQUE (agent, session)
-    )""",
-    # Positions are 0, 1, 2, ...: any part of a long thread is read at once.
-    """CREATE TABLE messages (
-        id INTEGER PRIMARY KEY, thread INTEGER NOT NULL, position INTEGER NOT NULL, run TEXT NOT NULL,
-        message TEXT NOT NULL, UNIQUE (thread, position)
-    )""",
-    "CREATE INDEX messages_of_run ON messages (thread, run) WHERE run <> ''",
-)
-_STATES = (
-    """CREATE TABLE states (
-        id INTEGER PRIMARY KEY, session TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (session, name)
-    )""",
-)
-_BOARDS = (
-    """CREATE TABLE boards (
-        id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, agent TEXT NOT NULL, max_retries INTEGER NOT NULL,
-        UNIQUE (conversation, agent)
-    )""",
-    """CREATE TABLE tasks (
-        board INTEGER NOT NULL, position INTEGER NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL,
-        retries INTEGER NOT NULL, UNIQUE (board, position)
-    )""",
-)
+_TENANT = "default"
+"""The tenant of all rows: a file belongs to one."""
+
 _DOCUMENTS = (
     # Ids are never used again, and a replaced document has a new one: they tell what has changed
     # since.
     """CREATE TABLE collections (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, dimensions INTEGER NOT NULL,
+        number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, dimensions INTEGER NOT NULL,
         newest INTEGER NOT NULL DEFAULT 0, deletions INTEGER NOT NULL DEFAULT 0
     )""",
     """CREATE TABLE documents (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT, collection INTEGER NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL,
-        metadata TEXT NOT NULL, embedding BLOB NOT NULL, UNIQUE (collection, id)
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        collection INTEGER NOT NULL REFERENCES collections ON DELETE CASCADE,
+        id TEXT NOT NULL, content TEXT NOT NULL, metadata TEXT NOT NULL, embedding BLOB NOT NULL,
+        UNIQUE (collection, id)
     )""",
-    "CREATE INDEX documents_by_seq ON documents (collection)",
-)
-_FACTS = (
-    """CREATE TABLE shelves (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, namespace TEXT NOT NULL,
-        facts INTEGER NOT NULL DEFAULT 0, terms INTEGER NOT NULL DEFAULT 0, UNIQUE (agent, namespace)
-    )""",
-    # `terms` is a JSON object of the occurrences of each term, by which the postings of a fact are
-    # found.
-    """CREATE TABLE facts (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, shelf INTEGER NOT NULL, key TEXT NOT NULL,
-        content TEXT NOT NULL, metadata TEXT NOT NULL, valid_from TEXT NOT NULL, valid_until TEXT,
-        known_from TEXT NOT NULL, expiry REAL, terms TEXT NOT NULL
-    )""",
-    "CREATE INDEX facts_by_key ON facts (shelf, key, valid_from)",
-    "CREATE INDEX facts_that_expire ON facts (expiry) WHERE expiry IS NOT NULL",
-    # An index of words for each shelf: no shelf's facts count in the scores of another.
-    """CREATE TABLE postings (
-        shelf INTEGER NOT NULL, live INTEGER NOT NULL, term TEXT NOT NULL, fact INTEGER NOT NULL,
-        occurrences INTEGER NOT NULL, length INTEGER NOT NULL, PRIMARY KEY (shelf, live, term, fact)
-    ) WITHOUT ROWID""",
-    "CREATE TABLE analysis (version INTEGER NOT NULL)",
+    "CREATE INDEX documents_by_number ON documents (collection)",
 )
 _GRAPH = (
     "CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, entity TEXT NOT "
@@ -102,24 +59,31 @@ _GRAPH = (
     "CREATE INDEX relationships_by_target ON relationships (target, type)",
 )
 
-_MEANINGS = (
-    # The embedding of a fact at length 1, in single precision.
-    "CREATE TABLE meanings (fact INTEGER PRIMARY KEY, direction BLOB NOT NULL)",
-    "CREATE TRIGGER meaning_of_fact AFTER DELETE ON facts BEGIN DELETE FROM meanings WHERE fact = "
-    "OLD.seq; END",
-)
+# The embedding of a fact at length 1, in single precision.
+_MEANINGS = """CREATE TABLE meanings (
+    fact INTEGER PRIMARY KEY REFERENCES facts ON DELETE CASCADE, direction BLOB NOT NULL
+)"""
 
+_TYPES = {
+    "number": "number INTEGER PRIMARY KEY AUTOINCREMENT",
+    "tenant": f"tenant TEXT NOT NULL DEFAULT '{_TENANT}'",
+    "owner": "",
+    "text": "TEXT",
+    "integer": "INTEGER",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "clustered": "WITHOUT ROWID",
+}
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (*_HISTORIES, *_STATES, *_BOARDS, *_DOCUMENTS, *_FACTS, *_GRAPH),
-    _MEANINGS,
+    (*(each.format_map(_TYPES) for each in TABLES), *_DOCUMENTS, *_GRAPH, _MEANINGS),
 )
 """The statements of each version. Never change one that has been released: append another."""
 
 
 T = TypeVar("T")
 
-_Call: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
-"""What changes the file, and who waits for its result."""
+_Call: TypeAlias = tuple[Callable[["SqliteTransaction"], Any], Future[Any]]
+"""Work that changes the file, and the future of its result."""
 
 _READERS = 4
 _CALLS_AT_ONCE = 256
@@ -129,10 +93,11 @@ _SETTINGS = (
     "PRAGMA secure_delete = ON",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32768",
+    "PRAGMA foreign_keys = ON",
 )
 
 
-class SqliteDatabase(Service["_Workers"]):
+class SqliteDatabase(SqlDatabase["_Workers"]):
     """A file of SQLite for the stores in `kaosmem.backends.sqlite`.
 
     Several processes may use it at once.
@@ -162,11 +127,11 @@ class SqliteDatabase(Service["_Workers"]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown_location(self.path)})"
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[SqliteTransaction], T]) -> T:
         """Return the result of `work`, which reads in one transaction and sees one state of the file."""
         return await self._submit(lambda workers: workers.readers.submit(self._read, workers, work))
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, work: Callable[[SqliteTransaction], T]) -> T:
         """Return what `work` returns, in a transaction that excludes other writers.
 
         If it raises, nothing changes.
@@ -182,28 +147,15 @@ class SqliteDatabase(Service["_Workers"]):
 
         return await self._submit(queue)
 
-    async def rows(self, query: str) -> list[tuple[str, ...]]:
-        """Return the rows of a query, which are texts, sorted by code points."""
-        return await self.read(lambda connection: sorted(connection.execute(query)))
-
-    async def delete(self, *tables: str) -> None:
-        """Delete all rows of some tables, in one step."""
-
-        def delete(connection: sqlite3.Connection) -> None:
-            for table in tables:
-                connection.execute(f"DELETE FROM {table}")
-
-        await self.write(delete)
-
     def _start(self) -> _Workers:
         return _Workers()
 
     async def _check(self) -> None:
         await self.read(lambda connection: None)
 
-    def _read(self, workers: _Workers, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, workers: _Workers, work: Callable[[SqliteTransaction], T]) -> T:
         with self._as_typed_errors(), workers.transaction(self._connect, "BEGIN") as connection:
-            return work(connection)
+            return work(SqliteTransaction(connection))
 
     def _write_waiting(self, workers: _Workers) -> None:
         """Do the waiting work in one transaction, and tell each caller when it is durable."""
@@ -215,9 +167,8 @@ class SqliteDatabase(Service["_Workers"]):
                 self._as_typed_errors(),
                 workers.transaction(self._connect, "BEGIN IMMEDIATE") as connection,
             ):
-                batch = (
-                    workers.taken()
-                )  # only now: who was cancelled while other processes wrote is left out
+                # Only now: a call that was cancelled while other processes wrote is left out.
+                batch = workers.taken()
                 outcomes = [self._outcome(connection, work) for work, _ in batch]
         except BaseException as error:
             for _, asked in batch or workers.taken():
@@ -230,17 +181,16 @@ class SqliteDatabase(Service["_Workers"]):
                 asked.set_exception(refusal)
 
     def _outcome(
-        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Any]
+        self, connection: sqlite3.Connection, work: Callable[[SqliteTransaction], Any]
     ) -> tuple[Any, Exception | None]:
         """Return the result of `work`, or its error after its changes are undone."""
         connection.execute("SAVEPOINT one")
         try:
             with self._as_typed_errors():
-                result = work(connection)
+                result = work(SqliteTransaction(connection))
         except Exception as error:
-            if (
-                not connection.in_transaction
-            ):  # SQLite has given up the whole of it, as for a full disk
+            # SQLite has given up the whole transaction, as for a full disk.
+            if not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
@@ -297,6 +247,33 @@ class SqliteDatabase(Service["_Workers"]):
             ) from error
         except sqlite3.Error as error:
             raise _typed(error, shown_location(self.path), self._busy_timeout_s) from error
+
+
+class SqliteTransaction:
+    """A Transaction of one connection."""
+
+    pairs = (
+        "(SELECT json_extract(value, '$[0]') AS term, json_extract(value, '$[1]') AS number "
+        "FROM json_each(:pairs))"
+    )
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, values | _BOUND).fetchall()
+
+    def change(self, statement: str, **values: object) -> int:
+        return self._connection.execute(statement, values | _BOUND).rowcount
+
+    def each(self, statement: str, values: Sequence[Mapping[str, object]]) -> None:
+        self._connection.executemany(statement, [{**each, **_BOUND} for each in values])
+
+    def lock(self, *names: str) -> None:
+        """Do nothing: a transaction that writes excludes all others that write."""
+
+
+_BOUND = {"tenant": _TENANT}
 
 
 class _Workers:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Collection
 
 from kaosmem.backends.base import value_of
-from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.database import SqliteDatabase, SqliteTransaction
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.stores.graph import ORDER, BaseGraphStore
+from kaosmem.stores.graph import BaseGraphStore, walk
 from kaosmem.types import json_text
 
 
 class SqliteGraphStore(BaseGraphStore):
     """A GraphStore in a file of SQLite.
-
-    A walk asks once for each hop, so that it also ends in a graph with cycles.
 
     >>> from kaosmem.backends import SqliteDatabase, SqliteGraphStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
@@ -33,98 +29,97 @@ class SqliteGraphStore(BaseGraphStore):
         return [entity_id for (entity_id,) in await self._database.rows("SELECT id FROM entities")]
 
     async def delete_all(self) -> None:
-        await self._database.delete("relationships", "entities")
+        def delete(transaction: SqliteTransaction) -> None:
+            transaction.change("DELETE FROM relationships")
+            transaction.change("DELETE FROM entities")
+
+        await self._database.write(delete)
 
     async def _add_entities(self, entities: list[Entity]) -> None:
-        rows = [(each.id, json_text(each.metadata["entity"])) for each in entities]
         await self._database.write(
-            lambda connection: connection.executemany(
-                "REPLACE INTO entities (id, entity) VALUES (?, ?)", rows
+            lambda transaction: transaction.each(
+                "REPLACE INTO entities (id, entity) VALUES (:id, :entity)", _rows(entities)
             )
         )
 
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
-        ends = {end for each in relationships for end in (each.source, each.target)}
-        new = [(end, json_text(Entity(end).metadata["entity"])) for end in sorted(ends)]
+        ends = {each.source for each in relationships} | {each.target for each in relationships}
         rows = [
-            (each.id, each.source, each.target, each.type, json_text(each.metadata["relationship"]))
+            {
+                "id": each.id,
+                "source": each.source,
+                "target": each.target,
+                "type": each.type,
+                "relationship": json_text(each.metadata["relationship"]),
+            }
             for each in relationships
         ]
 
-        def add(connection: sqlite3.Connection) -> None:
-            connection.executemany("INSERT OR IGNORE INTO entities (id, entity) VALUES (?, ?)", new)
-            fields = "id, source, target, type, relationship"
-            connection.executemany(
-                f"REPLACE INTO relationships ({fields}) VALUES (?, ?, ?, ?, ?)", rows
+        def add(transaction: SqliteTransaction) -> None:
+            transaction.each(
+                "INSERT OR IGNORE INTO entities (id, entity) VALUES (:id, :entity)",
+                _rows([Entity(end) for end in sorted(ends)]),
+            )
+            transaction.each(
+                "REPLACE INTO relationships (id, source, target, type, relationship) "
+                "VALUES (:id, :source, :target, :type, :relationship)",
+                rows,
             )
 
         await self._database.write(add)
 
     async def _read_entities(self, ids: list[str]) -> list[Entity]:
-        return await self._database.read(lambda connection: _entities(connection, ids))
+        return await self._database.read(lambda transaction: _entities(transaction, ids))
 
     async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
-        def walk(connection: sqlite3.Connection) -> SubGraph:
-            entities = _entities(connection, [entity_id])
-            reached = {entity_id}
-            frontier = [entity_id]
-            found = dict[str, Relationship]()
-            for _ in range(depth if entities else 0):
-                near = [
-                    each for each in _touching(connection, frontier, types) if each.id not in found
-                ]
-                found |= {each.id: each for each in sorted(near, key=ORDER)}
-                frontier = sorted(
-                    {end for each in near for end in (each.source, each.target)} - reached
-                )
-                if not frontier:
-                    break
-                reached.update(frontier)
-                entities += _entities(connection, frontier)
-            return SubGraph(tuple(entities), tuple(found.values()))
-
-        return await self._database.read(walk)
+        return await self._database.read(
+            lambda transaction: walk(
+                entity_id,
+                depth,
+                lambda ids: _entities(transaction, ids),
+                lambda ids: _touching(transaction, ids, types),
+            )
+        )
 
     async def _delete_entity(self, entity_id: str) -> None:
-        def delete(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "DELETE FROM relationships WHERE source = ? OR target = ?", (entity_id, entity_id)
+        def delete(transaction: SqliteTransaction) -> None:
+            transaction.change(
+                "DELETE FROM relationships WHERE source = :id OR target = :id", id=entity_id
             )
-            connection.execute("DELETE FROM entities WHERE id = ?", (entity_id,))
+            transaction.change("DELETE FROM entities WHERE id = :id", id=entity_id)
 
         await self._database.write(delete)
 
     async def _delete_relationship(self, relationship_id: str) -> None:
-        await self._database.write(
-            lambda connection: connection.execute(
-                "DELETE FROM relationships WHERE id = ?", (relationship_id,)
-            )
-        )
+        await self._database.change("DELETE FROM relationships WHERE id = :id", id=relationship_id)
 
 
-def _entities(connection: sqlite3.Connection, ids: list[str]) -> list[Entity]:
+def _rows(entities: list[Entity]) -> list[dict[str, str]]:
+    return [{"id": each.id, "entity": json_text(each.metadata["entity"])} for each in entities]
+
+
+def _entities(transaction: SqliteTransaction, ids: list[str]) -> list[Entity]:
     """Return the stored entities among these ids, by id."""
-    rows = connection.execute(
-        "SELECT entity FROM entities WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
-        (json_text(ids),),
+    rows = transaction.rows(
+        "SELECT entity FROM entities WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id",
+        ids=json_text(ids),
     )
     return [Entity.of(value_of(text)) for (text,) in rows]
 
 
 def _touching(
-    connection: sqlite3.Connection, ids: list[str], types: Collection[str] | None
+    transaction: SqliteTransaction, ids: list[str], types: frozenset[str] | None
 ) -> list[Relationship]:
     """Return the relationships that have one of these entities as an end, each once."""
-    along = "FROM relationships WHERE {} IN (SELECT value FROM json_each(:ids))"
+    of_types = ""
     if types is not None:
-        along += " AND type IN (SELECT value FROM json_each(:types))"
-    rows = connection.execute(
-        " UNION ".join(
-            f"SELECT number, relationship {along.format(end)}" for end in ("source", "target")
-        ),
-        {
-            "ids": json_text(ids),
-            "types": json.dumps([each for each in types or () if isinstance(each, str)]),
-        },
+        of_types = "AND type IN (SELECT value FROM json_each(:types))"
+    rows = transaction.rows(
+        "SELECT number, relationship FROM relationships "
+        f"WHERE source IN (SELECT value FROM json_each(:ids)) {of_types} UNION "
+        "SELECT number, relationship FROM relationships "
+        f"WHERE target IN (SELECT value FROM json_each(:ids)) {of_types}",
+        ids=json_text(ids),
+        types=json.dumps([each for each in types or () if isinstance(each, str)]),
     )
     return [Relationship.of(value_of(text)) for _, text in rows]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaosmem.backends.base import blocks_of, blocks_text, value_of
-from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.base import (
+    blocks_of,
+    blocks_text,
+    document_of,
+    embedding_bytes,
+    value_of,
+)
+from kaosmem.backends.sqlite.database import SqliteDatabase, SqliteTransaction
 from kaosmem.clients import EmbeddingClient
 from kaosmem.filters import MetadataFilter
 from kaosmem.stores.vector import (
@@ -63,45 +68,44 @@ class SqliteVectorStore(BaseVectorStore):
         self._warm = _WarmCollections(warm_bytes)
 
     async def list_collections(self) -> list[str]:
-        def names(connection: sqlite3.Connection) -> list[str]:
-            return sorted(name for (name,) in connection.execute("SELECT name FROM collections"))
-
-        return await self._database.read(names)
+        return [name for (name,) in await self._database.rows("SELECT name FROM collections")]
 
     async def delete_all(self) -> None:
-        await self._database.delete("documents", "collections")
+        await self._database.change("DELETE FROM collections")
 
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
-        return await self._database.read(lambda connection: _known(connection, collection, ids))
+        return await self._database.read(lambda transaction: _known(transaction, collection, ids))
 
     async def _put(
         self, collection: str, documents: list[VectorDocument], *, replace: bool
     ) -> None:
-        def put(connection: sqlite3.Connection) -> None:
-            known = (
-                set()
-                if replace
-                else _known(connection, collection, [each.id for each in documents])
+        def put(transaction: SqliteTransaction) -> None:
+            new = documents
+            if not replace:
+                known = _known(transaction, collection, [each.id for each in documents])
+                new = [each for each in documents if each.id not in known]
+            if not new:
+                return
+            held = transaction.rows(
+                "SELECT number, dimensions FROM collections WHERE name = :name", name=collection
             )
-            new = [each for each in documents if each.id not in known]
-            number, held = connection.execute(
-                "SELECT id, dimensions FROM collections WHERE name = ?", (collection,)
-            ).fetchone() or (None, None)
-            dimensions = check_dimensions(new, held, collection)
-            if number is None and new:
-                number = connection.execute(
-                    "INSERT INTO collections (name, dimensions) VALUES (?, ?)",
-                    (collection, dimensions),
-                ).lastrowid
-            connection.executemany(
-                "REPLACE INTO documents (collection, id, content, metadata, embedding) VALUES (?, "
-                "?, ?, ?, ?)",
-                ((number, *_row(each)) for each in new),
+            if held:
+                [(number, dimensions)] = held
+                check_dimensions(new, dimensions, collection)
+            else:
+                number = _new_collection(
+                    transaction, collection, check_dimensions(new, None, collection)
+                )
+            transaction.each(
+                "REPLACE INTO documents (collection, id, content, metadata, embedding) "
+                "VALUES (:collection, :id, :content, :metadata, :embedding)",
+                [_row(number, each) for each in new],
             )
-            connection.execute(
-                "UPDATE collections SET newest = (SELECT max(seq) FROM documents WHERE collection "
-                "= ?) WHERE id = ?",
-                (number, number),
+            transaction.change(
+                "UPDATE collections SET newest = "
+                "(SELECT max(number) FROM documents WHERE collection = :number) "
+                "WHERE number = :number",
+                number=number,
             )
 
         await self._database.write(put)
@@ -109,18 +113,25 @@ class SqliteVectorStore(BaseVectorStore):
     async def _search(
         self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
     ) -> list[SearchResult]:
-        def search(connection: sqlite3.Connection) -> list[SearchResult]:
+        def search(transaction: SqliteTransaction) -> list[SearchResult]:
             with self._warm.lock:  # one search at a time; the product of matrices uses all cores
-                warm = self._warm.fresh(connection, collection)
+                warm = self._warm.fresh(transaction, collection)
                 if warm is None:
                     return []
                 check_query(query, warm.vectors.dimensions, collection)
-                passes = (
-                    None if wanted is None else lambda each: wanted(json.loads(warm.metadata[each]))
-                )
+                passes = None
+                if wanted is not None:
+                    passes = lambda each: wanted(json.loads(warm.metadata[each]))  # noqa: E731
                 found = warm.vectors.nearest(query, limit, passes)
                 fields = [warm.metadata[each] for each, _ in found]
-            contents = _contents(connection, warm.number, [each for each, _ in found])
+            contents = dict(
+                transaction.rows(
+                    "SELECT id, content FROM documents WHERE collection = :number "
+                    "AND id IN (SELECT value FROM json_each(:ids))",
+                    number=warm.number,
+                    ids=json_text([each for each, _ in found]),
+                )
+            )
             return [
                 SearchResult(each, blocks_of(contents[each]), cosine, value_of(metadata))
                 for (each, cosine), metadata in zip(found, fields, strict=True)
@@ -129,42 +140,35 @@ class SqliteVectorStore(BaseVectorStore):
         return await self._database.read(search)
 
     async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
-        def get(connection: sqlite3.Connection) -> list[VectorDocument]:
-            rows = connection.execute(
-                f"SELECT id, content, metadata, embedding {_AMONG}",
-                (collection, json_text(list(ids))),
-            ).fetchall()
-            found = {row[0]: row for row in rows}
-            return [_document(*found[each]) for each in ids if each in found]
-
-        return await self._database.read(get)
+        rows = await self._database.rows(
+            f"SELECT id, content, metadata, embedding {_AMONG}", name=collection, ids=json_text(ids)
+        )
+        found = {row[0]: row for row in rows}
+        return [document_of(*found[each]) for each in ids if each in found]
 
     async def _delete(self, collection: str, ids: list[str] | None) -> None:
-        def delete(connection: sqlite3.Connection) -> None:
-            (number,) = connection.execute(
-                "SELECT id FROM collections WHERE name = ?", (collection,)
-            ).fetchone() or (0,)
+        def delete(transaction: SqliteTransaction) -> None:
             if ids is None:
-                connection.execute("DELETE FROM documents WHERE collection = ?", (number,))
-            else:
-                doomed = "DELETE FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?))"
-                deleted = connection.execute(doomed, (number, json_text(ids))).rowcount
-                connection.execute(
-                    "UPDATE collections SET deletions = deletions + ? WHERE id = ?",
-                    (deleted, number),
-                )
-            connection.execute(
-                "DELETE FROM collections WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents "
-                "WHERE collection = ?)",
-                (number, number),
+                transaction.change("DELETE FROM collections WHERE name = :name", name=collection)
+                return
+            deleted = transaction.change(f"DELETE {_AMONG}", name=collection, ids=json_text(ids))
+            transaction.change(
+                "UPDATE collections SET deletions = deletions + :deleted WHERE name = :name",
+                deleted=deleted,
+                name=collection,
+            )
+            transaction.change(
+                "DELETE FROM collections WHERE name = :name AND NOT EXISTS "
+                "(SELECT 1 FROM documents WHERE collection = collections.number)",
+                name=collection,
             )
 
         await self._database.write(delete)
 
 
 _AMONG = (
-    "FROM documents WHERE collection = (SELECT id FROM collections WHERE name = ?) "
-    "AND id IN (SELECT value FROM json_each(?))"
+    "FROM documents WHERE collection = (SELECT number FROM collections WHERE name = :name) "
+    "AND id IN (SELECT value FROM json_each(:ids))"
 )
 
 
@@ -194,82 +198,83 @@ class _WarmCollections:
         self._warm_bytes = warm_bytes
         self._collections: OrderedDict[str, _Warm] = OrderedDict()
 
-    def fresh(self, connection: sqlite3.Connection, collection: str) -> _Warm | None:
+    def fresh(self, transaction: SqliteTransaction, collection: str) -> _Warm | None:
         """Return a collection as the file has it, None for an unknown one."""
-        row = connection.execute(
-            "SELECT id, dimensions, newest, deletions FROM collections WHERE name = ?",
-            (collection,),
-        ).fetchone()
+        rows = transaction.rows(
+            "SELECT number, dimensions, newest, deletions FROM collections WHERE name = :name",
+            name=collection,
+        )
         warm = self._collections.pop(collection, None)
-        if row is None:
+        if not rows:
             return None
-        number, dimensions, newest, deletions = row
+        [(number, dimensions, newest, deletions)] = rows
         if warm is None or warm.number != number or warm.newest > newest:
             from kaosmem.stores.unit_vectors import UnitVectors
 
             warm = _Warm(number, UnitVectors(dimensions))
-        _refresh(connection, warm, newest, deletions)
+        _refresh(transaction, warm, newest, deletions)
         self._collections[collection] = warm
-        while (
-            len(self._collections) > 1
-            and sum(each.bytes for each in self._collections.values()) > self._warm_bytes
-        ):
+        while len(self._collections) > 1 and self._bytes > self._warm_bytes:
             self._collections.popitem(last=False)
         return warm
 
+    @property
+    def _bytes(self) -> int:
+        return sum(each.bytes for each in self._collections.values())
 
-def _refresh(connection: sqlite3.Connection, warm: _Warm, newest: int, deletions: int) -> None:
+
+def _refresh(transaction: SqliteTransaction, warm: _Warm, newest: int, deletions: int) -> None:
     """Read the changes since a collection was read last."""
     import numpy as np
 
-    if warm.newest != newest:
-        rows = connection.execute(
-            "SELECT id, metadata, embedding FROM documents WHERE collection = ? AND seq > ?",
-            (warm.number, warm.newest),
+    while warm.newest < newest:
+        rows = transaction.rows(
+            "SELECT number, id, metadata, embedding FROM documents "
+            "WHERE collection = :collection AND number > :newest ORDER BY number LIMIT :rows",
+            collection=warm.number,
+            newest=warm.newest,
+            rows=_ROWS_AT_ONCE,
         )
-        while new := rows.fetchmany(_ROWS_AT_ONCE):
-            embeddings = np.frombuffer(b"".join(row[2] for row in new), "<f4").reshape(len(new), -1)
-            warm.vectors.put([row[0] for row in new], embeddings)
-            warm.metadata.update((row[0], row[1]) for row in new)
+        if not rows:  # the newest document is deleted
+            break
+        joined = b"".join(embedding for *_, embedding in rows)
+        embeddings = np.frombuffer(joined, "<f4").reshape(len(rows), -1)
+        warm.vectors.put([each for _, each, *_ in rows], embeddings)
+        warm.metadata.update((each, metadata) for _, each, metadata, _ in rows)
+        warm.newest = rows[-1][0]
+    warm.newest = newest
     if warm.deletions != deletions:
-        left = {
-            each
-            for (each,) in connection.execute(
-                "SELECT id FROM documents WHERE collection = ?", (warm.number,)
-            )
-        }
+        rows = transaction.rows(
+            "SELECT id FROM documents WHERE collection = :collection", collection=warm.number
+        )
+        left = {each for (each,) in rows}
         for each in warm.metadata.keys() - left:
             warm.vectors.remove(each)
             del warm.metadata[each]
-    warm.newest = newest
-    warm.deletions = deletions
+        warm.deletions = deletions
 
 
-def _known(connection: sqlite3.Connection, collection: str, ids: Iterable[str]) -> set[str]:
-    return {
-        each
-        for (each,) in connection.execute(f"SELECT id {_AMONG}", (collection, json_text(list(ids))))
-    }
+def _known(transaction: SqliteTransaction, collection: str, ids: Iterable[str]) -> set[str]:
+    """Return the ids, among these, of stored documents."""
+    rows = transaction.rows(f"SELECT id {_AMONG}", name=collection, ids=json_text(list(ids)))
+    return {each for (each,) in rows}
 
 
-def _contents(connection: sqlite3.Connection, number: int, ids: list[str]) -> dict[str, str]:
-    wanted = "SELECT id, content FROM documents WHERE collection = ? AND id IN (SELECT value FROM json_each(?))"
-    return dict(connection.execute(wanted, (number, json_text(ids))).fetchall())
-
-
-def _row(document: VectorDocument) -> tuple[str, str, str, bytes]:
-    import numpy as np
-
-    embedding = np.asarray(document.embedding, "<f4").tobytes()
-    return document.id, blocks_text(document.content), json_text(document.metadata), embedding
-
-
-def _document(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
-    import numpy as np
-
-    return VectorDocument(
-        blocks_of(content),
-        document_id,
-        np.frombuffer(embedding, "<f4").tolist(),
-        value_of(metadata),
+def _new_collection(transaction: SqliteTransaction, name: str, dimensions: int) -> int:
+    """Make a collection, and return its number."""
+    [(number,)] = transaction.rows(
+        "INSERT INTO collections (name, dimensions) VALUES (:name, :dimensions) RETURNING number",
+        name=name,
+        dimensions=dimensions,
     )
+    return int(number)
+
+
+def _row(collection: int, document: VectorDocument) -> dict[str, object]:
+    return {
+        "collection": collection,
+        "id": document.id,
+        "content": blocks_text(document.content),
+        "metadata": json_text(document.metadata),
+        "embedding": embedding_bytes(document),
+    }

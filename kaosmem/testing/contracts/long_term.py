@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.stores.memory import LongTermMemory, StoredFact
+from kaosmem.stores.facts import LongTermMemory, StoredFact
 from kaosmem.testing.contracts.store import (
     IDS,
     PAIRS,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.stores.memory import ShortTermMemory
+from kaosmem.stores.state import ShortTermMemory
 from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,

@@ -1,67 +1,36 @@
-"""Short-term memory (a session's state) and long-term memory (facts for later)."""
+"""Long-term memory: facts for later, in versions."""
 
 from __future__ import annotations
 
 import copy
 import random
+import secrets
 from abc import abstractmethod
-from bisect import bisect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from kaosmem.arguments import Clock, check_count, check_ttl
+from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_number
 from kaosmem.retrieval import BM25Ranker, Ranker
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.stores.expiry import Expiries
+from kaosmem.stores.expiry import Expiries, utc_now
 from kaosmem.types import (
     Item,
     JSONValue,
     Version,
-    check_json,
     check_metadata,
     check_text,
     stated_from,
 )
 
+T = TypeVar("T")
+
 Shelf: TypeAlias = tuple[str, str]
 """An agent id and a namespace."""
-
-
-@runtime_checkable
-class ShortTermMemory(Protocol):
-    """One state for each session: JSON values by name.
-
-    session_id: any text of 1 to 256 characters without control characters. An unknown state is {}.
-    All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON
-    cannot hold.
-    """
-
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
-        """Return the state."""
-
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
-        """Put a state in the place of the one before."""
-
-    async def update_state(
-        self, session_id: str, patch: Mapping[str, JSONValue]
-    ) -> dict[str, JSONValue]:
-        """Replace the values of the patch's names, whole, leave the others, and return the state, in one step."""
-
-    async def clear(self, session_id: str) -> None:
-        """Delete the state."""
-
-    @abstractmethod
-    async def list_states(self) -> list[str]:
-        """Return the ids of the sessions that have a state with a value, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds: all of its tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,77 +174,35 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
         return None
 
 
-class BaseShortTermMemory(ShortTermMemory):
-    """The checks of a ShortTermMemory. A backend adds four methods, which get checked values."""
+@dataclass(frozen=True, slots=True)
+class FactRow:
+    """A version of a fact, as a store keeps it.
 
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
-        return await self._read(check_id(session_id, "session id"))
-
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
-        await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
-
-    async def update_state(
-        self, session_id: str, patch: Mapping[str, JSONValue]
-    ) -> dict[str, JSONValue]:
-        return await self._change(
-            check_id(session_id, "session id"), check_state(patch), replace=False
-        )
-
-    async def clear(self, session_id: str) -> None:
-        await self._change(check_id(session_id, "session id"), {}, replace=True)
-
-    @abstractmethod
-    async def _read(self, session_id: str) -> dict[str, JSONValue]:
-        """Return a state, {} for an unknown one."""
-
-    @abstractmethod
-    async def _change(
-        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
-    ) -> dict[str, JSONValue]:
-        """Set the values of the patch's names, in one step, and return the state.
-
-        replace: whether the values of other names are deleted.
-        """
-
-
-class InMemoryShortTermMemory(BaseShortTermMemory):
-    """A ShortTermMemory in this process.
-
-    >>> states = InMemoryShortTermMemory()
-    >>> await states.update_state("room-7", {"step": 2})
-    {'step': 2}
+    expiry: the time at which the version is gone, in seconds since 1970. None: never.
+    number: larger for a version saved later. The store gives it.
     """
 
-    def __init__(self) -> None:
-        self._states: dict[str, dict[str, JSONValue]] = {}
+    id: str
+    key: str
+    content: str
+    metadata: Mapping[str, JSONValue]
+    valid_from: datetime
+    valid_until: datetime | None
+    known_from: datetime
+    expiry: float | None
+    number: int = 0
 
-    async def list_states(self) -> list[str]:
-        return sorted(self._states)
+    def fact(self, score: float = 0.0) -> StoredFact:
+        """Return the version for a caller, who may change its metadata."""
+        return StoredFact(self.content, score, self.id, copy.deepcopy(self.metadata), self.key)
 
-    async def delete_all(self) -> None:
-        self._states.clear()
+    def is_held(self, now: float) -> bool:
+        """Return whether the version is not expired."""
+        return self.expiry is None or self.expiry > now
 
-    async def _read(self, session_id: str) -> dict[str, JSONValue]:
-        return copy.deepcopy(self._states.get(session_id, {}))
-
-    async def _change(
-        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
-    ) -> dict[str, JSONValue]:
-        state = patch if replace else self._states.get(session_id, {}) | patch
-        self._states[session_id] = state
-        if not state:
-            del self._states[session_id]
-        return copy.deepcopy(state)
-
-
-def check_state(state: object) -> dict[str, JSONValue]:
-    """Return a copy of a state that JSON holds exactly. Raises InvalidArgumentError."""
-    if not isinstance(state, Mapping):
-        raise InvalidArgumentError(
-            f"a state is a {type(state).__name__}; give a mapping with str keys"
-        )
-    copied: dict[str, JSONValue] = check_json(state, "state")
-    return copied
+    def ends_after(self, time: datetime) -> bool:
+        """Return whether the version still holds after a time, or begins after it."""
+        return self.valid_until is None or self.valid_until > time
 
 
 class NewFact(NamedTuple):
@@ -290,20 +217,73 @@ class NewFact(NamedTuple):
     key: str | None
     metadata: dict[str, JSONValue]
 
-    def saved(
-        self, memory_id: str, saved_at: datetime, latest: datetime | None = None
-    ) -> StoredFact:
-        """Return the fact as it is stored.
+    def begins(self, saved_at: datetime) -> datetime:
+        """Return the time from which the fact holds, unless a version begins later."""
+        return fact_time(self.metadata) or saved_at
 
-        latest: when the last version of its key began to hold.
+    def saved(self, memory_id: str, saved_at: datetime, later: Sequence[FactRow]) -> FactRow:
+        """Return the fact as a version among those of its key.
+
+        later: the versions of the key that end after the fact begins.
         """
-        began = saved_at if latest is None else max(saved_at, latest)
-        metadata = {"timestamp": began.isoformat()} | self.metadata
-        return StoredFact(self.content, 0.0, memory_id, metadata, self.key or memory_id)
+        begins = fact_time(self.metadata)
+        metadata = self.metadata
+        if begins is None:  # if another clock was ahead, its version is no newer than this one
+            begins = max([saved_at, *(each.valid_from for each in later)])
+            metadata = {"timestamp": begins.isoformat()} | metadata
+        ends = min((each.valid_from for each in later if each.valid_from > begins), default=None)
+        expiry = None if self.ttl is None else saved_at.timestamp() + self.ttl
+        key = self.key or memory_id
+        return FactRow(memory_id, key, self.content, metadata, begins, ends, saved_at, expiry)
+
+
+def ended_by(new: FactRow, later: Sequence[FactRow]) -> list[FactRow]:
+    """Return the versions that a new version of their key ends, as they are then.
+
+    later: the versions of the key that end after the new one begins.
+    """
+    return [
+        replace(each, valid_until=new.valid_from)
+        for each in later
+        if each.valid_from <= new.valid_from and each.ends_after(new.valid_from)
+    ]
+
+
+class FactRows(Protocol):
+    """The facts of one agent in one namespace, inside a transaction. No expired row is returned."""
+
+    def get(self, memory_id: str) -> FactRow | None:
+        """Return a row, or None."""
+
+    def versions(self, key: str, *, after: datetime | None = None) -> list[FactRow]:
+        """Return the rows of a key, by the time from which they hold, then by number.
+
+        after: returns only the rows that end after this time.
+        """
+
+    def add(self, new: FactRow, ended: Sequence[FactRow]) -> None:
+        """Store a new row, with a number, and the changed ends of others."""
+
+    def delete(self, memory_id: str | None) -> None:
+        """Delete a row, if it exists, or all rows for None."""
+
+    def search(
+        self, query: str, limit: int, *, superseded: bool
+    ) -> Sequence[tuple[FactRow, float]]:
+        """Return at most `limit` rows with their scores, best first, the newest of equal ones first.
+
+        superseded: whether rows with an end are searched, too.
+        """
 
 
 class BaseLongTermMemory(LongTermMemory):
-    """The checks of a LongTermMemory. A backend adds seven methods, which get checked values."""
+    """The checks and the rules of a LongTermMemory. A backend adds four methods.
+
+    clock: returns times with a zone. None: the computer's clock.
+    """
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = utc_now if clock is None else check_clock(clock)
 
     async def save(
         self,
@@ -349,44 +329,79 @@ class BaseLongTermMemory(LongTermMemory):
     async def versions(
         self, agent_id: str, key: str, namespace: str = "default"
     ) -> list[Version[StoredFact]]:
-        return await self._versions(_shelf_key(agent_id, namespace), check_id(key, "key"))
+        shelf = _shelf_key(agent_id, namespace)
+        check_id(key, "key")
+        found = await self._read(shelf, lambda rows: rows.versions(key))
+        return [
+            Version(each.fact(), each.valid_from, each.valid_until, each.known_from)
+            for each in found
+        ]
 
     async def get(
         self, agent_id: str, memory_id: str, namespace: str = "default"
     ) -> StoredFact | None:
-        return await self._get(_shelf_key(agent_id, namespace), check_id(memory_id, "memory id"))
+        shelf = _shelf_key(agent_id, namespace)
+        check_id(memory_id, "memory id")
+        found = await self._read(shelf, lambda rows: rows.get(memory_id))
+        return None if found is None else found.fact()
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
-        await self._delete(_shelf_key(agent_id, namespace), check_id(memory_id, "memory id"))
+        shelf = _shelf_key(agent_id, namespace)
+        check_id(memory_id, "memory id")
+        await self._write(shelf, lambda rows: rows.delete(memory_id))
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
-        await self._delete(_shelf_key(agent_id, namespace), None)
+        await self._write(_shelf_key(agent_id, namespace), lambda rows: rows.delete(None))
 
-    @abstractmethod
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         """Save a fact, end the earlier versions of its key, in one step, and return the new id.
 
         of: a version of the fact, whose key the new one gets. Raises as `unknown_fact` if the shelf
             does not have it.
         """
+        memory_id = self._new_id()
 
-    @abstractmethod
+        def save(rows: FactRows) -> None:
+            saved_at = self._clock().astimezone(UTC)
+            given = new
+            if of is not None:
+                known = rows.get(of)
+                if known is None:
+                    raise unknown_fact(of, shelf[1])
+                given = new._replace(key=known.key)
+            later: list[FactRow] = []
+            if given.key is not None:
+                later = rows.versions(given.key, after=given.begins(saved_at))
+            row = given.saved(memory_id, saved_at, later)
+            rows.add(row, ended_by(row, later))
+
+        await self._write(shelf, save)
+        return memory_id
+
     async def _search(
         self, shelf: Shelf, query: str, limit: int, *, superseded: bool
     ) -> list[StoredFact]:
         """Return at most `limit` facts for a query, best first, the newest of equal ones first."""
+        found = await self._read(
+            shelf, lambda rows: rows.search(query, limit, superseded=superseded)
+        )
+        return [row.fact(score) for row, score in found]
+
+    def _new_id(self) -> str:
+        """Return an id that no fact has."""
+        return secrets.token_hex(16)
 
     @abstractmethod
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
-        """Return the versions of a fact, in the order in which they began to hold."""
+    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+        """Return the result of `work`, which reads a shelf."""
 
     @abstractmethod
-    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
-        """Return a version of a fact, or None."""
+    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+        """Return the result of `work`, which reads and then changes a shelf, in one step.
 
-    @abstractmethod
-    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
-        """Delete a version of a fact, or all facts for None."""
+        The store may call `work` again, and changes the shelf once. If `work` raises, nothing
+        changes.
+        """
 
 
 class InMemoryLongTermMemory(BaseLongTermMemory):
@@ -410,128 +425,125 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        super().__init__(clock=clock)
         self._ranker = ranker or BM25Ranker()
         self._rng: random.Random = rng or random.SystemRandom()
-        self._shelves: dict[Shelf, _Facts] = {}
+        self._shelves: dict[Shelf, IndexedFacts] = {}
         self._expiries: Expiries[tuple[Shelf, str]] = Expiries(clock)
 
     async def list_namespaces(self) -> list[Shelf]:
-        self._drop_due()
+        self._drop_expired()
         return sorted(self._shelves)
 
     async def delete_all(self) -> None:
-        for shelf in [*self._shelves]:
-            await self._delete(shelf, None)
+        self._shelves.clear()
 
-    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
-        facts = self._facts(shelf)
-        if of is not None:
-            known = facts.get(of) if facts else None
-            if known is None:
-                raise unknown_fact(of, shelf[1])
-            new = new._replace(key=known.key)
-        memory_id = f"{self._rng.getrandbits(128):032x}"
-        self._expiries.set((shelf, memory_id), new.ttl)
-        if facts is None:
-            facts = self._shelves[shelf] = _Facts(self._ranker)
-        saved_at = self._expiries.clock().astimezone(UTC)
-        facts.add(new.saved(memory_id, saved_at, facts.latest(new.key)), saved_at)
-        return memory_id
+    def _new_id(self) -> str:
+        return f"{self._rng.getrandbits(128):032x}"
 
-    async def _search(
-        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
-    ) -> list[StoredFact]:
-        facts = self._facts(shelf)
-        return facts.search(query, limit, superseded=superseded) if facts else []
+    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+        self._drop_expired()
+        return work(self._shelves.get(shelf) or IndexedFacts(self._ranker))
 
-    async def _versions(self, shelf: Shelf, key: str) -> list[Version[StoredFact]]:
-        facts = self._facts(shelf)
-        return facts.versions(key) if facts else []
+    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
+        self._drop_expired()
+        facts = self._shelves.get(shelf) or IndexedFacts(self._ranker)
+        done = work(facts)
+        newest = facts.newest
+        if newest is not None and newest.expiry is not None:
+            self._expiries.set_time((shelf, newest.id), newest.expiry)
+        self._keep(shelf, facts)
+        return done
 
-    async def _get(self, shelf: Shelf, memory_id: str) -> StoredFact | None:
-        facts = self._facts(shelf)
-        return facts.get(memory_id) if facts else None
+    def _drop_expired(self) -> None:
+        for shelf, memory_id in self._expiries.pop_due():
+            facts = self._shelves.get(shelf)
+            if facts is not None:
+                facts.delete(memory_id)
+                self._keep(shelf, facts)
 
-    async def _delete(self, shelf: Shelf, memory_id: str | None) -> None:
-        facts = self._shelves.get(shelf)
-        for each in list(facts.ids if facts else ()) if memory_id is None else [memory_id]:
-            self._remove(shelf, each)
-
-    def _facts(self, shelf: Shelf) -> _Facts | None:
-        self._drop_due()
-        return self._shelves.get(shelf)
-
-    def _drop_due(self) -> None:
-        for due, memory_id in self._expiries.pop_due():
-            self._remove(due, memory_id)
-
-    def _remove(self, shelf: Shelf, memory_id: str) -> None:
-        self._expiries.discard((shelf, memory_id))
-        facts = self._shelves.get(shelf)
-        if facts and memory_id in facts.ids:
-            facts.remove(memory_id)
-            if not facts.ids:
-                del self._shelves[shelf]
+    def _keep(self, shelf: Shelf, facts: IndexedFacts) -> None:
+        """Keep a shelf while it has facts."""
+        if facts.rows:
+            self._shelves[shelf] = facts
+        else:
+            self._shelves.pop(shelf, None)
 
 
-class _Facts:
-    """The facts of one agent in one namespace, with their index."""
+class IndexedFacts:
+    """FactRows in memory, with an index of their words.
+
+    rows: by id.
+    """
 
     def __init__(self, ranker: Ranker) -> None:
-        self.ids: dict[str, int] = {}
-        self._versions: dict[int, Version[StoredFact]] = {}
-        self._of_key: dict[str, list[int]] = {}  # in the order in which they began to hold
+        self.rows: dict[str, FactRow] = {}
+        self._by_number: dict[int, str] = {}
+        self._by_key: dict[str, dict[str, FactRow]] = {}
         self._live: set[int] = set()
         self._index = ranker.index()
-        self._ordinals = count()
+        self._numbers = count()
 
-    def latest(self, key: str | None) -> datetime | None:
-        """Return when the last version of a fact began to hold."""
-        of_key = () if key is None else self._of_key.get(key, ())
-        return self._versions[of_key[-1]].valid_from if of_key else None
+    @property
+    def newest(self) -> FactRow | None:
+        """Return the row that was put last, or None."""
+        return self.rows[next(reversed(self.rows))] if self.rows else None
 
-    def add(self, fact: StoredFact, saved_at: datetime) -> None:
-        ordinal = next(self._ordinals)
-        begins = fact_time(fact.metadata) or saved_at
-        self._index.add([(ordinal, Item(fact.id, "memories", "user", fact.content, 0, saved_at))])
-        of_key = self._of_key.setdefault(fact.key, [])
-        place = bisect(of_key, begins, key=lambda at: self._versions[at].valid_from)
-        for at in of_key[:place]:
-            ends = self._versions[at].valid_until
-            if ends is None or begins < ends:
-                self._versions[at] = replace(self._versions[at], valid_until=begins)
-                self._live.discard(at)
-        ends = self._versions[of_key[place]].valid_from if place < len(of_key) else None
-        self.ids[fact.id], self._versions[ordinal] = ordinal, Version(fact, begins, ends, saved_at)
-        of_key.insert(place, ordinal)
-        if ends is None:
-            self._live.add(ordinal)
+    def get(self, memory_id: str) -> FactRow | None:
+        return self.rows.get(memory_id)
 
-    def remove(self, memory_id: str) -> None:
-        ordinal = self.ids.pop(memory_id)
-        self._index.remove(ordinal)
-        self._live.discard(ordinal)
-        key = self._versions.pop(ordinal).item.key
-        self._of_key[key].remove(ordinal)
-        if not self._of_key[key]:
-            del self._of_key[key]
+    def versions(self, key: str, *, after: datetime | None = None) -> list[FactRow]:
+        rows = self._by_key.get(key, {}).values()
+        found = [each for each in rows if after is None or each.ends_after(after)]
+        return sorted(found, key=by_begin)
 
-    def get(self, memory_id: str) -> StoredFact | None:
-        ordinal = self.ids.get(memory_id)
-        return None if ordinal is None else _copy(self._versions[ordinal].item)
+    def add(self, new: FactRow, ended: Sequence[FactRow]) -> None:
+        for each in ended:
+            self.put(each)
+        self.put(replace(new, number=next(self._numbers)))
 
-    def versions(self, key: str) -> list[Version[StoredFact]]:
-        found = (self._versions[ordinal] for ordinal in self._of_key.get(key, ()))
-        return [replace(each, item=_copy(each.item)) for each in found]
+    def put(self, row: FactRow) -> None:
+        """Store a row with its number, or put it in the place of the row with its id."""
+        if row.id not in self.rows:
+            item = Item(row.id, "memories", "user", row.content, 0, row.known_from)
+            self._index.add([(row.number, item)])
+        self.rows[row.id] = row
+        self._by_number[row.number] = row.id
+        self._by_key.setdefault(row.key, {})[row.id] = row
+        if row.valid_until is None:
+            self._live.add(row.number)
+        else:
+            self._live.discard(row.number)
 
-    def search(self, query: str, limit: int, *, superseded: bool) -> list[StoredFact]:
-        among = None if superseded or len(self._live) == len(self._versions) else self._live
-        found = ranking_of(self._index, query, min(limit, len(self._versions)), among=among).matches
-        return [_copy(self._versions[ordinal].item, score) for ordinal, score in found]
+    def delete(self, memory_id: str | None) -> None:
+        doomed = [*self.rows] if memory_id is None else [memory_id]
+        for each in doomed:
+            row = self.rows.pop(each, None)
+            if row is not None:
+                self._forget(row)
+
+    def search(
+        self, query: str, limit: int, *, superseded: bool
+    ) -> Sequence[tuple[FactRow, float]]:
+        among = None
+        if not superseded and len(self._live) < len(self.rows):
+            among = self._live
+        ranking = ranking_of(self._index, query, min(limit, len(self.rows)), among=among)
+        return [(self.rows[self._by_number[number]], score) for number, score in ranking.matches]
+
+    def _forget(self, row: FactRow) -> None:
+        self._index.remove(row.number)
+        self._live.discard(row.number)
+        del self._by_number[row.number]
+        versions = self._by_key[row.key]
+        del versions[row.id]
+        if not versions:
+            del self._by_key[row.key]
 
 
-def _copy(fact: StoredFact, score: float = 0.0) -> StoredFact:
-    return replace(fact, score=score, metadata=copy.deepcopy(fact.metadata))
+def by_begin(row: FactRow) -> tuple[datetime, int]:
+    """Return the place of a row among the versions of its key."""
+    return row.valid_from, row.number
 
 
 def unknown_fact(memory_id: str, namespace: str) -> NotFoundError:

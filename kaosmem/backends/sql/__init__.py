@@ -1,0 +1,1 @@
+"""Stores that are written once, over SQLite and PostgreSQL."""

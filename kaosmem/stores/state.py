@@ -1,0 +1,117 @@
+"""Short-term memory: the state of a session."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import check_id
+from kaosmem.types import JSONValue, check_json
+
+
+@runtime_checkable
+class ShortTermMemory(Protocol):
+    """One state for each session: JSON values by name.
+
+    session_id: any text of 1 to 256 characters without control characters. An unknown state is {}.
+    All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON
+    cannot hold.
+    """
+
+    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
+        """Return the state."""
+
+    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
+        """Put a state in the place of the one before."""
+
+    async def update_state(
+        self, session_id: str, patch: Mapping[str, JSONValue]
+    ) -> dict[str, JSONValue]:
+        """Replace the values of the patch's names, whole, leave the others, and return the state, in one step."""
+
+    async def clear(self, session_id: str) -> None:
+        """Delete the state."""
+
+    @abstractmethod
+    async def list_states(self) -> list[str]:
+        """Return the ids of the sessions that have a state with a value, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+
+
+class BaseShortTermMemory(ShortTermMemory):
+    """The checks of a ShortTermMemory. A backend adds four methods, which get checked values."""
+
+    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
+        return await self._read(check_id(session_id, "session id"))
+
+    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
+        await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
+
+    async def update_state(
+        self, session_id: str, patch: Mapping[str, JSONValue]
+    ) -> dict[str, JSONValue]:
+        return await self._change(
+            check_id(session_id, "session id"), check_state(patch), replace=False
+        )
+
+    async def clear(self, session_id: str) -> None:
+        await self._change(check_id(session_id, "session id"), {}, replace=True)
+
+    @abstractmethod
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+        """Return a state, {} for an unknown one."""
+
+    @abstractmethod
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
+        """Set the values of the patch's names, in one step, and return the state.
+
+        replace: whether the values of other names are deleted.
+        """
+
+
+class InMemoryShortTermMemory(BaseShortTermMemory):
+    """A ShortTermMemory in this process.
+
+    >>> states = InMemoryShortTermMemory()
+    >>> await states.update_state("room-7", {"step": 2})
+    {'step': 2}
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[str, dict[str, JSONValue]] = {}
+
+    async def list_states(self) -> list[str]:
+        return sorted(self._states)
+
+    async def delete_all(self) -> None:
+        self._states.clear()
+
+    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+        return copy.deepcopy(self._states.get(session_id, {}))
+
+    async def _change(
+        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
+    ) -> dict[str, JSONValue]:
+        state = patch if replace else self._states.get(session_id, {}) | patch
+        self._states[session_id] = state
+        if not state:
+            del self._states[session_id]
+        return copy.deepcopy(state)
+
+
+def check_state(state: object) -> dict[str, JSONValue]:
+    """Return a copy of a state that JSON holds exactly. Raises InvalidArgumentError."""
+    if not isinstance(state, Mapping):
+        raise InvalidArgumentError(
+            f"a state is a {type(state).__name__}; give a mapping with str keys"
+        )
+    copied: dict[str, JSONValue] = check_json(state, "state")
+    return copied
