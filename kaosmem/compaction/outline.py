@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
+from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import TokenCounter, get_counter
 from kaosmem.types import ChatMessage
 from kaosmem.units import Link, Units, repair, repaired
+
+SYSTEM_MESSAGES = "system messages"
+NEWEST_QUESTION = "the newest user message"
+UNANSWERED = "user messages without an answer"
+FIRST_EXCHANGE = "the first user message and its answer"
+
+GIVING_WAY = (UNANSWERED, FIRST_EXCHANGE)
+"""Reasons for which a message is kept only where a limit has room for it, the last gives way first."""
 
 
 class MessageSizes:
@@ -82,33 +91,94 @@ class Outline:
     def protected(self) -> Mapping[int, str]:
         """The positions that no strategy may leave out, in whole units, each with the reason.
 
-        They are system and pinned messages, the first and the newest user message, and the newest
-        unit. Calls without a result are protected until another message than a result follows;
-        after that they are abandoned.
+        They are system and pinned messages, the first user message with its answer, the newest user
+        message, earlier ones that are not answered yet, and the newest unit. Calls without a result
+        are protected until another message than a result follows; after that they are abandoned.
+        Where a limit has no room, the messages of `GIVING_WAY` may go.
         """
-        reasons = {
-            place: "system messages"
-            for place, message in enumerate(self.messages)
-            if message.role == "system"
-        }
+        reasons = {}
         for place, message in enumerate(self.messages):
-            if message.pinned:
-                reasons.setdefault(place, "pinned messages")
-        questions = self.questions
-        for place in questions[:1]:
-            reasons.setdefault(place, "the first user message")
-        for place in questions[-1:]:
-            reasons.setdefault(place, "the newest user message")
+            if message.role == "system":
+                reasons[place] = SYSTEM_MESSAGES
+            elif message.pinned:
+                reasons[place] = "pinned messages"
+        for place in self.questions[-1:]:
+            reasons.setdefault(place, NEWEST_QUESTION)
+        for place in self.exchanges.unanswered:
+            reasons.setdefault(place, UNANSWERED)
+        for place in self.exchanges.first:
+            reasons.setdefault(place, FIRST_EXCHANGE)
         for unit in self.units:
-            reason = next((reasons[place] for place in unit if place in reasons), None)
-            if reason is None and self._held.is_waiting(unit[0]):
-                reason = "calls without a result"
-            if reason is None and self.newest in unit:
-                reason = "the newest messages"
+            reason = self._reason(unit, reasons)
             if reason:
                 for place in unit:
                     reasons.setdefault(place, reason)
         return dict(sorted(reasons.items()))
+
+    def _reason(self, unit: Sequence[int], reasons: Mapping[int, str]) -> str | None:
+        """Return why a unit stays, None if it may be left out."""
+        for place in unit:
+            if place in reasons:
+                return reasons[place]
+        if self._held.is_waiting(unit[0]):
+            return "calls without a result"
+        return "the newest messages" if self.newest in unit else None
+
+    def kept_within(
+        self, weights: Sequence[int], room: int, *, gives_way: Sequence[str] = GIVING_WAY
+    ) -> dict[int, str]:
+        """Return the protected positions. Those that give way are in only if they have room.
+
+        Users' messages without an answer get at most half of the room, and so does the first
+        exchange. Once a message has no room, the less important ones give way too.
+
+        Args:
+            weights: The weight of each position.
+            room: The most that all may weigh. Positions that never give way may weigh more.
+            gives_way: Reasons that give way, the first of them last. The newest unit never does.
+        """
+        kept: dict[int, str] = {}
+        yielding: dict[str, list[tuple[int, ...]]] = {reason: [] for reason in gives_way}
+        for unit in self.units:
+            if unit[0] not in self.protected:
+                continue
+            reason = self._yielded(unit, gives_way)
+            if reason:
+                yielding[reason].append(unit)
+            else:
+                kept |= {place: self.protected[place] for place in unit}
+        left = room - sum(weights[place] for place in kept)
+        for reason, units in yielding.items():
+            share = room // 2 if reason in GIVING_WAY else room
+            for group in _groups(reason, units):
+                weight = sum(weights[place] for place in group)
+                left -= weight
+                share -= weight
+                if min(left, share) < 0:
+                    return dict(sorted(kept.items()))
+                kept |= dict.fromkeys(group, reason)
+        return dict(sorted(kept.items()))
+
+    def _yielded(self, unit: Sequence[int], gives_way: Sequence[str]) -> str | None:
+        """Return for which of these reasons a protected unit stays, None if it has another reason."""
+        reasons = {self.protected[place] for place in unit}
+        if self.newest in unit or not reasons.issubset(gives_way):
+            return None
+        return min(reasons, key=gives_way.index)
+
+    @cached_property
+    def exchanges(self) -> Exchanges:
+        """The questions of users with the replies to them."""
+        return Exchanges(self.questions, self.replies)
+
+    @cached_property
+    def replies(self) -> tuple[int, ...]:
+        """The positions of the assistant's messages that have words and no calls, ascending."""
+        return tuple(
+            place
+            for place, message in enumerate(self.messages)
+            if message.role == "assistant" and not self.links[place].calls and message.text.strip()
+        )
 
     @cached_property
     def newest(self) -> int | None:
@@ -169,31 +239,46 @@ class Outline:
         *,
         limit: str,
         frame: int = 0,
-        kept: Mapping[int, str] | None = None,
+        gives_way: Sequence[str] = GIVING_WAY,
     ) -> list[int]:
         """Return the positions of the longest tail with the kept messages before it.
 
-        weights: of each position, 0 or more; the positions returned weigh at most `most` less
-            `frame`.
-        limit: the name of `most`, for the error. frame: the part of it that messages take beside
-            their weights.
-        kept: positions with reasons; None is `protected`. The tail begins at a cut beside them.
-            Orphans are left out
-        once anything is, since their calls may be.
-        Raises WindowTooSmallError with the sums if the kept messages alone are too much.
+        A tail that begins within an exchange has the newest question before it. Orphans are left
+        out once anything is, since their calls may be.
+
+        Args:
+            weights: The weight of each position, 0 or more.
+            most: The most that the returned positions may weigh, together with the frame.
+            limit: The name of `most`, for the error.
+            frame: The part of `most` that messages take beside their weights.
+            gives_way: As in `kept_within`.
+
+        Raises:
+            WindowTooSmallError: If the messages that do not give way are too much. It has the sums.
         """
-        kept = self.protected if kept is None else kept
         room = max(0, most - frame)
-        weight = sum(weights)
-        if weight <= room:
+        if sum(weights) <= room:
             return list(range(len(self.messages)))
-        weight -= sum(weights[place] for place in self.orphans if place not in kept)
+        kept = self.kept_within(weights, room, gives_way=gives_way)
+        if sum(weights[place] for place in kept) > room:
+            raise self._too_small(weights, most, kept, limit=limit, frame=frame)
+        weight = sum(
+            weights[place]
+            for place in range(len(self.messages))
+            if place in kept or place not in self.orphans
+        )
         cuts = set(self.cuts_beside(kept))
-        for start in range(len(self.messages) + 1):
-            if weight <= room and start in cuts:
+        for start, own in enumerate(weights):
+            before = self.questions_before(start, kept)
+            if start in cuts and weight + sum(weights[place] for place in before) <= room:
                 return self.shown_from(start, kept)
-            if start < len(weights) and start not in kept and start not in self.orphans:
-                weight -= weights[start]
+            if start not in kept and start not in self.orphans:
+                weight -= own
+        return self.shown_from(len(self.messages), kept)
+
+    def _too_small(
+        self, weights: Sequence[int], most: int, kept: Mapping[int, str], *, limit: str, frame: int
+    ) -> WindowTooSmallError:
         need: Counter[str] = Counter()
         for place, reason in kept.items():
             need[reason] += weights[place]
@@ -201,24 +286,54 @@ class Outline:
             need["(frame)"] = frame
         least = need.total()
         sums = ", ".join(f"{reason} {weight}" for reason, weight in need.items())
-        raise WindowTooSmallError(
+        return WindowTooSmallError(
             f"{limit} is {most}, and the protected messages alone take {least} ({sums}); "
             f"raise it by {least - most}, unpin or shorten some, or answer open calls",
             need=dict(need),
         )
 
+    def questions_before(self, start: int, kept: Container[int]) -> tuple[int, ...]:
+        """Return the unit of the question that a tail from a position needs before it.
+
+        Returns:
+            Its positions; () if the tail needs none, or if the question is kept.
+        """
+        if start >= len(self.messages):
+            return ()
+        question = self.exchanges.question_before(start)
+        if question is None or question in kept:
+            return ()
+        unit = self.unit_of[question]
+        return unit if unit[-1] < start else ()
+
+    @cached_property
+    def unit_of(self) -> dict[int, tuple[int, ...]]:
+        """The unit of each position."""
+        return {place: unit for unit in self.units for place in unit}
+
     def shown_from(self, start: int, kept: Container[int] | None = None) -> list[int]:
         """Return the positions of kept messages, and of all others from `start` on but orphans.
 
-        kept: None is `protected`.
+        The newest question stands before a tail that begins within its exchange.
+
+        Args:
+            kept: Positions that stay. None is `protected`.
         """
         kept = self.protected if kept is None else kept
+        before = self.questions_before(start, kept)
         return [
             place
             for place in range(len(self.messages))
-            if place in kept or (place >= start and place not in self.orphans)
+            if place in kept or place in before or (place >= start and place not in self.orphans)
         ]
 
     def at(self, positions: Iterable[int]) -> list[ChatMessage]:
         """Return the messages at positions."""
         return [self.messages[place] for place in positions]
+
+
+def _groups(reason: str, units: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the positions that stay or go together for a reason, the most important first."""
+    if reason == FIRST_EXCHANGE:
+        return [tuple(place for unit in units for place in unit)] if units else []
+    return list(units) if reason == SYSTEM_MESSAGES else list(reversed(units))

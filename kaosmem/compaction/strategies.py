@@ -11,7 +11,15 @@ from typing import Protocol, runtime_checkable
 from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
-from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.outline import (
+    FIRST_EXCHANGE,
+    GIVING_WAY,
+    NEWEST_QUESTION,
+    SYSTEM_MESSAGES,
+    UNANSWERED,
+    MessageSizes,
+    Outline,
+)
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -37,9 +45,11 @@ class CompactionStrategy(Protocol):
 
     The result never takes more tokens than the history. Only whole units are left out: an
     assistant's answer with its thinking, its calls and their results. The messages of
-    `Outline.protected` stay: system and pinned messages, the first and the newest user message, the
-    newest unit, and calls whose results are awaited. The same history gives the same list. A
-    strategy leaves its own result as it is, unless it says otherwise.
+    `Outline.protected` stay: system and pinned messages, the first user message with its answer, the
+    newest user message and earlier ones without an answer, the newest unit, and calls whose results
+    are awaited. Where a limit has no room, the first user message gives way with its answer, and
+    then older messages without an answer. The same history gives the same list. A strategy leaves
+    its own result as it is, unless it says otherwise.
 
     A strategy that adds text may have a method `within(tokens)`, as `SummarizationCompaction` has.
     It returns the strategy for histories that are shown in so many tokens. A section asks it with
@@ -57,8 +67,8 @@ def strategy_within(strategy: CompactionStrategy, tokens: int) -> CompactionStra
     return strategy if within is None else within(tokens)
 
 
-_GIVING_WAY = ("system messages", "the newest user message", "the first user message")
-"""Reasons for which a message is kept only where it has room, the most important first."""
+_IN_A_WINDOW = (SYSTEM_MESSAGES, NEWEST_QUESTION, *GIVING_WAY)
+"""Reasons for which a message is in a sliding window only where it has room, as in `kept_within`."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +76,22 @@ class SlidingWindowCompaction:
     """Keeps the newest messages, at most `max_messages` with the protected ones.
 
     The newest unit and pinned messages always stay. Where the other protected messages have no
-    room, they give way: the first user message, then the newest one, then system messages, of which
-    the first stay longest. Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with
-    the sums, if the newest unit and the pinned messages alone are more than `max_messages`.
+    room, they give way: first the first user message with its answer, then older user messages
+    without an answer, then the newest user message, and at last system messages, of which the first
+    stay longest. A tail that begins within an exchange has its question before it.
+
+    Raises:
+        InvalidArgumentError: If `max_messages` is below 1.
+        WindowTooSmallError: By `compact`, with the sums, if the newest unit and the pinned messages
+            alone are more than `max_messages`.
 
     >>> from kaosmem import ChatMessage
-    >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
-    >>> [message.text for message in await SlidingWindowCompaction(3).compact(history)]
-    ['Question 0', 'Question 8', 'Question 9']
+    >>> history = []
+    >>> for number in range(10):
+    ...     history.append(ChatMessage("user", f"Question {number}"))
+    ...     history.append(ChatMessage("assistant", f"Answer {number}"))
+    >>> [message.text for message in await SlidingWindowCompaction(4).compact(history)]
+    ['Question 0', 'Answer 0', 'Question 9', 'Answer 9']
     """
 
     max_messages: int = 100
@@ -87,42 +105,29 @@ class SlidingWindowCompaction:
         if len(history) <= self.max_messages:
             return history
         outline = Outline(history)
-        reasons = outline.protected
-        units = sorted(
-            (unit for unit in outline.units if unit[0] in reasons),
-            key=lambda unit: _place(outline, unit),
+        kept = outline.tail_within(
+            [1] * len(history), self.max_messages, limit="max_messages", gives_way=_IN_A_WINDOW
         )
-        kept: dict[int, str] = {}
-        for unit in units:
-            if not _place(outline, unit) or len(kept) + len(unit) <= self.max_messages:
-                kept |= {place: reasons[place] for place in unit}
-        return outline.at(
-            outline.tail_within(
-                [1] * len(history), self.max_messages, limit="max_messages", kept=kept
-            )
-        )
-
-
-def _place(outline: Outline, unit: Sequence[int]) -> int:
-    """Return how soon a protected unit gives way: 0 if it stays, else from 1 on, the higher the sooner."""
-    reasons = {outline.protected[place] for place in unit}
-    if outline.newest in unit or not reasons.issubset(_GIVING_WAY):
-        return 0
-    return 1 + min(map(_GIVING_WAY.index, reasons))
+        return outline.at(kept)
 
 
 @dataclass(frozen=True)
 class TruncationCompaction:
-    """Keeps the longest tail that is within all given limits, together with the protected messages before it.
+    """Keeps the longest tail that is within all given limits, with the protected messages before it.
 
-    max_chars: characters of all texts.
-    Raises InvalidArgumentError. `compact` raises WindowTooSmallError, with the sums, if the protected messages alone
-    exceed a limit.
+    Args:
+        max_messages: The most messages, None for no limit.
+        max_chars: The most characters of all texts, None for no limit.
+
+    Raises:
+        InvalidArgumentError: If no limit is given, or a limit is no number from 0 up.
+        WindowTooSmallError: By `compact`, with the sums, if the messages that do not give way
+            exceed a limit alone.
 
     >>> from kaosmem import ChatMessage
     >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
     >>> [message.text for message in await TruncationCompaction(max_chars=30).compact(history)]
-    ['Question 0', 'Question 8', 'Question 9']
+    ['Question 7', 'Question 8', 'Question 9']
     """
 
     max_messages: int | None = None
@@ -432,6 +437,8 @@ class TokenBudgetCompaction:
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
+_LEAST_KEPT_TOKENS = 128
+"""Users' messages without an answer may take so many tokens beside a summary, however small the tail is."""
 _LEAST_SHARE = 4
 """A summary may take this part of a room at least, a quarter, whatever messages stay beside it."""
 
@@ -530,16 +537,42 @@ class SummarizationCompaction:
     def _old(self, outline: Outline) -> list[int]:
         """Return the positions before the tail that a summary may replace.
 
-        An orphan before all others of them is none: it may stand inside of a unit, where a summary
-        must not.
+        The question of an exchange in which the tail begins stays. Users' messages without an
+        answer stay while they have room. An orphan before all others is not replaced: it may stand
+        inside of a unit, where a summary must not.
         """
+        kept = self._kept(outline)
         beyond = sum(outline.sizes) - self.recent_token_budget
         before = [0, *accumulate(outline.sizes)]
         newest = next((unit[0] for unit in outline.units if outline.newest in unit), 0)
-        cuts = [cut for cut in outline.cuts if cut <= newest]
+        cuts = [cut for cut in outline.cuts_beside(kept) if cut <= newest]
         start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
-        old = [place for place in range(start) if place not in outline.protected]
-        first = next(
-            (index for index, place in enumerate(old) if place not in outline.orphans), len(old)
-        )
-        return old[first:]
+        kept |= dict.fromkeys(outline.questions_before(start, kept), UNANSWERED)
+        old = [place for place in range(start) if place not in kept]
+        while old and old[0] in outline.orphans:
+            del old[0]
+        return old
+
+    def _kept(self, outline: Outline) -> dict[int, str]:
+        """Return the protected positions that stay beside a summary.
+
+        The first user message stays. Its answer stays if both take at most half of the tail: the
+        summary tells of a longer one.
+        """
+        most = max(self.recent_token_budget, _LEAST_KEPT_TOKENS)
+        unanswered = most if self._room is None else min(most, self._room // 2)
+        kept = outline.kept_within(outline.sizes, 0)
+        for place in reversed(outline.exchanges.unanswered):
+            unit = outline.unit_of[place]
+            unanswered -= sum(outline.sizes[each] for each in unit if each not in kept)
+            if unanswered < 0:
+                break
+            kept |= dict.fromkeys(unit, UNANSWERED)
+        for place in outline.exchanges.first:
+            unit = outline.unit_of[place]
+            tokens = sum(
+                outline.sizes[each] for each in (*outline.unit_of[outline.questions[0]], *unit)
+            )
+            if place == outline.questions[0] or 2 * tokens <= most:
+                kept |= dict.fromkeys(unit, FIRST_EXCHANGE)
+        return kept

@@ -62,12 +62,31 @@ def compacted(strategy: CompactionStrategy, history: Sequence[ChatMessage]) -> l
     return asyncio.run(strategy.compact(history))
 
 
+def kept_in(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> dict[int, str]:
+    """Return the protected positions whose messages are left."""
+    there = {id(message) for message in left}
+    protected = Outline(history).protected
+    return {place: why for place, why in protected.items() if id(history[place]) in there}
+
+
 def is_tail(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
     """Whether what is left is protected messages and a tail that begins where it may."""
     outline = Outline(history)
     if len(left) == len(history):
         return list(left) == list(history)
-    return any(outline.at(outline.shown_from(cut)) == list(left) for cut in outline.cuts)
+    kept = kept_in(history, left)
+    cuts = outline.cuts_beside(kept)
+    return any(outline.at(outline.shown_from(cut, kept)) == list(left) for cut in cuts)
+
+
+def longer_tails(
+    history: Sequence[ChatMessage], left: Sequence[ChatMessage]
+) -> list[list[ChatMessage]]:
+    """Return the longer tails with the protected messages that are left."""
+    outline = Outline(history)
+    kept = kept_in(history, left)
+    tails = [outline.at(outline.shown_from(cut, kept)) for cut in outline.cuts_beside(kept)]
+    return [tail for tail in tails if len(tail) > len(left)]
 
 
 # windows and truncation
@@ -76,16 +95,18 @@ def is_tail(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool
 def test_a_window_keeps_the_newest_and_the_first_question() -> None:
     history = [ChatMessage("system", "Be brief."), *talk(60)]
     left = compacted(SlidingWindowCompaction(10), history)
-    assert left == [*history[:2], *history[-8:]]
+    assert left == [*history[:3], *history[-6:]]
     assert compacted(SlidingWindowCompaction(), history[:100]) == history[:100]
-    assert len(compacted(SlidingWindowCompaction(), history)) == 100
+    assert len(compacted(SlidingWindowCompaction(), history)) == 99
 
 
 def test_a_window_begins_with_a_whole_unit() -> None:
     """A call whose result would be the first message of the window is out, and so is the result."""
     history = [*talk(3), *group("c1"), *talk(2)]
-    assert compacted(SlidingWindowCompaction(6), history) == [history[0], *history[-4:]]
-    assert compacted(SlidingWindowCompaction(7), history) == [history[0], *history[-6:]]
+    for most in (6, 7, 8):
+        assert compacted(SlidingWindowCompaction(most), history) == [*history[:2], *history[-4:]]
+    left = [*history[:2], history[4], *history[-6:]]
+    assert compacted(SlidingWindowCompaction(9), history) == left
 
 
 def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_many() -> None:
@@ -107,10 +128,14 @@ def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most: int) -> N
     """Users' messages give way first, then system messages, so that a small window still has the newest message."""
     history = [ChatMessage("system", "Be brief."), ChatMessage("system", "Be kind."), *talk(5)]
     left = compacted(SlidingWindowCompaction(most), history)
-    assert len(left) == most
+    assert min(most, 4) <= len(left) <= most
     assert left[-1] is history[-1]
     assert left[: min(most - 1, 2)] == history[: min(most - 1, 2)]
-    assert (history[2] in left) == (most >= 5)
+    assert (history[2] in left) == (most >= 6)
+    if most > 3:
+        assert [message in left for message in history[2::2]] == [
+            message in left for message in history[3::2]
+        ]
 
 
 def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
@@ -118,19 +143,17 @@ def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
     calls = ChatMessage("assistant", (ToolUseBlock("late", "f"),), pinned=True)
     late = ChatMessage("tool", (ToolResultBlock("late", "found"),))
     history = [calls, *talk(20), late, *talk(2)]
-    assert compacted(SlidingWindowCompaction(10), history) == [calls, history[1], *history[-8:]]
+    assert compacted(SlidingWindowCompaction(10), history) == [*history[:3], *history[-7:]]
 
 
 def test_a_truncation_is_within_all_its_limits() -> None:
     history = talk(20)
-    assert compacted(TruncationCompaction(max_messages=5), history) == [history[0], *history[-4:]]
+    left = [*history[:2], *history[-2:]]
+    assert compacted(TruncationCompaction(max_messages=5), history) == left
     by_chars = compacted(TruncationCompaction(max_chars=100), history)
     assert sum(len(message.text) for message in by_chars) <= 100
     assert len(by_chars) > 5
-    assert compacted(TruncationCompaction(max_messages=5, max_chars=100), history) == [
-        history[0],
-        *history[-4:],
-    ]
+    assert compacted(TruncationCompaction(max_messages=5, max_chars=100), history) == left
     assert compacted(TruncationCompaction(max_messages=100, max_chars=100), history) == by_chars
 
 
@@ -140,43 +163,110 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
     pinned = ChatMessage("critic", "x" * 20, pinned=True)
     history = [ChatMessage("system", "s" * 10), pinned, *talk(2), open_call]
     with pytest.raises(
-        WindowTooSmallError, match=r"max_chars is 20, .* take 52 .*system messages 10.* by 32"
+        WindowTooSmallError, match=r"max_chars is 20, .* take 46 .*system messages 10.* by 26"
     ) as raised:
         compacted(TruncationCompaction(max_chars=20), history)
     assert raised.value.need == {
         "system messages": 10,
-        "the first user message": 6,
         "the newest user message": 6,
         "calls without a result": 10,
         "pinned messages": 20,
     }
-    with pytest.raises(WindowTooSmallError, match="max_messages is 4"):
-        compacted(TruncationCompaction(max_messages=4), history)
+    with pytest.raises(WindowTooSmallError, match="max_messages is 3"):
+        compacted(TruncationCompaction(max_messages=3), history)
 
 
 @settings(max_examples=60)
-@given(conversations(), st.integers(0, 20), st.integers(0, 5_000))
+@given(conversations(), st.integers(0, 20), st.integers(0, 5_000), st.booleans())
 def test_a_truncation_keeps_the_longest_tail_there_is_room_for(
-    history, max_messages, max_chars
+    history, max_messages, max_chars, by_chars
 ) -> None:
-    """No legal cut before it would do; and it refuses only where the protected messages alone are too much."""
+    """No legal cut before it would do; and it refuses only where messages that never give way are too much."""
+    limits = (None, max_chars) if by_chars else (max_messages, None)
+
+    def weight(message: ChatMessage) -> int:
+        return len(message.text) if by_chars else 1
 
     def fits(messages: Sequence[ChatMessage]) -> bool:
-        return (
-            len(messages) <= max_messages and sum(len(each.text) for each in messages) <= max_chars
-        )
+        return sum(map(weight, messages)) <= (max_chars if by_chars else max_messages)
 
     outline = Outline(history)
     try:
-        left = compacted(TruncationCompaction(max_messages, max_chars), history)
+        left = compacted(TruncationCompaction(*limits), history)
     except WindowTooSmallError:
-        assert not fits(outline.at(outline.protected))
+        weights = [weight(message) for message in history]
+        assert not fits(outline.at(outline.kept_within(weights, 0)))
         return
     assert fits(left)
     assert is_tail(history, left)
-    longer = [outline.at(outline.shown_from(cut)) for cut in outline.cuts]
     assert left == history or not fits(history)
-    assert not any(fits(each) and len(each) > len(left) for each in longer)
+    assert not any(map(fits, longer_tails(history, left)))
+
+
+# exchanges
+
+
+STRATEGIES_WITH_LIMITS = [
+    SlidingWindowCompaction(6),
+    SlidingWindowCompaction(7),
+    TruncationCompaction(max_messages=6),
+    TruncationCompaction(max_chars=200),
+    TokenBudgetCompaction([SlidingWindowCompaction(8)], 120),
+    TokenBudgetCompaction([], 120),
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES_WITH_LIMITS, ids=repr)
+def test_a_request_and_its_answer_leave_together(strategy: CompactionStrategy) -> None:
+    """An agent that sees a request without its answer does the work again."""
+    history = []
+    for number in range(11):
+        history.append(ChatMessage("user", f"Delete branch {number}"))
+        history += group(f"c{number}") if number % 3 == 2 else []
+        history.append(ChatMessage("assistant", f"Done {number}"))
+    left = [message.text for message in compacted(strategy, history)]
+    for number in range(11):
+        assert (f"Delete branch {number}" in left) == (f"Done {number}" in left)
+    assert 4 <= len(left) < len(history)
+
+
+def test_a_long_loop_of_one_request_is_cut_inside() -> None:
+    """The request stays before the end of the work on it, also when a newer one follows."""
+    work = [message for number in range(40) for message in group(f"c{number}")]
+    done = ChatMessage("assistant", "Done.")
+    history = [*talk(2), ChatMessage("user", "Do it all."), *work, done, *talk(1)]
+    left = compacted(SlidingWindowCompaction(20), history)
+    assert left[:3] == [*history[:2], history[4]]
+    assert left[3:] == history[-17:]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        SlidingWindowCompaction(4),
+        TruncationCompaction(max_messages=4),
+        TokenBudgetCompaction([SlidingWindowCompaction(4)], 100),
+    ],
+    ids=repr,
+)
+def test_the_first_exchange_gives_way_to_questions_without_an_answer(
+    strategy: CompactionStrategy,
+) -> None:
+    pending = [ChatMessage("user", f"Pending {number}: do it") for number in range(6)]
+    left = compacted(strategy, [*talk(3), *pending])
+    assert len(left) >= 4
+    assert left == pending[-len(left) :]
+
+
+def test_questions_without_an_answer_stay_beside_the_work_on_them() -> None:
+    """They take at most half of the room, so that a chat of users alone does not starve the work."""
+    asked = [ChatMessage("user", f"Question {number}") for number in range(3)]
+    work = [message for number in range(20) for message in group(f"c{number}")]
+    left = compacted(SlidingWindowCompaction(12), [*talk(5), *asked, *work])
+    assert left == [*talk(1), *asked, *work[-6:]]
+    many = [ChatMessage("user", f"Question {number}") for number in range(30)]
+    left = compacted(SlidingWindowCompaction(12), [*talk(5), *many, *work])
+    assert left == [*many[-7:], *work[-4:]]
 
 
 # tool results
@@ -354,10 +444,7 @@ def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
         left = compacted(TokenBudgetCompaction([ToolResultCompaction()], budget), history)
         assert tokens_of(left) <= budget
         assert is_tail(history, left)
-        longer = [
-            message for message in history if message in left or message == history[-len(left)]
-        ]
-        assert len(longer) == len(left) or tokens_of(longer) > budget
+        assert all(tokens_of(tail) > budget for tail in longer_tails(history, left))
 
 
 @settings(max_examples=60)
@@ -365,7 +452,7 @@ def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
 def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
     """It is within the budget by a tail, or the protected messages alone are beyond it, and the error says so."""
     outline = Outline(history)
-    protected = outline.at(outline.protected)
+    protected = outline.at(outline.kept_within(outline.sizes, 0))
     try:
         left = compacted(TokenBudgetCompaction([], budget), history)
     except WindowTooSmallError as error:
@@ -426,7 +513,7 @@ def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
 def test_a_counter_of_ones_own_counts() -> None:
     history = talk(50)
     left = compacted(TokenBudgetCompaction([], 60, counter=lambda text: 1), history)
-    assert len(left) == 11  # each is 3 + 1 for its role + 1 for its text, and the reply 3
+    assert len(left) == 10  # each is 3 + 1 for its role + 1 for its text, and the reply 3
 
 
 @pytest.mark.parametrize(

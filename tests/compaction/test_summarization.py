@@ -173,8 +173,9 @@ async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
     history = [*TALK[:10], *(ChatMessage("user", f"See {fact}.") for fact in facts), *TALK[10:]]
     sentence = "They went on and on about the files under /srv, one after another, and have decided nothing yet."
     left = await SummarizationCompaction(ScriptedLLM([sentence]), recent, 0).compact(history)
-    assert left[1].text.startswith(sentence)
-    assert all(fact in left[1].text for fact in facts)
+    (summary,) = (message for message in left if message.role == "summary")
+    assert summary.text.startswith(sentence)
+    assert all(fact in summary.text for fact in facts)
 
 
 async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
@@ -202,4 +203,32 @@ async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent: int
             [*history, ChatMessage("user" if number % 2 else "assistant", "ok")]
         )
         assert len(history) < 12
-    assert history[1].text == "They talked."
+    assert history[2].text == "They talked."
+
+
+async def test_questions_without_an_answer_are_not_summarised_while_they_are_few() -> None:
+    """As the newest is not; many are summarised, so that a chat in which only users speak goes on."""
+    pending = [ChatMessage("user", f"Pending {number}: do it") for number in range(6)]
+    talk = [said("q", "user"), said("a", "assistant")] * 3
+    strategy = SummarizationCompaction(ScriptedLLM(shortened), 20, 20)
+    left = await strategy.compact([*talk, *pending])
+    assert left[0] is talk[0] and left[1].role == "summary"
+    assert left[2:] == pending
+    users = [said(f"u{number}") for number in range(60)]
+    left = await SummarizationCompaction(ScriptedLLM(shortened), 200, 100).compact(users)
+    assert [message.role for message in left] == ["user", "summary", *["user"] * (len(left) - 2)]
+    assert len(left) < 8 and left[2:] == users[2 - len(left) :]
+
+
+async def test_a_short_first_exchange_stays_whole_beside_a_summary() -> None:
+    """A tail that begins with an answer has its question before it."""
+    talk = []
+    for number in range(11):
+        talk.append(ChatMessage("user", f"Delete branch {number}. " + "x " * 10))
+        talk.append(ChatMessage("assistant", f"Done {number}. " + "y " * 10))
+    for recent in range(20, 100, 5):
+        strategy = SummarizationCompaction(ScriptedLLM(shortened), recent, 20)
+        left = await strategy.compact(talk)
+        assert left[:2] == talk[:2] and left[2].role == "summary"
+        assert left[3:] == talk[3 - len(left) :]
+        assert left[3].role == "user"

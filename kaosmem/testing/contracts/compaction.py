@@ -42,7 +42,7 @@ def it_keeps_the_order(history: Sequence[ChatMessage], left: Sequence[ChatMessag
 
 
 def it_keeps_what_is_protected(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
-    """Say whether system and pinned messages, the first and the newest user message, and awaited calls stay.
+    """Say whether system and pinned messages, the newest user message, and awaited calls stay.
 
     They stay as they are, except for the contents of results in messages that are not pinned.
     """
@@ -54,7 +54,7 @@ def it_keeps_what_is_protected(history: Sequence[ChatMessage], left: Sequence[Ch
     protected = {
         place for place, message in enumerate(history) if message.role == "system" or message.pinned
     }
-    protected |= {*said[:1], *said[-1:], *_awaited(history)}
+    protected |= {*said[-1:], *_awaited(history)}
     rest = map(_without_results, left)
     return all(
         any(message == each for message in rest)
@@ -131,8 +131,8 @@ class CompactionContract:
     Do not override a test.
     refusals: errors that the strategy raises where it cannot keep its promises.
     settles: whether the strategy leaves its own result unchanged.
-    gives_way: whether system messages and the users' first and newest message may go where there is
-        no room for them.
+    gives_way: whether system messages and the newest user message may go where there is no room for
+        them.
     examples: number of conversations that are tried.
     """
 
