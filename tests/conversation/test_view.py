@@ -11,6 +11,7 @@ from kaosmem.conversation import (
     CondensationRequest,
     ConversationView,
     ObservationEvent,
+    SummaryEvent,
 )
 from kaosmem.conversation.log import event_of
 from kaosmem.conversation.rolling import ViewOutline
@@ -111,7 +112,31 @@ def test_a_summary_of_other_events_stays() -> None:
     assert shown(log.view) == ["<A>", "<B>"]
     log.append(forget(summary="of nothing", at=0))
     log.append(forget(0, 1, summary="C", at=0))
-    assert shown(log.view) == ["<C>", "<of nothing>", "<B>"]
+    assert shown(log.view) == ["<C>", "<B>"]
+
+
+def test_a_summary_of_new_events_before_an_earlier_summary_takes_its_place() -> None:
+    """A condenser may name only new events, and put first what it tells of all since the beginning."""
+    log = logged(*messages(*range(7)))
+    log.append(forget(0, 1, 2, 3, summary="1", at=0))
+    log.append(forget(5, summary="2", at=0))
+    assert shown(log.view) == ["<2>", "e4", "e6"]
+    assert log.view[0].sources == (7, 5)
+    for number in range(3, 11):
+        log.append(user("more"))
+        log.append(forget(ids(log.view)[1], summary=f"{number}", at=0))
+        assert shown(log.view)[0] == f"<{number}>"
+        assert sum(isinstance(event, SummaryEvent) for event in log.view) == 1
+
+
+def test_a_summary_in_the_place_of_earlier_events_leaves_a_later_one() -> None:
+    """It tells nothing of the events after it. A pinned summary stays in any case."""
+    log = logged(*messages(0, 1, 2, 3), forget(2, summary="of 2", at=2))
+    log.append(forget(0, summary="of 0", at=0))
+    assert shown(log.view) == ["<of 0>", "e1", "<of 2>", "e3"]
+    log = logged(*messages(0, 1, 2), forget(0, summary="pinned", at=0).changed(pinned=True))
+    log.append(forget(1, summary="of 1", at=0))
+    assert shown(log.view) == ["<of 1>", "<pinned>", "e2"]
 
 
 def test_an_offset_counts_after_forgetting() -> None:
@@ -289,10 +314,10 @@ def test_a_call_without_a_result_is_kept_until_somebody_speaks() -> None:
     """Its words, or its answer's other results, stay while the call is the newest of what was said."""
     half = [call("1", "r"), call("2", "r"), result("1")]
     for events, kept in (
-        ([user(), agent(), call("1", says="I look")], {0, 2}),
-        ([user(), agent(), call("1", says="I look"), agent()], {0}),
-        ([user(), agent(), *half], {0, 2, 3, 4}),
-        ([user(), agent(), *half, call("3"), result("3")], {0}),
+        ([user(), agent(), call("1", says="I look")], {0, 1, 2}),
+        ([user(), agent(), call("1", says="I look"), agent()], {0, 3}),
+        ([user(), agent(), *half], {0, 1, 2, 3, 4}),
+        ([user(), agent(), *half, call("3"), result("3")], {0, 1}),
     ):
         assert ViewOutline(view_of(*events)).kept == kept, events
 

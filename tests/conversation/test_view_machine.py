@@ -95,6 +95,24 @@ class PlainView:
             left = (left - opened).union(*(self.replaced[each] for each in opened))
         return bool(self.replaced[summary.id]) and left <= set(forgotten)
 
+    def outdated(self, offset: int, lost: set[int]) -> set[int]:
+        """Return the summaries at or after the place of a new one that stand before an entry that it replaces."""
+        groups = self.groups()
+        left = [
+            ordinal
+            for ordinal, event in enumerate(self.entries)
+            if ordinal not in lost and (not self.pending(ordinal, groups) or event.has_words)
+        ]
+        return {
+            ordinal
+            for ordinal, event in enumerate(self.entries)
+            if isinstance(event, SummaryEvent)
+            and not event.pinned
+            and ordinal not in lost
+            and offset < len(left)
+            and left[offset] <= ordinal < max(lost, default=-1)
+        }
+
     def condense(self, record: Condensation) -> None:
         low, high = record.forgotten_range or (0, -1)
         forgotten = {*(record.forgotten_ids or ()), *range(low, high + 1)}
@@ -115,6 +133,10 @@ class PlainView:
         for ordinal, event in enumerate(self.entries):
             if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
+        if record.summary is not None:
+            outdated = self.outdated(record.summary_offset, lost)
+            self.replaced[record.id] |= {self.entries[ordinal].id for ordinal in outdated}
+            lost |= outdated
         before = [
             event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}
         ]
@@ -141,27 +163,27 @@ class PlainView:
 
 def kept_of(events: Sequence[ConversationEvent], waiting: Collection[int]) -> set[int]:
     """Return the positions of what no condenser forgets, by a look at all events."""
-    outline = Outline((event.message for event in events), links=(event.link for event in events))
-    spoken = [place for place, event in enumerate(events) if is_spoken(event)][-1:]
-    asked = [
-        place
-        for place, event in enumerate(events)
-        if isinstance(event, ActionEvent) and event.source == "user"
-    ]
-    unanswered = [place for place in asked if not spoken or place > spoken[0]]
-    newest = {
-        name: place
-        for place, event in enumerate(events)
-        for name in names_of(event)
-        if name in LISTS
-    }
-    protected = [
-        place
-        for place, why in outline.protected.items()
-        if why not in ("calls without a result", "the newest messages")
-    ]
-    kept = {*protected, *waiting, *unanswered, *newest.values(), *(spoken if unanswered else [])}
-    return {place for unit in outline.units if kept.intersection(unit) for place in unit}
+    units = Outline((e.message for e in events), links=(e.link for e in events)).units
+    kept = {place for place, event in enumerate(events) if event.pinned or is_system(event)}
+    asked = [place for place, event in enumerate(events) if is_asked(event)]
+    spoken = [place for place, event in enumerate(events) if is_spoken(event)]
+    unanswered = [place for place in asked if not spoken or place > spoken[-1]]
+    kept |= {*asked[:1], *asked[-1:], *unanswered, *waiting}
+    kept.update(spoken[-1:] if unanswered else [])
+    answers = [place for place in spoken if asked and place > asked[0]]
+    following = [place for place in asked if answers and place > answers[0]]
+    kept.update([place for place in answers if not following or place < following[0]][-1:])
+    for name in LISTS:
+        kept.update([place for place, event in enumerate(events) if name in names_of(event)][-1:])
+    return {place for unit in units if kept.intersection(unit) for place in unit}
+
+
+def is_system(event: ConversationEvent) -> bool:
+    return event.message.role == "system"
+
+
+def is_asked(event: ConversationEvent) -> bool:
+    return isinstance(event, ActionEvent) and event.message.role == "user"
 
 
 def is_spoken(event: ConversationEvent) -> bool:
