@@ -34,24 +34,31 @@ class Exchanges:
     def starts(self) -> list[int]:
         """The place of the first question of each exchange."""
         starts = []
-        reply = -1
+        known = 0
         for question in self.questions:
-            newest = bisect_left(self.replies, question) - 1
-            if not starts or newest > reply:
+            replies = bisect_left(self.replies, question)
+            if not starts or replies > known:
                 starts.append(question)
-            reply = newest
+            known = replies
         return starts
+
+    @property
+    def answered(self) -> list[tuple[int, int]]:
+        """The place of the first question and of the last reply of each exchange that has a reply."""
+        answered = []
+        starts = self.starts
+        for number, start in enumerate(starts, 1):
+            newest = len(self.replies)
+            if number < len(starts):
+                newest = bisect_left(self.replies, starts[number])
+            if newest and self.replies[newest - 1] > start:
+                answered.append((start, self.replies[newest - 1]))
+        return answered
 
     @property
     def answers(self) -> list[int]:
         """The place of the last reply of each exchange that has one."""
-        answers = []
-        ends = [*self.starts[1:], None]
-        for start, end in zip(self.starts, ends, strict=True):
-            newest = len(self.replies) if end is None else bisect_left(self.replies, end)
-            if newest and self.replies[newest - 1] > start:
-                answers.append(self.replies[newest - 1])
-        return answers
+        return [answer for _, answer in self.answered]
 
     @property
     def first(self) -> tuple[int, ...]:
@@ -67,6 +74,19 @@ class Exchanges:
             return question, self.replies[-1]
         answer = bisect_left(self.replies, self.questions[following]) - 1
         return question, self.replies[answer]
+
+    @property
+    def last_answered(self) -> tuple[int, ...]:
+        """The first question and the answer of the newest exchange that has an answer."""
+        if not self.replies:
+            return ()
+        answer = self.replies[-1]
+        following = bisect_left(self.questions, answer)
+        if not following:
+            return (answer,)
+        earlier = bisect_left(self.replies, self.questions[following - 1])
+        before = self.replies[earlier - 1] if earlier else -1
+        return self.questions[bisect_right(self.questions, before)], answer
 
     @property
     def unanswered(self) -> Sequence[int]:

@@ -75,11 +75,12 @@ class LLMAttentionCondenser(RollingCondenser):
         """Return the record that forgets. Raises NoCondensationError."""
         outline = self.outline(view, limit=limit)
         chosen = self.choice(outline)
-        agents = self.old(outline)
-        if not set(agents).issuperset(chosen):
-            return self.record(outline, chosen)  # nothing of the agent's is left to choose from
+        stages = [units for units in self.stages(outline) if set(units).issuperset(chosen)]
+        units = stages[0] if stages else chosen
+        if len(units) == len(chosen):
+            return self.record(outline, chosen)  # there is nothing to choose from
         try:
-            ranked = await self._ranked(outline, agents)
+            ranked = await self._ranked(outline, units)
         except NoCondensationError as error:
             if not self.is_overdue(outline):
                 raise

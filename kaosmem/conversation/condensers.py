@@ -233,6 +233,9 @@ class RecentEventsCondenser(Condenser):
         head = view.whole(0, min(self.keep_first, count))[1]
         tail = _tail(view, max(head, count - (self.max_events - self.keep_first)))
         between = view.protected.union(view.unit(count - 1) if count else ())
+        if head < tail < count:
+            question = view.question_before(tail)
+            between.update(() if question is None else view.unit(question))
         places = [
             *range(head),
             *sorted(place for place in between if head <= place < tail),
@@ -285,7 +288,8 @@ class StrategyCondenser(Condenser):
         Raises NoCondensationError if the protected entries alone exceed its limits, and the
         strategy's other errors.
         """
-        kept = view.protected
+        gives_way = {place for position in view.giving_way for place in view.unit(position)}
+        kept = view.protected - gives_way  # the strategy keeps these itself where it has room
         events = list(view)
         cuts = view.cut_points
         is_asked = view.unhandled_condensation_request

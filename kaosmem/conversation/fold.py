@@ -123,14 +123,14 @@ class Fold:
         """Return the ordinals that no condenser forgets, without the rest of their units.
 
         These are pinned events, system messages, the first user message with its answer, the newest
-        user message, earlier ones without an answer, with the reply before them, the newest list of
-        tasks, and calls whose results are awaited.
+        user message, earlier ones without an answer, with the exchange before them, the newest list
+        of tasks, and calls whose results are awaited.
         """
         exchanges = self.exchanges
         kept = {*self._pinned, *exchanges.first, *exchanges.questions[-1:]}
         unanswered = exchanges.unanswered
         if unanswered:
-            kept.update(exchanges.replies[-1:], unanswered)
+            kept.update(exchanges.last_answered, unanswered)
         kept = {ordinal for ordinal in kept if self.is_visible(ordinal)}
         return kept.union(self._system, self._newest_lists(), self._awaited())
 
@@ -142,7 +142,7 @@ class Fold:
         exchanges = self.exchanges
         gives_way = {*exchanges.first, *exchanges.unanswered}
         if exchanges.unanswered:
-            gives_way.update(exchanges.replies[-1:])
+            gives_way.update(exchanges.last_answered)
         gives_way.difference_update(exchanges.questions[-1:], self._pinned)
         return gives_way.difference(self._newest_lists(), self._awaited())
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate
+from math import ceil
 from typing import TypeAlias, TypedDict
 
 from kaosmem.arguments import check_count
@@ -39,6 +40,9 @@ class CondensationReason(StrEnum):
     REQUEST = "request"
 
 
+_LIMITS = (CondensationReason.SIZE, CondensationReason.TOKENS)
+
+
 class ViewOutline(Outline):
     """The units of a view as it is now, with those kept by their role, and the tokens of each entry.
 
@@ -64,13 +68,16 @@ class ViewOutline(Outline):
         messages = (event.message for event in self.events)
         links = (event.link for event in self.events)
         super().__init__(messages, links=links, sizes=MessageSizes(self._counter, self._format))
-        self.reasons = reasons
+        self.reasons = frozenset(reasons)
         self.limits = limits
-        kept = view.kept
+        self._kept = self._within(view.kept, start)
+        self._gives_way = self._within(view.giving_way, start)
+
+    def _within(self, places: Sequence[int], start: int) -> frozenset[int]:
+        """Return those of the view's positions that are outlined, as positions of the outline."""
         end = start + len(self.events)
-        self._kept = frozenset(
-            place - start for place in kept[bisect_left(kept, start) : bisect_left(kept, end)]
-        )
+        found = places[bisect_left(places, start) : bisect_left(places, end)]
+        return frozenset(place - start for place in found)
 
     @cached_property
     def kept(self) -> frozenset[int]:
@@ -88,19 +95,88 @@ class ViewOutline(Outline):
         """Return a unit's tokens."""
         return sum(self.sizes[place] for place in unit)
 
-    def agents(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units to forget first: all but those of users, oldest first.
+    @cached_property
+    def giving_way(self) -> list[Unit]:
+        """The kept units that may go where a limit is too small, in the order in which they go.
 
-        Units with the newest recall of some knowledge come last, since knowledge may be recalled
-        only once.
-        keep_first: number of entries before the first unit that may go.
+        The first user message goes with its answer, then so does the newest that is answered, then
+        users' messages without an answer go, the oldest first. The newest stays.
         """
-        units = [unit for unit in self._forgettable(keep_first) if not self._is_users(unit)]
-        return sorted(units, key=lambda unit: not self._recalls.isdisjoint(unit))
+        exchanges = self.exchanges
+        pairs: dict[tuple[int, ...], list[int]] = {exchanges.first: [], exchanges.last_answered: []}
+        others = []
+        for unit in self.units:
+            reasons = self._kept.intersection(unit)
+            if not reasons or not reasons <= self._gives_way:
+                continue
+            pair = next((places for of, places in pairs.items() if reasons.intersection(of)), None)
+            if pair is None:
+                others.append(unit)
+            else:
+                pair += unit
+        return [*(tuple(pair) for pair in pairs.values() if pair), *others]
+
+    def steps(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units to forget first, oldest first: what the agent did, without its answers.
+
+        Units with the newest recall of some knowledge are left out, since knowledge may be recalled
+        only once.
+
+        Args:
+            keep_first: Number of entries before the first unit that may go.
+        """
+        answers = {*self.exchanges.answers}
+        return [
+            unit
+            for unit in self._forgettable(keep_first)
+            if not self._is_users(unit)
+            and answers.isdisjoint(unit)
+            and self._recalls.isdisjoint(unit)
+        ]
+
+    def recalls(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units with the newest recall of some knowledge, oldest first."""
+        units = self._forgettable(keep_first)
+        return [unit for unit in units if not self._recalls.isdisjoint(unit)]
+
+    def whole_exchanges(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the questions and the answer of each exchange as one unit, oldest first.
+
+        A request without its answer would make the agent do the work again. Exchanges of which
+        something stays are left out.
+        """
+        free = {place for unit in self._forgettable(keep_first) for place in unit}
+        exchanges = self.exchanges
+        units = []
+        for start, answer in exchanges.answered:
+            questions = [place for place in exchanges.questions if start <= place < answer]
+            places = {each for place in (*questions, answer) for each in self.unit_of[place]}
+            if places <= free:
+                units.append(tuple(sorted(places)))
+        return units
 
     def users(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units to forget last, oldest first: users' messages, and summaries of users' messages alone."""
-        return [unit for unit in self._forgettable(keep_first) if self._is_users(unit)]
+        """Return the other units of users, oldest first, and summaries of users' messages alone.
+
+        They have no answer, or it stays.
+        """
+        gone = {place for unit in self.whole_exchanges(keep_first=keep_first) for place in unit}
+        units = self._forgettable(keep_first)
+        return [unit for unit in units if self._is_users(unit) and gone.isdisjoint(unit)]
+
+    @cached_property
+    def answered_last(self) -> list[Unit]:
+        """The question of the newest answered exchange, if it may give way."""
+        question = self.exchanges.last_answered[:1]
+        if not self._gives_way.issuperset(question) or question == self.exchanges.first[:1]:
+            return []
+        return [self.unit_of[place] for place in question]
+
+    def longest_question(self, units: Iterable[Unit]) -> list[Unit]:
+        """Return the unit of the longest message of a user in some units, [] if there is none."""
+        places = [place for unit in units for place in unit if is_question(self.events[place])]
+        longest = max(places, key=self.sizes.__getitem__, default=None)
+        return [] if longest is None else [self.unit_of[longest]]
 
     def next_cut(self, position: int) -> int:
         """Return the first position from `position` on with no unit on both sides."""
@@ -116,6 +192,17 @@ class ViewOutline(Outline):
         of_entries = shortest_prefix(map(len, units), entries - 1)
         of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
         return list(units[: max(of_entries, of_tokens)])
+
+    @cached_property
+    def questions(self) -> tuple[int, ...]:
+        """The positions of users' messages, ascending."""
+        places = range(len(self.events))
+        return tuple(p for p in places if is_question(self.events[p]))
+
+    @cached_property
+    def replies(self) -> tuple[int, ...]:
+        """The positions of the agent's messages to users, ascending."""
+        return tuple(p for p in range(len(self.events)) if is_reply(self.events[p]))
 
     @cached_property
     def _cuts(self) -> tuple[int, ...]:
@@ -157,6 +244,17 @@ def _is_of_user(event: ConversationEvent) -> bool:
     if isinstance(event, SummaryEvent):
         return event.trust >= Trust.USER
     return isinstance(event, ActionEvent) and event.source is EventSource.USER
+
+
+def is_question(event: ConversationEvent) -> bool:
+    """Return whether an event is a user's message."""
+    return isinstance(event, ActionEvent) and event.role == "user"
+
+
+def is_reply(event: ConversationEvent) -> bool:
+    """Return whether an event is a message of the agent to its users."""
+    is_message = isinstance(event, ActionEvent) and event.kind == "message"
+    return is_message and event.call is None and event.role == "assistant"
 
 
 class CondenserLimits(TypedDict, total=False):
@@ -304,7 +402,8 @@ class RollingCondenser(Condenser):
         if not self.should_condense(view, limit=limit):
             return view
         outline = self.outline(view, limit=limit)
-        kept = sum(outline.sizes[place] for place in outline.kept)
+        gives_way = {place for unit in outline.giving_way for place in unit}
+        kept = sum(outline.sizes[place] for place in outline.kept - gives_way)
         if CondensationReason.TOKENS in outline.reasons and kept > min(outline.limits):
             raise NoCondensationError(
                 f"the protected entries take {kept} of {min(outline.limits)} tokens; raise the "
@@ -330,76 +429,126 @@ class RollingCondenser(Condenser):
     def choice(self, outline: ViewOutline, *, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of the view's limit is left, oldest first.
 
-        They are the agent's or, where these free too little, the user's: the longest message alone
-        where it is tokens that are too many, else as few as will do. The unit with the newest entry
-        stays.
-        replaced: entries that come in their place. Raises NoCondensationError where nothing frees
-            enough.
+        They are of the first of `stages` that frees enough. If none does and a limit asks, protected
+        units that give way may go too. The unit with the newest entry stays.
+
+        Args:
+            replaced: Number of entries that come in their place.
+
+        Raises:
+            NoCondensationError: If no stage frees enough.
         """
-        agents = self.old(outline)
-        users = outline.users(keep_first=self.keep_first) if self.forgets_users else []
-        messages = [unit for unit in users if not isinstance(outline.events[unit[0]], SummaryEvent)]
-        has_tokens = self.surplus(outline)[1] != 0
-        longest = sorted(messages, key=outline.tokens_of, reverse=True)[:1] if has_tokens else []
-        for units in (agents, longest, users):
-            if chosen := self.enough(outline, units, replaced=replaced):
+        most: list[Unit] = []
+        for units in self.stages(outline):
+            chosen = self.enough(outline, units, replaced=replaced)
+            if chosen:
+                return chosen
+            most = max(most, units, key=len)
+        if self.forgets_users and not outline.reasons.isdisjoint(_LIMITS):
+            # No more of these than a limit asks for.
+            most = [*most, *self._without_newest(outline, outline.giving_way)]
+            chosen = self.enough(outline, most, replaced=replaced, share=1.0)
+            if chosen:
                 return chosen
         raise NoCondensationError(
-            f"of {len(outline.events)} entries {sum(map(len, (*agents, *users)))} may be left out, "
+            f"of {len(outline.events)} entries {sum(map(len, most))} may be left out, "
             f"which frees less than a share of {self.minimum_progress}; raise the limits of "
             f"{type(self).__name__}, lower its minimum_progress, or shorten the protected entries"
         )
 
-    def enough(
-        self, outline: ViewOutline, units: Sequence[Unit], *, replaced: int = 0
-    ) -> list[Unit]:
-        """Return the first units that free the surplus, all if none do, [] if they free less than `minimum_progress`.
+    def stages(self, outline: ViewOutline) -> list[list[Unit]]:
+        """Return lists of units that may go; a list is tried if those before it free too little.
 
-        replaced: entries that come in their place.
+        What the agent did goes first. Where tokens are too many, the longest message of a user is
+        next, alone. Then users' requests go with their answers, then the other messages of users,
+        and recalled knowledge with them.
         """
-        entries, tokens = self.surplus(outline, replaced=replaced)
-        chosen = outline.fewest(units, entries, tokens)
-        freed = sum(map(len, chosen)) - replaced
-        if entries > 0 and freed >= max(1, self.minimum_progress * len(outline.events)):
-            return chosen
-        # A summary is at most half as long as the entries that it stands for.
-        freed_tokens = sum(map(outline.tokens_of, chosen)) // (1 + replaced)
-        return (
-            chosen
-            if tokens > 0 and freed_tokens >= self.minimum_progress * outline.tokens > 0
-            else []
-        )
+        first = self.keep_first
+        steps = self.old(outline)
+        recalls = self._without_newest(outline, outline.recalls(keep_first=first))
+        users: list[Unit] = []
+        exchanges: list[Unit] = []
+        if self.forgets_users:
+            users = self._without_newest(outline, outline.users(keep_first=first))
+            exchanges = self._without_newest(outline, outline.whole_exchanges(keep_first=first))
+        stages = [steps]
+        if self.surplus(outline)[1]:
+            stages.append(outline.longest_question([*exchanges, *users, *outline.answered_last]))
+        stages += [[*steps, *exchanges], [*steps, *exchanges, *users]]
+        others = stages[-1]
+        if others or CondensationReason.TOKENS in outline.reasons:
+            stages.append([*others, *recalls])
+        return stages
 
-    def surplus(self, outline: ViewOutline, *, replaced: int = 0) -> tuple[int, int]:
-        """Return (entries, tokens) that have to go so that about half of the limit is left, 0 for none.
+    def enough(
+        self,
+        outline: ViewOutline,
+        units: Sequence[Unit],
+        *,
+        replaced: int = 0,
+        share: float = 0.5,
+    ) -> list[Unit]:
+        """Return the first units that free the surplus, all if none do.
+
+        Args:
+            replaced: Number of entries that come in their place.
+            share: The share of the limits that is left.
+
+        Returns:
+            [] if they free less than `minimum_progress`.
+        """
+        entries, tokens = self.surplus(outline, replaced=replaced, share=share)
+        least = max(1, ceil(self.minimum_progress * len(outline.events)))
+        # A summary is at most half as long as the entries that it stands for.
+        least_tokens = ceil(self.minimum_progress * outline.tokens) * (1 + replaced)
+        if entries > 0:
+            entries = max(entries, least + replaced)
+        if tokens > 0:
+            tokens = max(tokens, least_tokens)
+        chosen = outline.fewest(units, entries, tokens)
+        if entries > 0 and sum(map(len, chosen)) - replaced >= least:
+            return chosen
+        if tokens > 0 and sum(map(outline.tokens_of, chosen)) >= least_tokens > 0:
+            return chosen
+        return []
+
+    def surplus(
+        self, outline: ViewOutline, *, replaced: int = 0, share: float = 0.5
+    ) -> tuple[int, int]:
+        """Return (entries, tokens) that have to go so that a share of the limit is left, 0 for none.
 
         `entries` is the least number, `tokens` a number to exceed.
         """
         reasons = outline.reasons
         count = len(outline.events)
+        is_asked = CondensationReason.REQUEST in reasons
         entries = []
         tokens = []
         if CondensationReason.SIZE in reasons:
-            entries.append((self.max_size or 0) // 2)
-        if (
-            CondensationReason.REQUEST in reasons or not reasons
-        ):  # none: an overridden should_condense asks
-            entries.append(count // 2)
+            entries.append(int((self.max_size or 0) * share))
+        if is_asked or not reasons:  # without a reason, an overridden should_condense asks
+            entries.append(int(count * share))
         if not self.can_wait(outline):
-            tokens = [most // 2 for most in outline.limits]
-            tokens += [outline.tokens // 2] if CondensationReason.REQUEST in reasons else []
-        return count + replaced - min(entries) if entries else 0, outline.tokens - min(
-            tokens
-        ) if tokens else 0
+            tokens = [int(most * share) for most in outline.limits]
+        if is_asked:
+            tokens.append(int(outline.tokens * share))
+        surplus = count + replaced - min(entries) if entries else 0
+        surplus_tokens = outline.tokens - min(tokens) if tokens else 0
+        return surplus, surplus_tokens
 
     def old(self, outline: ViewOutline, *, keep_first: int | None = None) -> list[Unit]:
-        """Return the agent's units to forget, in the order in which they go, without the unit of the newest entry.
+        """Return what the agent did, in the order in which it goes, without the unit of the newest entry.
 
-        keep_first: None is the condenser's own.
+        Args:
+            keep_first: Entries at the start that stay. None is the condenser's own number.
         """
-        newest = len(outline.events) - 1
         kept = self.keep_first if keep_first is None else keep_first
-        return [unit for unit in outline.agents(keep_first=kept) if unit[-1] != newest]
+        return self._without_newest(outline, outline.steps(keep_first=kept))
+
+    @staticmethod
+    def _without_newest(outline: ViewOutline, units: Iterable[Unit]) -> list[Unit]:
+        newest = len(outline.events) - 1
+        return [unit for unit in units if unit[-1] != newest]
 
     def record(
         self,

@@ -24,8 +24,9 @@ _RESULTS_SHARE = 3
 class LLMSummarizingCondenser(RollingCondenser):
     """Puts one summary in the place of the entries that it forgets, earlier summaries among them.
 
-    Entries of agents and of users are never in one summary, so that users' words keep their
-    authority. If the model fails, the summary is an outline of the entries. The record's metadata
+    A user's request is summarised with its answer, once the agent's other entries free too little.
+    The summary has the lowest trust among its sources. If the model fails, the summary is an outline
+    of the entries. The record's metadata
     says so under "fallback", and the next summary takes the outline in. A view within its tokens
     waits for the model until it has twice `max_size` entries, or a condensation request.
     llm: a model, a Summarizer with limits of its own, or None for outlines alone.
@@ -66,7 +67,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         """
         outline = self.outline(view, limit=limit)
         if not isinstance(error.__cause__, SummaryError):
-            for agents in (self.old(outline, keep_first=0), outline.agents()):
+            for agents in (self.old(outline, keep_first=0), outline.steps()):
                 units = self.enough(outline, agents, replaced=1)
                 if not all(isinstance(event, SummaryEvent) for event in _events(outline, units)):
                     return await self._summarized(outline, units)
