@@ -16,7 +16,9 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     fallback_reason,
 )
-from kaosmem.compaction.outline import MessageSizes
+from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.shortening import with_shorter_results
+from kaosmem.compaction.strategies import strategy_within
 from kaosmem.compaction.thread import Thread, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -222,10 +224,11 @@ class AgentContext:
         model: with `grows`, the model that gets the window. A model without preserved thinking
             keeps the thinking of
         the last message in a new window, if its calls were just answered.
-        If a model fails and its strategy has no fallback, a window that fits the budget is shown
-        without its summary. Raises WindowTooSmallError for more than the budget, ConflictError if
-        others clear or sum up the same messages again and again, and the errors of the strategies.
-        Then nothing has changed.
+        If the window exceeds the budget, the results of its newest calls are cut to one length;
+        `expand` returns the whole. If a model fails and its strategy has no fallback, a window that
+        fits the budget is shown without its summary. Raises WindowTooSmallError for more than the
+        budget, ConflictError if others clear or sum up the same messages again and again, and the
+        errors of the strategies. Then nothing has changed.
         """
         if budget is not None:
             check_count(budget, "budget")
@@ -262,12 +265,12 @@ class AgentContext:
         """
         for _ in range(_MAX_ATTEMPTS):
             read = thread = await self._thread(session_id)
-            window, steps = await self._compacted(thread.view, skips_summaries=budget is not None)
+            window, steps = await self._compacted(thread.view, budget)
             if thread.has_fallbacks and _has_model(steps):
                 # The model works again: it is given the messages, not the outlines that took their
                 # place meanwhile.
                 bare = Thread(thread.stored, with_fallbacks=False)
-                anew = await self._compacted(bare.view, skips_summaries=True)
+                anew = await self._compacted(bare.view, budget, skips_summaries=True)
                 if _has_model(anew[1]):
                     thread, (window, steps) = bare, anew
             if steps and self._retention is not HistoryRetention.NONE:
@@ -323,19 +326,25 @@ class AgentContext:
         return thread
 
     async def _compacted(
-        self, window: list[ChatMessage], *, skips_summaries: bool
+        self, window: list[ChatMessage], budget: int | None, *, skips_summaries: bool = False
     ) -> tuple[list[ChatMessage], list[_Step]]:
         """Return the history that the strategies leave, and each new summary with the history left by its strategy.
 
-        skips_summaries: whether a strategy that raises SummaryError is passed over.
+        Args:
+            budget: The tokens of the window. With one, a strategy that raises SummaryError is
+                passed over.
+            skips_summaries: Whether such a strategy is passed over in any case.
         """
         steps: list[_Step] = []
         known = {message.id for message in window}
+        frame = MessageSizes(self._counter, self._format).frame
         for strategy in self._strategies:
+            if budget is not None:
+                strategy = strategy_within(strategy, max(0, budget - frame))
             try:
                 window = await strategy.compact(window)
             except SummaryError:
-                if not skips_summaries:
+                if budget is None and not skips_summaries:
                     raise
             for message in filter(is_record, window):
                 if message.id and message.id not in known and known.issuperset(message.sources):
@@ -376,6 +385,10 @@ class AgentContext:
         sizes = MessageSizes(self._counter, self._format)
         used = sizes.total(window)
         if used > budget:
+            outline = Outline(window)
+            shorter = with_shorter_results(window, outline.newest_unit, budget, sizes.total)
+            if shorter is not None:
+                return shorter
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a "
                 "pipeline that leaves less"

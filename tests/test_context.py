@@ -278,7 +278,7 @@ async def test_summaries_of_every_strategy_are_stored() -> None:
     context, _ = context_of([summing_up(llm), finer, SlidingWindowCompaction(2)])
     await context.append(numbered(30), "s")
     window = await context.get_prompt_window("s")
-    assert texts(window) == [numbered(1)[0].text, numbered(1, 29)[0].text]
+    assert texts(window) == texts(numbered(2, 28))
     assert len(llm.requests) == 2
     assert await context.get_prompt_window("s") == window
     assert len(llm.requests) == 2
@@ -396,7 +396,8 @@ async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() 
         "agent", [ChatMessage("summary", "They talked.", sources=("gone",))] * 99, session_id="s"
     )
     few = await memory.assemble_context(budget=700, format="openai")
-    assert "They talked." not in str(few.messages) and few.items[-1].text == numbered(30)[-1].text
+    assert "They talked." not in str(few.messages)
+    assert numbered(30)[-1].text in [item.text for item in few.items]
 
 
 class Meddling:

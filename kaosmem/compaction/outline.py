@@ -190,6 +190,11 @@ class Outline:
         said = (place for place in reversed(places) if self.links[place].role != "system")
         return next(said, places[-1] if places else None)
 
+    @property
+    def newest_unit(self) -> tuple[int, ...]:
+        """The positions of the unit of the newest message."""
+        return () if self.newest is None else self.unit_of[self.newest]
+
     @cached_property
     def questions(self) -> tuple[int, ...]:
         """The positions of users' messages, ascending, without tool results under a user's name."""

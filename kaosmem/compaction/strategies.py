@@ -20,6 +20,7 @@ from kaosmem.compaction.outline import (
     MessageSizes,
     Outline,
 )
+from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -122,7 +123,7 @@ class TruncationCompaction:
     Raises:
         InvalidArgumentError: If no limit is given, or a limit is no number from 0 up.
         WindowTooSmallError: By `compact`, with the sums, if the messages that do not give way
-            exceed a limit alone.
+            exceed a limit alone, also with the results of the newest calls cut.
 
     >>> from kaosmem import ChatMessage
     >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
@@ -152,8 +153,28 @@ class TruncationCompaction:
             )
         if self.max_chars is not None:
             chars = [len(message.text) for message in outline.messages]
-            tails.append(outline.tail_within(chars, self.max_chars, limit="max_chars"))
+            try:
+                tails.append(outline.tail_within(chars, self.max_chars, limit="max_chars"))
+            except WindowTooSmallError:
+                shorter = self._with_shorter_results(outline, chars, self.max_chars)
+                if shorter is None:
+                    raise
+                return shorter
         return min(map(outline.at, tails), key=len)
+
+    def _with_shorter_results(
+        self, outline: Outline, chars: Sequence[int], max_chars: int
+    ) -> list[ChatMessage] | None:
+        """Return the messages that never give way, the newest results among them cut to fit; else None."""
+        kept = list(outline.kept_within(chars, 0))
+        if self.max_messages is not None and len(kept) > self.max_messages:
+            return None
+        newest = [kept.index(place) for place in outline.newest_unit]
+        return with_shorter_results(outline.at(kept), newest, max_chars, _chars_of)
+
+
+def _chars_of(messages: Sequence[ChatMessage]) -> int:
+    return sum(len(message.text) for message in messages)
 
 
 @dataclass(frozen=True)
@@ -348,7 +369,8 @@ class TokenBudgetCompaction:
     If none brings it there, it is cut to a tail.
 
     A strategy that raises is passed over, and the next one gets the history as it was. The tail is
-    the longest that is within the budget with the protected messages before it.
+    the longest that is within the budget with the protected messages before it. If the messages
+    that never give way exceed the budget, the results of the newest calls are cut to one length.
     strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is
         the default one.
     format: of the request; the history is measured as `count_messages` counts it in this format.
@@ -432,8 +454,19 @@ class TokenBudgetCompaction:
                 outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame
             )
         except WindowTooSmallError as error:
-            raise error from failure
+            shorter = self._with_shorter_results(outline, sizes)
+            if shorter is None:
+                raise error from failure
+            return shorter
         return outline.at(kept)
+
+    def _with_shorter_results(
+        self, outline: Outline, sizes: MessageSizes
+    ) -> list[ChatMessage] | None:
+        """Return the messages that never give way, the newest results among them cut to fit; else None."""
+        kept = list(outline.kept_within(outline.sizes, 0))
+        newest = [kept.index(place) for place in outline.newest_unit]
+        return with_shorter_results(outline.at(kept), newest, self.token_budget, sizes.total)
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
@@ -564,7 +597,7 @@ class SummarizationCompaction:
         kept = outline.kept_within(outline.sizes, 0)
         for place in reversed(outline.exchanges.unanswered):
             unit = outline.unit_of[place]
-            unanswered -= sum(outline.sizes[each] for each in unit if each not in kept)
+            unanswered -= sum(outline.sizes[each] for each in unit)
             if unanswered < 0:
                 break
             kept |= dict.fromkeys(unit, UNANSWERED)

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from kaosmem.assembly import SourceReport, SourceStatus
 from kaosmem.errors import InvalidArgumentError, SourceError
@@ -17,6 +17,15 @@ from kaosmem.sections import ForgettingSource, Proposal, Section, SectionSpec, S
 from kaosmem.types import Item
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class AskedSource(Source, Protocol):
+    """A history that knows its newest user message."""
+
+    async def newest_question(self) -> str:
+        """Return the text of the newest user message, "" if there is none."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,15 @@ class Attachment:
         return proposal, SourceReport(
             status, len(proposal.candidates) + len(proposal.earlier), proposal.error
         )
+
+    async def newest_question(self) -> str:
+        """Return the text of the newest user message of a history, "" where there is none, or no answer."""
+        if not isinstance(self.source, AskedSource):
+            return ""
+        try:
+            return await self._answer(self.source.newest_question(), self.timeout_s)
+        except SourceError:
+            return ""  # the proposal of the source says why
 
     async def get(self, item_id: str) -> Item | None:
         """Return an item of the source, or None."""

@@ -22,6 +22,7 @@ from kaosmem.sections import (
 from kaosmem.session.saving.past import Originals
 from kaosmem.tokens import TokenCounter, count_content
 from kaosmem.types import ChatMessage, Item
+from kaosmem.units import repair
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
@@ -129,6 +130,7 @@ class SectionCompaction:
                 self._strategy, max(0, self._budget - self._frame(is_marked=True))
             )
             after = await strategy.compact([*map(message_of, before)])
+            after = self._with_fitting_results(after)
             change = self._shortened(before, after)
             is_done = change is None or (
                 self._is_as_told(before, change) and section.compact(change)
@@ -165,6 +167,28 @@ class SectionCompaction:
                 "what was compacted; "
                 "the next turn tries again, or raise its budget"
             )
+
+    def _with_fitting_results(self, messages: list[ChatMessage]) -> list[ChatMessage]:
+        """Return messages with the newest results cut evenly if what never gives way is over the budget."""
+        from kaosmem.compaction.outline import MessageSizes, Outline
+        from kaosmem.compaction.shortening import with_shorter_results
+
+        sizes = MessageSizes(self._counter, self._format)
+        outline = Outline(messages, sizes=sizes)
+        kept = outline.kept_within(outline.sizes, 0)
+        others = sum(outline.sizes[place] for place in kept if place not in outline.newest_unit)
+        room = self._budget - self._frame(is_marked=True) - others
+        room -= room // 32  # a window as large as the section has a frame too
+        newest = outline.at(outline.newest_unit)
+
+        def total(messages: Iterable[ChatMessage]) -> int:
+            return sum(map(sizes, repair(messages)))
+
+        if total(newest) <= room:
+            return messages
+        shorter = with_shorter_results(newest, range(len(newest)), room, total)
+        cut = dict(zip(outline.newest_unit, shorter or newest, strict=True))
+        return [cut.get(place, message) for place, message in enumerate(messages)]
 
     def _kept(self) -> list[str]:
         """Return the ids of the items that stay after a compaction.

@@ -103,7 +103,7 @@ class ContextCall:
         Raises:
             SourceError: If a required source fails or is late.
         """
-        text = roster.newest_question() if self.query is None else self.query
+        text = await roster.question(specs) if self.query is None else self.query
         query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
         proposals, reports = await roster.propose(
             specs,

@@ -118,6 +118,17 @@ class Roster:
             tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
         )
 
+    async def question(self, names: Collection[str]) -> str:
+        """Return the text of the newest user message in all histories of the session.
+
+        Without one, return that of the first source among these names that has one.
+        """
+        found = self.newest_question()
+        for name, attached in self._attached.items():
+            if not found and name in names:
+                found = await attached.newest_question()
+        return found
+
     async def propose(
         self,
         specs: Mapping[str, SectionSpec],

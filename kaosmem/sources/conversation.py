@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -16,12 +17,13 @@ from kaosmem.conversation import (
     EventLog,
     SummaryEvent,
 )
-from kaosmem.conversation.rolling import Unit, ViewOutline
+from kaosmem.conversation.rolling import Unit, ViewOutline, is_question
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown_number
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.tokens import TokenCounter, count_content, get_counter
 from kaosmem.types import Item, Trust
@@ -35,7 +37,9 @@ class ConversationSource(StoreSource):
     """The view of a log as a history, condensed so that it fits.
 
     Required are the newest entry and all entries that no condenser forgets: the system prompt, the
-    user's open instructions, the task list, and calls without a result.
+    user's open instructions, the task list, and calls without a result. Open instructions and the
+    first message with its answer take at most half of the cap, the newest of them first. If the
+    required entries exceed the cap, the results of the newest calls are cut to one length.
     An event is the item `<name>/<event id>`. A summary has the id of its condensation and names its
     sources. `memory.fetch(id)` returns any event of the log in full. The source cannot forget: a
     log deletes nothing. A context costs the same for a view of any length, unless its condenser
@@ -104,7 +108,8 @@ class ConversationSource(StoreSource):
             items[start] = self._shown_item(view[start], known)
             left -= items[start].tokens
         left = 2 * cap
-        for unit, must, cut in _newest_first(view, start):
+        kept = self._kept(view, cap // 2, known)
+        for unit, must, cut in _newest_first(view, start, kept):
             if left <= 0 and not must:
                 break
             its = tuple(items.get(place) or self._shown_item(view[place], known) for place in unit)
@@ -114,9 +119,31 @@ class ConversationSource(StoreSource):
                 Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens)
             )
         is_all = sum(len(unit.items) for unit in candidates) == len(view)
+        candidates = list(with_fitting_results(candidates, cap, self._counter))
         positions = self._positions(view, [unit.position for unit in candidates])
         placed = tuple(unit._replace(position=positions[unit.position]) for unit in candidates)
         return Proposal(placed, taken=self._taken(view), is_all=is_all, error=error)
+
+    def _kept(
+        self,
+        view: ConversationView,
+        room: int,
+        known: Mapping[int, tuple[ConversationEvent, Item]],
+    ) -> list[int]:
+        """Return the positions of the entries that must be shown.
+
+        Args:
+            room: Tokens for those of them that give way.
+        """
+        gives_way = view.giving_way
+        first = len(gives_way)
+        while first:
+            room -= self._shown_item(view[gives_way[first - 1]], known).tokens
+            if room < 0:
+                break
+            first -= 1
+        without_room = {*gives_way[:first]}
+        return [place for place in view.kept if place not in without_room]
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, or a summary; None for events that no model sees."""
@@ -131,6 +158,13 @@ class ConversationSource(StoreSource):
             summary = self._log.view.summary(event.id)
             return None if summary is None else self._event_item(summary)
         return self._event_item(event) if event.is_shown else None
+
+    async def newest_question(self) -> str:
+        """Return the text of the newest user message, "" if there is none."""
+        for event in reversed(self._log):
+            if is_question(event):
+                return event.text
+        return ""
 
     async def _view(self, cap: int) -> tuple[ConversationView, str]:
         """Return the view of the log, condensed to a cap where it can be, and why a model had no part in it."""
@@ -205,34 +239,33 @@ class _Wanted(NamedTuple):
     cut: bool
 
 
-def _newest_first(view: ConversationView, start: int) -> list[_Wanted]:
+def _newest_first(view: ConversationView, start: int, kept: Sequence[int]) -> list[_Wanted]:
     """Return the units of a view that must be shown, then at least the others from a position on, each newest first.
 
     A unit before that position begins no history: another unit may be around it.
+
+    Args:
+        kept: Positions of entries that must be shown, ascending.
     """
     newest = len(view) - 1
+    must = {*kept, newest}
     start, stop = view.whole(max(0, min(start, newest)), len(view))
-    wanted = {each.unit: each for each in _wanted(view, start, stop, newest=newest)}
+    wanted = {each.unit: each for each in _wanted(view, start, stop, must)}
     seen: set[int] = set()
-    for place in view.kept:
+    for place in kept:
         if place < start and place not in seen:
-            part = _wanted(view, *view.whole(place, place + 1))
-            wanted |= {
-                each.unit: each._replace(cut=False)
-                for each in part
-                if each.must and each.unit[0] < start
-            }
-            seen.update(place for each in part for place in each.unit)
+            part = _wanted(view, *view.whole(place, place + 1), must)
+            for each in part:
+                seen.update(each.unit)
+                if each.must and each.unit[0] < start:
+                    wanted[each.unit] = each._replace(cut=False)
     return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
 
 
-def _wanted(view: ConversationView, start: int, stop: int, *, newest: int = -1) -> list[_Wanted]:
+def _wanted(view: ConversationView, start: int, stop: int, must: AbstractSet[int]) -> list[_Wanted]:
     """Return the units of a part of a view, of which none is in part outside it."""
     outline = ViewOutline(view, start, stop)
-    last = next((unit for unit in outline.units if start + unit[-1] == newest), ())
-    must = outline.kept.union(last)
-    cuts = frozenset(outline.cuts_beside(must))
-    return [
-        _Wanted(tuple(start + place for place in unit), unit[0] in must, unit[0] in cuts)
-        for unit in outline.units
-    ]
+    units = [tuple(start + place for place in unit) for unit in outline.units]
+    shown = {place for unit in units if not must.isdisjoint(unit) for place in unit}
+    cuts = frozenset(outline.cuts_beside({place - start for place in shown}))
+    return [_Wanted(unit, unit[0] in shown, unit[0] - start in cuts) for unit in units]

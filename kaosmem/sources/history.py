@@ -14,11 +14,12 @@ from kaosmem.names import check_id
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.sources.excerpt import Compacted, Excerpt, Placed, local_ids
+from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread_reader import ThreadReader
 from kaosmem.sources.thread_recall import ThreadRecall
 from kaosmem.stores import HistoryProvider
-from kaosmem.types import ChatMessage, Item, JSONValue, Trust
+from kaosmem.types import ChatMessage, Item, JSONValue, ToolResultBlock, Trust, content_text
 
 HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none")
 
@@ -26,12 +27,14 @@ HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction
 class HistorySource(StoreSource):
     """The newest messages of an agent's thread, as a history, and the earlier messages that match the query.
 
-    The source reads the newest messages back from the end of the thread, only half as much again as fits.
-    Earlier messages are recalled as those of a section are: up to the part `recall` of its cap (0.25 in `HISTORY`).
-    The query must be given by the caller. The first query reads and indexes the whole thread, and the source holds it
-    in memory. Later queries read only the messages that were appended since. With `recall=0` in the spec, earlier
-    messages are as if they were not there, even a pinned one, except the newest user message. Then a context costs the
-    same for a thread of any length.
+    The source reads the newest messages back from the end of the thread, only half as much again as
+    fits. If the messages that must be shown exceed the cap, the results of the newest calls are cut
+    to one length. Earlier messages are recalled as those of a section are: up to the part `recall` of
+    its cap (0.25 in `HISTORY`). Without a query, the newest user message is the query. The first
+    query reads and indexes the whole thread, and the source holds it in memory. Later queries read
+    only the messages that were appended since. With `recall=0` in the spec, earlier messages are as
+    if they were not there, even a pinned one, except the newest user message. Then a context costs
+    the same for a thread of any length.
     An item has the metadata of its message, and as `timestamp` and `run_id`, unless the metadata have these fields, the
     time and the run of the message. So a label shows the day of the message.
     A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own.
@@ -97,11 +100,19 @@ class HistorySource(StoreSource):
             ) as raised:  # whatever a strategy raises: a long conversation is better than none
                 error = type(raised).__name__
             self._compacted = Compacted(read, excerpt)
-        candidates = tuple(self._candidates(excerpt))
+        candidates = with_fitting_results(tuple(self._candidates(excerpt)), cap)
         proposal = Proposal(candidates, taken=excerpt.taken, is_all=excerpt.start == 0, error=error)
         if not self.spec.recalls:
             return proposal
         return await self._recall.earlier(query, cap=cap, wanted=wanted, among=proposal)
+
+    async def newest_question(self) -> str:
+        """Return the text of the newest user message of the thread, "" if there is none."""
+        message = await self._reader.newest_question()
+        if message is None:
+            return ""
+        said = [block for block in message.blocks if not isinstance(block, ToolResultBlock)]
+        return content_text(tuple(said))
 
     def _candidates(self, excerpt: Excerpt) -> Iterator[Candidate]:
         outline = excerpt.outline

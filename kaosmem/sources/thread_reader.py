@@ -50,6 +50,15 @@ class ThreadReader:
                 return Excerpt.within(read, room=room, taken=taken)
             # Somebody has cleared the thread, or a run of it, meanwhile.
 
+    async def newest_question(self) -> ChatMessage | None:
+        """Return the newest user message, or None."""
+        read = await self.newest(0)
+        for each in reversed(read.placed):
+            link = Link.of(each.message)
+            if link.role == "user" and not link.is_results:
+                return each.message
+        return None
+
     async def at(self, position: int) -> ChatMessage | None:
         """Return the message at a position, or None."""
         read = await self._page(position, position + 1)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval import Query
 from kaosmem.sections import Candidate, Proposal, Section, SectionSpec
@@ -60,6 +61,8 @@ class ThreadRecall:
         for unit in map(self._named, found.earlier):
             same = own.get(unit.position)
             ids = [item.id for item in unit.items]
+            if any(item.role == SUMMARY_ROLE and item.sources for item in unit.items):
+                continue  # nobody said it: an AgentContext has stored it for itself
             if same is not None and [item.id for item in same.items] == ids:
                 kept.append(unit._replace(items=same.items, tokens=same.tokens))
             elif same is None and taken.isdisjoint(ids):

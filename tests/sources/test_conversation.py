@@ -29,6 +29,7 @@ from kaosmem.conversation import (
     LLMSummarizingCondenser,
     ObservationEvent,
     ObservationMaskingCondenser,
+    RollingCondenser,
 )
 from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.errors import NoCondensationError, SourceError
@@ -120,7 +121,15 @@ def proposed_slowly(
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
     newest = next((unit for unit in outline.units if unit[-1] == len(sizes) - 1), ())
-    must = outline.kept.union(newest)
+    gives_way = view.giving_way
+    without_room = [
+        place
+        for rank, place in enumerate(gives_way)
+        if sum(sizes[each] for each in gives_way[rank:]) > cap // 2
+    ]
+    kept = set(view.kept).difference(without_room)
+    must = {place for unit in outline.units if kept.intersection(unit) for place in unit}
+    must.update(newest)
     rows: list[tuple[object, ...]] = []
     left = 2 * cap
     for unit in sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1])):
@@ -321,11 +330,11 @@ async def test_what_no_model_sees_is_not_fetched() -> None:
 async def test_a_history_may_begin_between_calls_that_wait() -> None:
     """One of an answer is kept for its words, another is not shown: what is between them is not tied to them."""
     log = logged(call("1", "r", says="I look"), agent("done " * 9), user("and?"), call("2", "r"))
-    proposal = await ConversationSource(log).propose(Query(""), cap=1)
+    proposal = await ConversationSource(log).propose(Query(""), cap=100)
     assert [(unit.items[0].id, unit.cut) for unit in proposal.candidates] == [
         ("conversation/2", True),
-        ("conversation/1", False),
-        ("conversation/0", False),
+        ("conversation/1", True),
+        ("conversation/0", True),
     ]
 
 
@@ -344,13 +353,16 @@ async def test_two_conversations_have_ids_of_their_own() -> None:
 
 
 async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit() -> None:
-    """A window that can't hold it is too small, unless it may be cut."""
+    """A result is cut to the window; words of a user are only where they may be."""
     memory = await remembering(logged(user(), call("1"), result("1", "found " * 500)))
+    context = await memory.assemble_context(budget=300, format="openai")
+    assert any("message conversation/2 is the whole" in item.text for item in context.items)
+    assert (await memory.fetch("conversation/2")).text == "found " * 500
+    memory = await remembering(logged(user("found " * 500)))
     with pytest.raises(WindowTooSmallError):
         await memory.assemble_context(budget=300, format="openai")
     context = await memory.assemble_context(budget=300, format="openai", overflow="cut")
-    assert context.decision("conversation/2").reason is Reason.SHORTENED
-    assert (await memory.fetch("conversation/2")).text == "found " * 500
+    assert context.decision("conversation/0").reason is Reason.SHORTENED
 
 
 @pytest.mark.parametrize("given", [{"spec": SectionSpec("c")}, {"share": 0}, {"share": 1.5}])
@@ -368,3 +380,18 @@ async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is() -> N
     assert str(context.sources["conversation"]).startswith("degraded with NoCondensationError, ")
     assert "result 39" in str(context.messages)
     assert not any(isinstance(event, Condensation) for event in log)
+
+
+@pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
+async def test_a_conversation_in_which_only_users_speak_is_shown(format: str) -> None:
+    """What nobody has answered is required while it takes half of the window. The newest stays in any case."""
+    condensers = [None, RollingCondenser(max_size=20), LLMSummarizingCondenser(None, max_size=20)]
+    for condenser in condensers:
+        for budget in (300, 1_000):
+            texts = [f"{number}: message of user about it " * 6 for number in range(60)]
+            memory = await remembering(logged(*map(user, texts)), condenser)
+            context = await memory.assemble_context("it", budget=budget, format=format)
+            assert context.used <= budget
+            shown = [item.text for item in context.items if item.section == "conversation"]
+            assert texts[-1] in shown
+            assert len(shown) >= budget // 150

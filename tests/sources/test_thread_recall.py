@@ -15,7 +15,8 @@ from kaosmem import ChatMessage, Context, Reason, SectionSpec, SessionMemory
 from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
 from kaosmem.compaction import SlidingWindowCompaction
-from kaosmem.sources import HistorySource
+from kaosmem.conversation import ActionEvent, EventLog
+from kaosmem.sources import ConversationSource, HistorySource
 from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from tests.servers import redis_server
@@ -162,3 +163,42 @@ async def test_a_pipeline_and_recall_go_together() -> None:
         assert context.decision(f"history/#{fact_at}").reason == Reason.RECALLED
         ids = [decision.item_id for decision in context.decisions]
         assert len({*ids}) == len(ids)
+
+
+async def test_the_newest_user_message_of_a_thread_is_the_query() -> None:
+    """As it is in a section, if the session has no message of a user itself."""
+    history = InMemoryHistoryProvider()
+    messages = [ChatMessage("user", "My dog is called Bello and likes bones.")]
+    messages += [ChatMessage("assistant", f"Talk {n} of the weather. " * 9) for n in range(200)]
+    messages.append(ChatMessage("user", "What is my dog called?"))
+    await history.append_many("agent", messages, session_id="room")
+    memory = SessionMemory.test_mode()
+    await memory.attach(HistorySource(history, "agent", "room"))
+    context = await memory.assemble_context(budget=1_500)
+    assert context.query == "What is my dog called?"
+    assert "Bello" in context.text
+    memory.add("messages", "How is the weather?")
+    assert (await memory.assemble_context(budget=1_500)).query == "How is the weather?"
+
+
+async def test_a_question_of_a_thread_that_cannot_be_read_is_none() -> None:
+    """The report of the source says why; the context goes on."""
+
+    class Down(InMemoryHistoryProvider):
+        async def count_messages(self, agent_id: str, *, session_id: str) -> int:
+            raise ConnectionError
+
+    memory = SessionMemory.test_mode()
+    await memory.attach(HistorySource(Down(), "agent", "room"))
+    context = await memory.assemble_context(budget=1_500)
+    assert context.query == ""
+    assert context.sources["history"].error == "ConnectionError"
+
+
+async def test_the_newest_user_message_of_a_log_is_the_query() -> None:
+    log = EventLog()
+    log.append(ActionEvent("message", "Fix the client.", source="user"))
+    log.append(ActionEvent("message", "Done."))
+    memory = SessionMemory.test_mode()
+    await memory.attach(ConversationSource(log))
+    assert (await memory.assemble_context(budget=1_500)).query == "Fix the client."

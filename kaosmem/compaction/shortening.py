@@ -1,0 +1,93 @@
+"""Shortening the results of the newest calls where they alone exceed a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, block_text
+
+_PRECISION = 64
+"""A length is looked for until it is known to this share of itself."""
+_MAX_CHARS_A_TOKEN = 16
+
+
+def with_shorter_results(
+    messages: Sequence[ChatMessage],
+    places: Sequence[int],
+    budget: int,
+    total: Callable[[Sequence[ChatMessage]], int],
+) -> list[ChatMessage] | None:
+    """Return messages in which the results at some places are cut to one length.
+
+    Each result keeps its beginning and its end, with a note between them. A shorter one stays as it
+    is. The length is about the greatest that fits. Pinned messages stay.
+
+    Args:
+        messages: The messages, oldest first.
+        places: Positions of the messages whose results may be cut.
+        budget: The most that the messages may take.
+        total: Returns what messages take, in the unit of the budget.
+
+    Returns:
+        None if the messages do not fit even if nothing but the notes is left.
+    """
+
+    def cut(most: int) -> list[ChatMessage]:
+        shorter = list(messages)
+        for place in places:
+            if not messages[place].pinned:
+                shorter[place] = _with_results_of(messages[place], most)
+        return shorter
+
+    fits = cut(0)
+    if total(fits) > budget:
+        return None
+    low = 0
+    high = budget * _MAX_CHARS_A_TOKEN
+    while high - low > 1 + low // _PRECISION:
+        middle = (low + high) // 2
+        longer = cut(middle)
+        if total(longer) <= budget:
+            fits = longer
+            low = middle
+        else:
+            high = middle
+    return fits
+
+
+def _with_results_of(message: ChatMessage, most: int) -> ChatMessage:
+    """Return a message whose results have texts of at most `most` characters beside their note."""
+    if isinstance(message.content, str):
+        if message.role != "tool":
+            return message
+        return replace(message, content=_cut(message.content, most, message.id))
+    blocks: list[ContentBlock] = []
+    for block in message.content:
+        if isinstance(block, ToolResultBlock):
+            block = _cut_result(block, most, message.id)
+        blocks.append(block)
+    content = tuple(blocks)
+    return message if content == message.content else replace(message, content=content)
+
+
+def _cut_result(result: ToolResultBlock, most: int, message_id: str) -> ToolResultBlock:
+    content = result.content
+    if not isinstance(content, str):
+        if not all(isinstance(block, TextBlock) for block in content):
+            return result
+        content = block_text(result)
+    cut = _cut(content, most, message_id)
+    return result if cut is content else replace(result, content=cut)
+
+
+def _cut(text: str, most: int, message_id: str) -> str:
+    """Return the beginning and the end of a text with a note between them, or the note alone."""
+    whole = f"; message {message_id} is the whole" if message_id else ""
+    note = f"… {len(text) - most:,} characters left out{whole} …"
+    if most + len(note) >= len(text):
+        return text
+    if not most:
+        return note
+    end = most // 3
+    return f"{text[: most - end]}\n{note}\n{text[len(text) - end :]}"
