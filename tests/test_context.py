@@ -274,7 +274,7 @@ async def test_a_history_is_summed_up_without_any_model() -> None:
 async def test_summaries_of_every_strategy_are_stored() -> None:
     """One that the next strategy sums up again, and one that a later strategy leaves out."""
     llm = ScriptedLLM(brief)
-    finer = SummarizationCompaction(llm, 60, 60, max_summary_tokens=400)
+    finer = SummarizationCompaction(llm, 60, 40, max_summary_tokens=400)
     context, _ = context_of([summing_up(llm), finer, SlidingWindowCompaction(2)])
     await context.append(numbered(30), "s")
     window = await context.get_prompt_window("s")

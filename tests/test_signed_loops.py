@@ -205,13 +205,16 @@ async def test_a_log_in_a_session_keeps_a_window(rounds: int) -> None:
 
 
 async def test_the_newest_round_is_never_dropped_without_a_word() -> None:
-    """If it does not fit, the error gives the sums."""
+    """A result that does not fit is cut, and says so. If the answer does not fit, the error gives the sums."""
     said = loop(3)
     said[-1] = ChatMessage("tool", (ToolResultBlock("c2", RESULT * 100),))
     for strategy in (TokenBudgetCompaction([], 3_000), TruncationCompaction(max_chars=9_000)):
-        with pytest.raises(WindowTooSmallError, match="the newest messages") as raised:
-            await strategy.compact(said)
-        assert raised.value.need["the newest messages"] > 3_000
+        left = await strategy.compact(said)
+        assert left[-2] == said[-2]
+        assert "characters left out" in left[-1].text
+        with pytest.raises(WindowTooSmallError, match="protected messages alone") as raised:
+            await strategy.compact([*said[:-1], ChatMessage("assistant", RESULT * 100)])
+        assert max(raised.value.need.values()) > 3_000
     memory = SessionMemory.test_mode()
     for message in said:
         memory.add("messages", message.content, role=message.role)

@@ -33,7 +33,7 @@ class Exchanges:
     @property
     def starts(self) -> list[int]:
         """The place of the first question of each exchange."""
-        starts = []
+        starts: list[int] = []
         known = 0
         for question in self.questions:
             replies = bisect_left(self.replies, question)

@@ -145,30 +145,28 @@ class TruncationCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
-        outline = Outline(check_listed(history, ChatMessage, "messages"))
-        tails = []
+        left = check_listed(history, ChatMessage, "messages")
         if self.max_messages is not None:
-            tails.append(
-                outline.tail_within([1] * len(history), self.max_messages, limit="max_messages")
-            )
+            outline = Outline(left)
+            weights = [1] * len(left)
+            left = outline.at(outline.tail_within(weights, self.max_messages, limit="max_messages"))
         if self.max_chars is not None:
-            chars = [len(message.text) for message in outline.messages]
+            outline = Outline(left)
+            chars = [len(message.text) for message in left]
             try:
-                tails.append(outline.tail_within(chars, self.max_chars, limit="max_chars"))
+                left = outline.at(outline.tail_within(chars, self.max_chars, limit="max_chars"))
             except WindowTooSmallError:
                 shorter = self._with_shorter_results(outline, chars, self.max_chars)
                 if shorter is None:
                     raise
                 return shorter
-        return min(map(outline.at, tails), key=len)
+        return left
 
     def _with_shorter_results(
         self, outline: Outline, chars: Sequence[int], max_chars: int
     ) -> list[ChatMessage] | None:
         """Return the messages that never give way, the newest results among them cut to fit; else None."""
         kept = list(outline.kept_within(chars, 0))
-        if self.max_messages is not None and len(kept) > self.max_messages:
-            return None
         newest = [kept.index(place) for place in outline.newest_unit]
         return with_shorter_results(outline.at(kept), newest, max_chars, _chars_of)
 
@@ -470,7 +468,7 @@ class TokenBudgetCompaction:
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
-_LEAST_KEPT_TOKENS = 128
+_LEAST_KEPT_TOKENS = 64
 """Users' messages without an answer may take so many tokens beside a summary, however small the tail is."""
 _LEAST_SHARE = 4
 """A summary may take this part of a room at least, a quarter, whatever messages stay beside it."""
@@ -606,6 +604,6 @@ class SummarizationCompaction:
             tokens = sum(
                 outline.sizes[each] for each in (*outline.unit_of[outline.questions[0]], *unit)
             )
-            if place == outline.questions[0] or 2 * tokens <= most:
+            if place == outline.questions[0] or tokens <= max(most // 2, _LEAST_KEPT_TOKENS):
                 kept |= dict.fromkeys(unit, FIRST_EXCHANGE)
         return kept

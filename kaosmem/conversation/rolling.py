@@ -253,8 +253,10 @@ def is_question(event: ConversationEvent) -> bool:
 
 def is_reply(event: ConversationEvent) -> bool:
     """Return whether an event is a message of the agent to its users."""
-    is_message = isinstance(event, ActionEvent) and event.kind == "message"
-    return is_message and event.call is None and event.role == "assistant"
+    if not isinstance(event, ActionEvent) or event.call is not None:
+        return False
+    return event.kind == "message" and event.role == "assistant"
+
 
 
 class CondenserLimits(TypedDict, total=False):
