@@ -258,7 +258,6 @@ def is_reply(event: ConversationEvent) -> bool:
     return event.kind == "message" and event.role == "assistant"
 
 
-
 class CondenserLimits(TypedDict, total=False):
     """The arguments of each rolling condenser."""
 
