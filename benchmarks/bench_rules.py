@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kaosmem.language.rules import rules_in
 
-HALVES = ("tuning", "held_out")
+HALVES = ("tuning", "held_out", "second_held_out")
 FOLDER = Path(__file__).parent / "rules"
 
 
