@@ -12,6 +12,7 @@ from kaosmem.compaction import SummarizationCompaction, Summarizer, fallback_rea
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.model_requests import REQUIRED, StateClient
 from kaosmem.testing import ScriptedLLM
+from tests.compaction import summaries
 
 SOURCE = (
     "[user] We move the shop to PostgreSQL. Deploy to /srv/shop on port 8443, and keep TASK-17 "
@@ -139,6 +140,38 @@ def test_a_summary_that_looks_like_another_text_is_taken(text: str) -> None:
 )
 def test_a_chinese_summary_in_the_first_person_is_taken(text: str) -> None:
     check_answer(text, CHINESE)
+
+
+@pytest.mark.parametrize("language", summaries.GOOD)
+def test_short_summaries_are_taken_in_six_languages(language: str) -> None:
+    """They are 47, and none is refused or shortened."""
+    for text in summaries.GOOD[language]:
+        source = summaries.SOURCES[language]
+        check_answer(text, source)
+        assert whole_part(text, source) == text
+
+
+@pytest.mark.parametrize("fault", summaries.NONE)
+def test_texts_without_a_summary_are_refused_in_many_forms(fault: str) -> None:
+    for text in summaries.NONE[fault]:
+        with pytest.raises(InvalidArgumentError, match=fault):
+            check_answer(text, summaries.SOURCE)
+
+
+@pytest.mark.parametrize("text", summaries.HALVES)
+def test_half_a_sentence_alone_leaves_nothing(text: str) -> None:
+    assert whole_part(text, summaries.SOURCE) == ""
+
+
+def test_a_short_text_names_something_of_a_long_source() -> None:
+    """One word of the conversation or one fact is enough; a source of few words decides nothing."""
+    words = " ".join(f"word{chr(97 + n // 10)}{chr(97 + n % 10)}x" for n in range(150))
+    for text in ("The weather was lovely.", "Gulls cried.", "天气很好。"):
+        with pytest.raises(InvalidArgumentError, match="of the conversation"):
+            check_answer(text, words)
+        check_answer(text, "[user] Move the shop.")
+        check_answer(f"{text} Then wordabx.", words)
+        check_answer(text, words, free=True)
 
 
 def test_short_names_of_the_conversation_are_known() -> None:

@@ -121,10 +121,10 @@ async def test_what_users_said_is_kept_first() -> None:
     ]
     kept = "Kept verbatim:\nuser-2; user-1; assistant-1; 7\nKept verbatim of tools:\ntool-1; argument-1"
     assert (await summary_of(*messages)).text == f"They talked.\n\n{kept}"
-    short = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=24).summarize(messages)
-    assert short.text == ".\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
-    none = await Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=0).summarize(messages)
-    assert none.text == "."
+    short = await Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=24).summarize(messages)
+    assert short.text == "They talked.\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
+    none = await Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=0).summarize(messages)
+    assert none.text == "They talked."
 
 
 async def test_what_is_too_large_for_a_list_does_not_keep_others_out() -> None:
@@ -137,13 +137,12 @@ async def test_what_is_too_large_for_a_list_does_not_keep_others_out() -> None:
 
 async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
     """Return the facts in a full list after each round, of which each has so many of tools, and the last of users."""
-    summarizer = Summarizer(ScriptedLLM(lambda _: "."), max_kept_tokens=600)
+    summarizer = Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=600)
     earlier = None
     kept = []
     for number in range(rounds):
-        words = said(
-            " ".join(f"user{number}-{n}" for n in range(last if number == rounds - 1 else 20))
-        )
+        names = (f"user{number}-{n}" for n in range(last if number == rounds - 1 else 20))
+        words = said(f"They talked. {' '.join(names)}")
         found = said(" ".join(f"tool{number}-{n}" for n in range(tools)), "tool")
         earlier = await summarizer.summarize([words, found], earlier=earlier)
         assert SIZE(earlier) <= 600 + 20
