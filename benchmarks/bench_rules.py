@@ -1,8 +1,11 @@
 """How well standing rules are recognised: precision and recall on labelled sentences in six languages.
 
-`python -m benchmarks.bench_rules` prints a table of both halves. The patterns were written with `tuning.tsv` in view.
-`held_out.tsv` was written before them and has never been looked at since: its figures are the ones to quote. Both
-were written by this project's authors, with rules and near misses in equal numbers.
+`python -m benchmarks.bench_rules` prints a table of all parts. The patterns were written with
+`tuning.tsv` in view. `held_out.tsv` was written before them. Nobody has looked at its sentences
+since, only at its figures, while the patterns changed: these are the figures to quote.
+`second_held_out.tsv` was written before the last change by the author of that change. Its figures
+say how well the patterns cover the sentences that their author thinks of, which is less.
+All parts have rules and near misses in equal numbers, and were written by this project's authors.
 """
 
 from __future__ import annotations
@@ -54,21 +57,24 @@ def figures(given: list[Sentence]) -> Figures:
 
 
 def test_standing_rules_are_recognised() -> None:
-    """On the held-out half, well above what an earlier table of patterns found: precision .07, recall .01."""
+    """On both held-out parts, as well as when the patterns were last changed."""
     found = figures(sentences("held_out"))
-    assert found.precision >= 0.7
-    assert found.recall >= 0.5
+    assert found.precision >= 0.9
+    assert found.recall >= 0.83
+    found = figures(sentences("second_held_out"))
+    assert found.precision >= 0.98
+    assert found.recall >= 0.97
 
 
 def main() -> None:
-    """Print precision and recall of both halves, by language."""
-    print(f"{'language':12}{'tuning':>16}{'held out':>16}")
+    """Print precision and recall of all parts, by language."""
+    print(f"{'language':12}" + "".join(f"{half:>17}" for half in HALVES))
     for language in (*sorted({each.language for each in sentences("tuning")}), "all"):
         row = ""
         for half in HALVES:
             given = [each for each in sentences(half) if language in ("all", each.language)]
             found = figures(given)
-            row += f"{found.precision:>9.2f}{found.recall:>7.2f}"
+            row += f"{found.precision:>10.2f}{found.recall:>7.2f}"
         print(f"{language:12}{row}")
 
 

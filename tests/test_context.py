@@ -230,7 +230,7 @@ async def test_a_summary_without_a_model_is_replaced_when_the_model_works_again(
     """Meanwhile the window is short and stays the same; then the model reads the messages, and one record is left."""
     now = 0.0
     answers = [ConnectionError("down")] * 3
-    llm = ScriptedLLM(lambda request: answers.pop() if answers else brief(request))
+    llm = ScriptedLLM(lambda _: answers.pop() if answers else "They talked of fact-1.")
     summarizer = Summarizer(llm, pause_s=30.0, clock=lambda: now)
     context, history = context_of(
         SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)

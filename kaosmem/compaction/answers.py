@@ -37,7 +37,8 @@ _REFUSALS = (
     r"apologies|unfortunately)\b"
     rf".{{0,80}}\bi(?: {_WILL_NOT}|(?:['’]m| am) (?:unable|not able)| must decline| have to "
     r"decline)\b",
-    r"sorry\b.{0,30}\bsomething i (?:can['’]t|cannot)|i(?:['’]m| am) (?:unable|not able|not comfortable)\b",
+    r"sorry\b.{0,30}\bsomething i (?:can['’]t|cannot)|i(?:['’]m| am) (?:unable|not able|not "
+    r"comfortable)\b",
     rf"i {_WILL_NOT} (?:help(?! but)|assist|do "
     r"(?:that|this)|provide|summ|comply|fulfil|create|answer|engage|discuss)",
     r"i (?:must|have to|need to) (?:respectfully )?decline\b|i (?:refuse to|(?:don['’]t|do not) "
@@ -50,7 +51,8 @@ _REFUSALS = (
     r"(?:es tut mir (?:sehr )?leid|tut mir leid|leider|entschuldigung)\b.{0,60}"
     r"\b(?:(?:kann|darf) ich|ich (?:kann|darf))\b.{0,80}\b(?:nicht|keine?)\b",
     r"ich (?:kann|darf) "
-    r"(?:dabei|damit|diese\w*|das|dir|ihnen)\b.{0,60}\bnicht\b.{0,20}(?:helf|zusammenfass|beantwort)",
+    r"(?:dabei|damit|diese\w*|das|dir|ihnen)\b.{0,60}\bnicht\b.{0,20}(?:helf|zusammenfass|"
+    r"beantwort)",
     r"(?:(?:je suis |je )?désolée?|malheureusement)\b.{0,60}\bje (?:ne peux|ne suis|refuse)\b",
     r"je ne (?:peux|suis) pas .{0,40}(?:aider|résumer|répondre|traiter)",
     r"(?:lo siento|lamentablemente|disculpa)\b.{0,60}\bno (?:puedo|me es posible)\b",
@@ -60,20 +62,23 @@ _REFUSALS = (
     r"(?:извините|простите|к сожалению)\b.{0,60}\bя не (?:могу|имею)\b|я не могу "
     r"(?:помочь|выполнить|ответить)",
     r"(?:вибачте|на жаль)\b.{0,60}\bне можу\b|(?:omlouvám|bohužel)\b.{0,60}\bnemohu\b",
-    r"(?:przykro mi|niestety|przepraszam)\b.{0,60}\bnie mog|(?:valitettavasti|anteeksi)\b.{0,60}\ben voi\b",
+    r"(?:przykro mi|niestety|przepraszam)\b.{0,60}\bnie mog|(?:valitettavasti|"
+    r"anteeksi)\b.{0,60}\ben voi\b",
     r"(?:het spijt me|helaas|sorry|excuses)\b.{0,60}\bkan\b.{0,40}\bniet\b",
     r"(?:beklager|dessverre|desværre|undskyld|tyvärr|förlåt|ledsen)\b.{0,60}\b(?:ikke|inte)\b",
     r"(?:üzgünüm|maalesef|özür dilerim)\b.{0,80}(?:[ae]m[ae]m|[ae]m[ıi]yorum)",
     r"(?:عذر|آسف|للأسف|نأسف|أعتذر).{0,60}لا (?:يمكن|أستطيع|أقدر)",
     r"(?:क्षमा|माफ़?|खेद).{0,80}नहीं",
     r"(?:xin lỗi|rất tiếc).{0,60}không thể|(?:maaf).{0,60}tidak (?:bisa|dapat)",
-    r"(?:很?抱歉|对不起|不好意思|很?遗憾).{0,20}(?:无法|不能)|我(?:无法|不能)(?:提供|协助|帮助|总结|回答|处理)",
+    r"(?:很?抱歉|对不起|不好意思|很?遗憾).{0,20}(?:无法|不能)|我(?:无法|不能)(?:提供|协助|帮助|"
+    r"总结|回答|处理)",
     r"(?:申し訳|恐れ入り|すみません).{0,40}(?:できません|できかねます|いたしかねます)",
     r"(?:죄송|미안).{0,60}(?:없습니다|어렵습니다)",
 )
 _YES = (
     r"(?:(?:ok(?:ay)?|sure|certainly|great|alright|of course|absolutely|understood|got it|gerne?|"
-    r"natürlich|alles klar|gut|d['’]accord|bien sûr|claro|por supuesto|de acuerdo|好的?|当然|はい|承知しました)"
+    r"natürlich|alles klar|gut|d['’]accord|bien sûr|claro|por supuesto|de acuerdo|好的?|当然|はい|"
+    r"承知しました)"
     r"\b[\s,.!，。！、]*)?"
 )
 _THE_SUMMARY = r"(?:summar|recap|zusammenfass|résum|resum|总结|摘要|要約)"
@@ -81,28 +86,37 @@ _ONLY = r"[^.:!?。：！？\n]{0,120}[.:!?…。：！？\s]*\Z"
 """The rest of a text that is a single sentence."""
 _ANNOUNCEMENTS = (
     # In any order: when, who, and the intention.
-    r"(?:(?:now|next|first|then),? )(?:i(?:['’]ll| will|['’]m going to| am going to| need to| have to| "
+    r"(?:(?:now|next|first|then),? )(?:i(?:['’]ll| will|['’]m going to| am going to| need to| have "
+    r"to| "
     r"must| should)|let me|let us|let['’]s)\b",
     r"i(?:['’]ll| will|['’]m| am|['’]m going to) (?:now|next|first|start|going to|about to)\b"
     rf"(?!.{{0,40}}{_THE_SUMMARY})",
     r"i(?:['’]ll| will| need to| have to)\b[^.!?\n]{0,120}\b(?:now|next|first)[.!…]",
-    r"(?:let me|let['’]s) (?:now |first |start|check|look|run|read|see|try|open|deploy|begin|take|find|"
+    r"(?:let me|let['’]s) (?:now |first |start|check|look|run|read|see|try|open|deploy|begin|take|"
+    r"find|"
     rf"search)(?!.{{0,40}}{_THE_SUMMARY})",
-    rf"(?:i(?:['’]ll| will|['’]d be (?:happy|glad) to| would be (?:happy|glad) to| can)|let me)\b[^.:!?\n]*{_THE_SUMMARY}{_ONLY}",
+    rf"(?:i(?:['’]ll| will|['’]d be (?:happy|glad) to| would be (?:happy|glad) to| can)|let "
+    rf"me)\b[^.:!?\n]*{_THE_SUMMARY}{_ONLY}",
     rf"(?:here(?:['’]s| is| are)|below is|hier ist|voici|aquí (?:está|tienes)|ecco)\b{_ONLY}",
     rf"(?:以下是|下面是|以下は|以下が){_ONLY}",
-    rf"(?:the )?next step\b\s*(?::|is\b){_ONLY}|(?:nächster schritt|prochaine étape|siguiente paso)\s*:{_ONLY}",
+    rf"(?:the )?next step\b\s*(?::|is\b){_ONLY}|(?:nächster schritt|prochaine étape|siguiente "
+    rf"paso)\s*:{_ONLY}",
     r"[a-z]+ing\b[^.!?\n]{0,80}(?:\bnow[.!…]+|\.\.\.|…)\s*\Z",
-    r"(?:ich werde (?:jetzt|nun|als nächstes|zuerst)|lass(?:en sie)? (?:mich|uns))\b(?!.{0,40}zusammenfass)",
+    r"(?:ich werde (?:jetzt|nun|als nächstes|zuerst)|lass(?:en sie)? (?:mich|"
+    r"uns))\b(?!.{0,40}zusammenfass)",
     r"(?:jetzt|nun|zuerst|zunächst|als nächstes) (?!habe|hatte|bin|war)\w+ ich\b|"
     rf"ich (?!habe|hatte|bin|war)\w+ (?:jetzt|nun|zuerst|als nächstes)\b{_ONLY}",
-    r"(?:(?:maintenant|d['’]abord|ensuite),? je (?!n?['’]?ai|suis)|je vais (?:maintenant|d['’]abord)|"
+    r"(?:(?:maintenant|d['’]abord|ensuite),? je (?!n?['’]?ai|suis)|je vais (?:maintenant|"
+    r"d['’]abord)|"
     r"laissez-moi|laisse-moi|je vais\b(?!.{0,60}\b(?:vendredi|lundi|demain)))(?!.{0,40}résum)",
-    rf"je (?:lance|vérifie|regarde|exécute|commence|démarre|consulte|lis|ouvre|cherche|teste)\b{_ONLY}",
+    rf"je (?:lance|vérifie|regarde|exécute|commence|démarre|consulte|lis|ouvre|cherche|"
+    rf"teste)\b{_ONLY}",
     r"(?:ahora |primero |luego )?(?:voy a|vamos a|déjame|permíteme)\b(?!.{0,40}resum)",
     rf"(?:ahora|primero|luego|a continuación),? \w+[aei]ré\b{_ONLY}",
-    r"(?:agora )?vou \w+r\b|(?:ora|adesso) (?:eseguo|controllo|verifico)|(?:сейчас|теперь) я \w+ю\b",
-    r"我(?:现在|接下来|马上)就?[要会来将去]|接下来[，,]?我们?[要会来将先]|(?:现在|首先|下一步)[，,]?我们?(?:要|会|来|将|需要)",
+    r"(?:agora )?vou \w+r\b|(?:ora|adesso) (?:eseguo|controllo|verifico)|(?:сейчас|теперь) я "
+    r"\w+ю\b",
+    r"我(?:现在|接下来|马上)就?[要会来将去]|接下来[，,]?我们?[要会来将先]|(?:现在|首先|"
+    r"下一步)[，,]?我们?(?:要|会|来|将|需要)",
     r"让我们?[先来](?:看|检查|运行|执行|读)",
     r"(?:これから|今から|次に|では|それでは|まず)[^。\n]{0,40}ます",
     r"(?:이제|지금|먼저)[^.\n]{0,40}겠습니다",
@@ -126,17 +140,24 @@ _ERRORS = (
 )
 _FAILURES = (
     r"\btimed? ?out\b|\boverloaded\b|\btry again (?:later|in\b)|\bmaximum context length\b",
-    r"\b(?:context|token) (?:length|limit|window)\b.{0,20}\bexceed|\bprocessing (?:your|the) request\b",
+    r"\b(?:context|token) (?:length|limit|window)\b.{0,20}\bexceed|\bprocessing (?:your|the) "
+    r"request\b",
     r"\b(?:invalid|incorrect|missing|expired) (?:api[ _-]?key|token|credentials)\b",
-    r"\bquota (?:was |has been )?(?:exceeded|exhausted)|\bexceeded\b.{0,30}\bquota\b|\binsufficient (?:quota|"
+    r"\bquota (?:was |has been )?(?:exceeded|exhausted)|\bexceeded\b.{0,30}\bquota\b|"
+    r"\binsufficient (?:quota|"
     r"credits|balance|funds)\b",
-    r"\b(?:ECONN\w+|ETIMEDOUT|ENOTFOUND|EPIPE)\b|\bsocket hang up\b|\bconnection (?:refused|reset|closed)\b",
-    r"\A\W*(?:\w+\.)*\w*(?:Error|Exception): |\bsomething went wrong\b|\bno (?:response|output|completion)\b",
-    r"\bmodel\b.{0,40}\b(?:not found|does not exist)\b|\brate limit\b.{0,20}\b(?:exceeded|reached)\b",
-    r"\b(?:nicht verfügbar|indisponible|no disponible|zeitüberschreitung)\b|服务.{0,6}不可用|请稍后再?试|"
+    r"\b(?:ECONN\w+|ETIMEDOUT|ENOTFOUND|EPIPE)\b|\bsocket hang up\b|\bconnection (?:refused|reset|"
+    r"closed)\b",
+    r"\A\W*(?:\w+\.)*\w*(?:Error|Exception): |\bsomething went wrong\b|\bno (?:response|output|"
+    r"completion)\b",
+    r"\bmodel\b.{0,40}\b(?:not found|does not exist)\b|\brate limit\b.{0,20}\b(?:exceeded|"
+    r"reached)\b",
+    r"\b(?:nicht verfügbar|indisponible|no disponible|zeitüberschreitung)\b|服务.{0,6}不可用|"
+    r"请稍后再?试|"
     r"利用できません|後でもう一度",
 )
-"""Parts of an error's text. A summary that tells of such an error shares its other words with the source."""
+"""Parts of an error's text. A summary that tells of such an error shares its other words with the "
+"source."""
 _MAX_FAILURE_CHARS = 300
 _NOTHING = re.compile(
     r"\W*(?:null|undefined|none|nil|nan|n/?a|eof|error|fehler|erreur|\[object object\]|true|false|"
@@ -185,9 +206,12 @@ _CALL = _beginning(_CALLS)
 _LISTED = re.compile(r"\s*(?:[-*•#|>]|\d{1,3}[.)])")
 _AFTER_END = re.compile(r"[\s\"'`”’»」』)\]}*_|]*")
 _OPEN_END = re.compile(
-    r"(?:[,，、]|[(\[{（「]|\b(?:and|or|but|because|that|which|who|if|the|an|of|to|for|with|from|by|into|"
-    r"has|have|will|their|wants?|und|oder|aber|weil|dass|der|die|das|den|dem|ein|eine|einen|mit|von|für|"
-    r"zu|auf|et|ou|mais|que|qui|le|la|les|un|une|des|du|de|avec|pour|dans|pero|porque|los|las|una|con|"
+    r"(?:[,，、]|[(\[{（「]|\b(?:and|or|but|because|that|which|who|if|the|an|of|to|for|with|from|"
+    r"by|into|"
+    r"has|have|will|their|wants?|und|oder|aber|weil|dass|der|die|das|den|dem|ein|eine|einen|mit|"
+    r"von|für|"
+    r"zu|auf|et|ou|mais|que|qui|le|la|les|un|une|des|du|de|avec|pour|dans|pero|porque|los|las|una|"
+    r"con|"
     r"para|por|del|или|и)|以及|并且|但是|或者|因为|を|が|は|に|と)\s*\Z",
     re.IGNORECASE,
 )
@@ -270,7 +294,10 @@ def _breaks_a_word(text: str, source: str) -> bool:
 
 
 def _check_source(text: str, source: str) -> None:
-    """Raise InvalidArgumentError for a text that says nothing of its source, or is in another language."""
+    """Raise InvalidArgumentError for a text that says nothing of its source.
+
+    A text in another language without facts of the source says nothing of it, too.
+    """
     terms = set(analyze(text))
     of_source = set(analyze(source))
     shared = len(terms & of_source)

@@ -86,15 +86,17 @@ _DATE = re.compile(
 _MONTH_NAME = re.compile(_MONTH)
 # A number after one of these is a place in something that the summary's reader does not have.
 _PLACE_BEFORE = re.compile(
-    r"(?<!\w)(?:chapter|chart|column|diagram|fig(?:ure)?|footnote|image|iteration|line|message|page"
-    r"|paragraph|picture|question|round|row|screen(?:shot)?|slide|step|tab|table|turn"
-    r"|abbildung|bild|frage|nachricht|runde|schritt|seite|spalte|tabelle|zeile"
-    r"|étape|diapositive|ligne|message|tableau|página|paso|fila|línea|gráfico|tabla)s?\.?[ "
-    r"#]{1,2}\Z",
+    r"(?:(?<!\w)(?:appendix|article|bullet|chapter|chart|clause|column|diagram|entry|fig(?:ure)?|"
+    r"footnote|image|item|iteration|line|message|page|pp?|para(?:graph)?|part|picture|point|question|"
+    r"round|row|screen(?:shot)?|sec(?:tion)?|slide|step|tab|table|turn|vol(?:ume)?"
+    r"|abbildung|abb|abschnitt|absatz|anhang|artikel|bild|folie|frage|kapitel|nachricht|punkt|runde|"
+    r"schritt|seite|spalte|tabelle|teil|zeile"
+    r"|annexe|chapitre|étape|diapositive|ligne|message|partie|tableau"
+    r"|apartado|capítulo|página|paso|fila|línea|gráfico|sección|tabla)(?:s|es|n)?\.?[ #]{1,2}|§{1,2} ?|第 ?)\Z",
     re.IGNORECASE,
 )
+_PLACE = re.compile(r"\d{1,4}(?:[.–-]\d{1,4}){0,3}")
 _MAX_PLACE_CHARS = 24
-_MAX_PLACE_DIGITS = 4
 _EMPHASIS = re.compile(
     r"100 ?% (?:agree|behind|sure|certain|with|right|true|support|on board|in)\b"
 )
@@ -236,7 +238,7 @@ def _is_noise(number: str, place: tuple[str, int]) -> bool:
     text, start = place
     if number == "100%":
         return _EMPHASIS.match(text, start) is not None
-    if len(number) > _MAX_PLACE_DIGITS or not number.isdecimal():
+    if not _PLACE.fullmatch(number):
         return False
     return _PLACE_BEFORE.search(text, max(0, start - _MAX_PLACE_CHARS), start) is not None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
@@ -26,26 +27,6 @@ _PRIVATE_KEY = re.compile(
     r".*?(?:-----END[ A-Z0-9_]{0,100}-----|\Z)",
     re.DOTALL,
 )
-# The rules of gitleaks look for secrets of machines in source code. People write these.
-_WORDS_FOR_PASSWORD = (
-    r"pass(?:word|phrase|code|wd)|pwd|passwort|kennwort|mot de passe|contraseña|пароль"
-    r"|密码|口令|パスワード|暗証番号"
-)
-_SIGN_OF_VALUE = r"\s{0,3}(?:[:=：＝]|\bis\b|\bwas\b|\bist\b|\blautet\b|\best\b|\bes\b|是|为|は)"
-_SAID = re.compile(
-    rf"(?:{_WORDS_FOR_PASSWORD})[\"'`]?{_SIGN_OF_VALUE}\s{{0,3}}[\"'`“「]?"
-    r"((?=[^\s\"'`]{0,99}?[\d!@#$%^&*+~])[^\s\"'`,;”」。，]{4,100}[^\s\"'`,;.”」。，!?)])"
-    r"|\b(?:bearer|basic)[ ]{1,3}((?=[^\s\"']{0,200}?\d)[\w=~@.+/-]{12,1000})"
-    r"|(?:\s-u|--user)[= ]{1,2}[\"']?[^\s:\"']{1,60}:((?!\d{1,9}\b)[^\s\"']{3,100})"
-    r"|://[^\s/@:\"'`<>]{0,100}:([^\s/@\"'`<>]{1,200})@"
-    rf"|(?:api[ _-]?key|token|secret)[\"'`]?(?:{_SIGN_OF_VALUE}|\s)\s{{0,3}}[\"'`\\]{{0,2}}"
-    r"((?=[a-z_+=~-]{0,200}?\d)(?=[\d_+=~-]{0,200}?[a-z])[\w+=~-]{20,200})",
-    re.IGNORECASE,
-)
-_SAID_HINTS = (
-    "pass", "pwd", "kennwort", "contraseña", "пароль", "密码", "口令", "パスワード", "暗証番号",
-    "bearer", "basic", "-u", "://", "key", "token", "secret",
-)  # fmt: skip
 
 
 class _Allowed:
@@ -100,6 +81,8 @@ class _Rule:
         for found in self._pattern.finditer(text):
             group = self._group or found.lastindex or 0
             secret = found[group]
+            if LEFT_OUT in secret or secret in LEFT_OUT:
+                continue
             if self._entropy and entropy(secret) <= self._entropy:
                 continue
             if not any(allowed.covers(found, secret) for allowed in self._allowed):
@@ -107,17 +90,22 @@ class _Rule:
 
 
 @cache
-def _rules() -> tuple[Mapping[str, Sequence[_Rule]], _Allowed]:
-    """Return the rules by each of their keywords, and the placeholders that no rule means."""
-    name = "credentials.json"
-    table = json.loads(files("kaosmem.language").joinpath(name).read_text(encoding="utf-8"))
-    allowed = _Allowed(table["allowed"])
+def _rules() -> Mapping[str, Sequence[_Rule]]:
+    """Return the rules by each of their keywords.
+
+    The rules of gitleaks look for secrets of machines in source code. The second table has
+    credentials as people write them.
+    """
+    folder = files("kaosmem.language")
+    table = json.loads(folder.joinpath("credentials.json").read_text(encoding="utf-8"))
+    said = tomllib.loads(folder.joinpath("credentials_said.toml").read_text(encoding="utf-8"))
+    placeholders = _Allowed(table["allowed"])
     by_keyword: dict[str, list[_Rule]] = {}
-    for row in table["rules"]:
-        rule = _Rule(row, allowed)
+    for row in (*table["rules"], *said["rules"]):
+        rule = _Rule(row, placeholders)
         for keyword in row["keywords"]:
             by_keyword.setdefault(keyword, []).append(rule)
-    return by_keyword, allowed
+    return by_keyword
 
 
 def entropy(text: str) -> float:
@@ -160,16 +148,9 @@ def without_credentials(text: str) -> str:
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield where credentials begin and end in a window of a text, some of them twice."""
     lowered = text.lower()
-    by_keyword, allowed = _rules()
     asked: set[_Rule] = set()
-    for keyword, rules in by_keyword.items():
+    for keyword, rules in _rules().items():
         if keyword in lowered:
             asked.update(rules)
     for rule in asked:
         yield from rule.spans(text)
-    if any(hint in lowered for hint in _SAID_HINTS):
-        for found in _SAID.finditer(text):
-            group = found.lastindex or 0
-            is_left_out = found[group] in LEFT_OUT or LEFT_OUT in found[group]
-            if not is_left_out and not allowed.covers(found, found[group]):
-                yield found.span(group)

@@ -1,4 +1,7 @@
-"""Standing rules in users' words: sentences such as "always answer in French", which hold until the user ends them."""
+"""Standing rules in users' words.
+
+Such a sentence, for example "always answer in French", holds until the user ends it.
+"""
 
 from __future__ import annotations
 
@@ -49,26 +52,32 @@ _QUESTION_ENDS = ("?", "\uff1f", "\u061f")
 _MARKDOWN = re.compile(r"[*_`]{1,3}|^[\s#>]+")
 _TOKEN = re.compile(r"\\.|[\[\]()|]", re.DOTALL)
 _BULLET = re.compile(
-    r"^\s*(?:[-–—*+•·▪◦‣→☐✓✗✅❌⚠🚫\ufe0f]+|\(?(?:\d{1,2}|[a-z])[.)]|\[\d{1,2}\])\s*(?:\[[ xX]?\]\s*)?"
+    r"^\s*(?:[-–—*+•·▪◦‣→☐✓✗✅❌⚠🚫\ufe0f]+|\(?(?:\d{1,2}|[a-z])[.)]|\[\d{1,2}\])\s*(?:\[[ "
+    r"xX]?\]\s*)?"
 )
 _NUMBER = re.compile(r"\(?\d{1,2}[.)]")
 _COURTESY = re.compile(
-    r"^(?:(?:and|but|also|so|then|ok(?:ay)?|please|again|kindly|just|hey|listen|oh|btw|by the way|for the record|as agreed|as i said|and remember|one more thing|und|aber|außerdem|"
-    r"bitte|also|übrigens|noch etwas|wie gesagt|wie besprochen|et|mais|au passage|comme convenu|aussi|ah|au fait|y|pero|también|además|por favor|"
-    r"s['’]il (?:te|vous) pla[iî]t|por cierto|como acordamos|como dije)\b[,:]?\s+|(?:请|另外|还有|对了|而且)[，,：]?|"
+    r"^(?:(?:and|but|also|so|then|ok(?:ay)?|please|again|kindly|just|hey|listen|oh|btw|by the way|"
+    r"for the record|as agreed|as i said|and remember|one more thing|und|aber|außerdem|"
+    r"bitte|also|übrigens|noch etwas|wie gesagt|wie besprochen|et|mais|au passage|comme convenu|"
+    r"aussi|ah|au fait|y|pero|también|además|por favor|"
+    r"s['’]il (?:te|vous) pla[iî]t|por cierto|como acordamos|como dije)\b[,:]?\s+|(?:请|另外|还有|"
+    r"对了|而且)[，,：]?|"
     r"(?:また|そして|あと|それから|なお)[、,])+",
     re.IGNORECASE,
 )
 # A label in capitals, or one that asks for attention.
 _LABEL = re.compile(
-    r"^(?:(?-i:[A-ZÀ-Ý]{3,}(?: [A-ZÀ-Ý]{2,}){0,2})|important|note|warning|reminder|remember|security|"
+    r"^(?:(?-i:[A-ZÀ-Ý]{3,}(?: [A-ZÀ-Ý]{2,}){0,2})|important|note|warning|reminder|remember|"
+    r"security|"
     r"style|language|format(?:ting)?|testing|tone|privacy|wichtig|merke?|denk daran|hinweis|stil|"
     r"sprache|rappel|sécurité|style|langue|importante|recuerda|seguridad|idioma|estilo|"
     r"[\u4e00-\u9fff]{2,4}|[\u3040-\u9fff]{2,6})\s*[:：]\s*(?=\S)",
     re.IGNORECASE,
 )
 _HEADING = re.compile(
-    r"^(?:[\w-]+ ){0,3}(?:rules?|guidelines?|constraints?|regeln|\w+regeln|vorgaben|règles|consignes|"
+    r"^(?:[\w-]+ ){0,3}(?:rules?|guidelines?|constraints?|regeln|\w+regeln|vorgaben|règles|"
+    r"consignes|"
     r"reglas|normas)"
     r"(?: [\w-]+){0,3}\s*:?$|^[^，。、]{0,6}(?:规则|规定|要求|守则|ルール|規則|注意事項)\s*[:：]?$",
     re.IGNORECASE,
@@ -101,15 +110,15 @@ def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterat
             is_listed = True
         elif len(sentence) > MAX_RULE_CHARS or sentence.endswith(_QUESTION_ENDS):
             continue
-        elif is_listed and is_item:
+        elif (is_listed and is_item) or recogniser.is_rule(sentence, plain):
             yield sentence
-        elif not is_plain or _is_hinted(sentence):
-            if recogniser.is_rule(sentence, plain):
-                yield sentence
 
 
 def rules_of(message: ChatMessage, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterator[str]:
-    """Yield the standing rules of a message: only a user whom the application trusts can set one."""
+    """Yield the standing rules of a message.
+
+    Only a user whom the application trusts can set one.
+    """
     if message.role == "user" and message.authority >= Trust.USER:
         for block in message.blocks:
             if isinstance(block, TextBlock):
@@ -146,7 +155,7 @@ def _fence_free(text: str) -> str:
 
 
 class _Cues(NamedTuple):
-    """Patterns at the beginning of a sentence, which are tried once, and patterns anywhere in it."""
+    """Patterns at the beginning of a sentence, and patterns anywhere in it."""
 
     beginning: re.Pattern[str]
     anywhere: re.Pattern[str]
@@ -165,17 +174,18 @@ class _Recogniser(NamedTuple):
     def is_rule(self, sentence: str, plain: str) -> bool:
         """Return whether a sentence is a rule as it is written, or without its marks."""
         if not self.by_language:
-            return self.cues.match(sentence) or (plain != sentence and self.cues.match(plain))
+            is_hinted = _is_hinted(sentence)
+            return is_hinted and any(map(self.cues.match, dict.fromkeys((sentence, plain))))
         bare = _COURTESY.sub("", plain)
         return any(map(self._holds, dict.fromkeys((plain, bare, _LABEL.sub("", bare)))))
 
     def _holds(self, sentence: str) -> bool:
         if not self.cues.match(sentence):
             return False
-        for cues, exceptions in self.by_language:
-            if cues.match(sentence) and not exceptions.match(sentence):
-                return True
-        return False
+        return any(
+            cues.match(sentence) and not exceptions.match(sentence)
+            for cues, exceptions in self.by_language
+        )
 
 
 @lru_cache(maxsize=16)

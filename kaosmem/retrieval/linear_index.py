@@ -14,7 +14,8 @@ import numpy as np
 
 from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
-from kaosmem.language.rules import PLAIN_CUES, rules_in
+from kaosmem.language.rule_cues import PLAIN_CUES
+from kaosmem.language.rules import rules_in
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace

@@ -143,7 +143,18 @@ NONE = {
         "openai.RateLimitError: Error code: 429",
         "Fehler 503: Dienst nicht verfügbar",
     ],
-    "says nothing": ["null", "None", "{}", "[]", "...", "N/A", "[object Object]", "EOF", "error", "Sure!"],
+    "says nothing": [
+        "null",
+        "None",
+        "{}",
+        "[]",
+        "...",
+        "N/A",
+        "[object Object]",
+        "EOF",
+        "error",
+        "Sure!",
+    ],
 }
 
 HALVES = [

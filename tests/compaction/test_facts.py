@@ -146,7 +146,15 @@ def test_emphasis_is_no_number() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I am on page 32; saw chart 96.", "Look at rows 4 and fig. 12.", "Auf Seite 7, in Zeile 120."],
+    [
+        "I am on page 32; saw chart 96.",
+        "Look at rows 4 and fig. 12.",
+        "Auf Seite 7, in Zeile 120.",
+        "See p. 12, pp. 14-16 and item 4.",
+        "In section 3.2 and § 14, then sec. 7.",
+        "Kapitel 4, Abschnitt 3.1; chapitre 9.",
+        "在第 7 页和第3章。",
+    ],
 )
 def test_a_place_in_what_was_read_is_no_fact(text: str) -> None:
     """The reader of a summary does not have the pages."""

@@ -121,9 +121,16 @@ async def test_what_users_said_is_kept_first() -> None:
     ]
     kept = "Kept verbatim:\nuser-2; user-1; assistant-1; 7\nKept verbatim of tools:\ntool-1; argument-1"
     assert (await summary_of(*messages)).text == f"They talked.\n\n{kept}"
-    short = await Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=24).summarize(messages)
-    assert short.text == "They talked.\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
-    none = await Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=0).summarize(messages)
+    short = await Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=24).summarize(
+        messages
+    )
+    assert (
+        short.text
+        == "They talked.\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
+    )
+    none = await Summarizer(ScriptedLLM(lambda _: "They talked."), max_kept_tokens=0).summarize(
+        messages
+    )
     assert none.text == "They talked."
 
 

@@ -6,8 +6,10 @@ import json
 import random
 import re
 import string
+import tomllib
 from importlib.resources import files
 from time import process_time
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,9 @@ from kaosmem.testing import ScriptedLLM
 
 _RANDOM = random.Random(0)
 _NOISE = "Then nothing much happened for a while. " * 60
+
+
+_HEX = "0123456789abcdef"
 
 
 def _token(chars: int, alphabet: str = string.ascii_letters + string.digits) -> str:
@@ -44,6 +49,33 @@ SECRETS = [
         ('{{"password": "{}"}}', "Tr0ub4dor&3"),
         ("AWS_SECRET_ACCESS_KEY={}", _token(40)),
         ("Take the api key {} for it", _token(32)),
+        ("My DeepSeek key is {}", "sk-" + _token(32, _HEX)),
+        ("Use {} for it", "sk-or-v1-" + _token(64, _HEX)),
+        ("The Groq key is {}", "gsk_" + _token(52)),
+        ("Here: {}", "xai-" + _token(80)),
+        ("Here: {}", "tvly-dev-" + _token(32)),
+        ("Here: {}", f"lsv2_pt_{_token(32, _HEX)}_{_token(10, _HEX)}"),
+        ("Here: {}", "r8_" + _token(37)),
+        ("Here: {}", "sbp_" + _token(40, _HEX)),
+        ("Here: {}", f"pcsk_{_token(6)}_{_token(60)}"),
+        ("Here: {}", "pplx-" + _token(48)),
+        ("Here: {}", "nvapi-" + _token(64)),
+        ("Run mysql -u root -p{} shop", "Hq77ppQ2"),
+        ("Run mysqldump -uroot -p'{}' shop", "Hq77ppQ2"),
+        ("sshpass -p '{}' ssh a@b", "Hq77ppQ2"),
+        ("docker login -u me -p {}", "Hq77ppQ2"),
+        ("redis-cli -a {} ping", "Hq77ppQ2"),
+        ("psql --password={} shop", "Hq77ppQ2"),
+        ("deploy --api-key {} now", "Hq77ppQ2"),
+        ("MYSQL_PWD={} mysql", "Hq77ppQ2"),
+        ("postgres://u:{}@h/db", "Hq77@pQ2"),
+        ("https://a.blob.core.windows.net/c?sv=2022&sig={}", _token(43) + "%3D"),
+        ("login: admin / {}", "Kq8-zz-02"),
+        ("Log in as admin with {}.", "Kq8-zz-03"),
+        ("Your one-time code is {}.", "481516"),
+        ("验证码：{}", "481516"),
+        ("The password is '{}'.", "correcthorsebattery"),
+        ("Пароль: {}", "Zima2024-x"),
         ("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", _token(300)),
         ("-----BEGIN PRIVATE KEY-----\n{}", _token(100) + "/" + _token(100)),
     ]
@@ -60,6 +92,42 @@ OTHERS = [
     "api: https://api.example.com/v1/users/42",
     "key=/srv/app/deploy/key-2024.pem",
     "path=$HOME/bin, password=$DB_PASSWORD, password=${{ secrets.DB }}",
+    # Texts that only speak of credentials.
+    "Please reset your password: the old one expired on Friday.",
+    "The password must have 12 characters, with one digit and one sign.",
+    "Password rules: at least 8 characters, no reuse of the last 5.",
+    "Where is the password stored? In the vault, under shop/prod.",
+    "The login page has 3 fields: name, password and code.",
+    "login / logout take 2 seconds; see login.py and logout.py",
+    "Log in as admin with care.",
+    "Sign in as Anna with your badge.",
+    "The exit code is 137, the error code is 40012.",
+    "The zip code is 10115 and the area code is 0305.",
+    "Die Postleitzahl ist 10115, das Kennwort ist falsch.",
+    "El código es correcto; la contraseña es incorrecta.",
+    "Le mot de passe est oublié depuis 2023.",
+    "密码是必填项。",
+    "パスワードは必須です。",
+    "The secret is to test early, and the key is patience.",
+    "The token is expired since 2024-05-01.",
+    # Hashes, ids and versions.
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "md5 d41d8cd98f00b204e9800998ecf8427e of the file",
+    "Merged 4b825dc into main; revert with git revert 4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    "image: registry.example.com/shop@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "order ORD-2024-000123, invoice INV-99812, ticket PROJ-4411",
+    "run_id=20240501_123000 and trace 4bf92f3577b34da6a3ce929d0e0e4736",
+    "sk-learn and scikit-learn-contrib, fc-cache and re_compile_pattern_2",
+    "pip install torch==2.3.1+cu121 --index-url https://download.example.com/whl/cu121",
+    "https://example.com/search?key=name&page=2&token=next",
+    "https://example.com/v?id=dQw4w9WgXcQ&list=PL590L5WQmH8fJ54F369BLDSqIwcs-TCfs",
+    # Commands.
+    "docker run -p 8080:80 -e MODE=prod shop",
+    "mysql -u root -p shop",
+    "ssh -p 2222 admin@host; mkdir -p build/out2",
+    "tar -xzf a.tgz && cp -p file1 file2",
+    "deploy --token $TOKEN --password <your-password> --secret ***",
+    "pytest -p no:cacheprovider -k login_2",
 ]
 
 
@@ -97,14 +165,21 @@ def test_the_table_names_its_origin_and_its_patterns_compile() -> None:
     table = json.loads(files("kaosmem.language").joinpath("credentials.json").read_text("utf-8"))
     assert "gitleaks" in table["source"]
     assert len(table["left_out"]) < 10 < len(table["rules"])
-    for rule in table["rules"]:
+    for rule in (*table["rules"], *_said()):
         re.compile(rule["regex"], re.ASCII)
     assert "Zachary Rice" in files("kaosmem.language").joinpath("credentials.LICENSE").read_text()
 
 
+def _said() -> list[dict[str, Any]]:
+    text = files("kaosmem.language").joinpath("credentials_said.toml").read_text("utf-8")
+    rules: list[dict[str, Any]] = tomllib.loads(text)["rules"]
+    return rules
+
+
 def _hostile() -> dict[str, str]:
     table = json.loads(files("kaosmem.language").joinpath("credentials.json").read_text("utf-8"))
-    keywords = [keyword for rule in table["rules"] for keyword in rule["keywords"]]
+    rules = [*table["rules"], *_said()]
+    keywords = [keyword for rule in rules for keyword in rule["keywords"]]
     return {
         "keywords": " ".join(keywords),
         "joined keywords": "".join(keywords),
@@ -115,6 +190,10 @@ def _hostile() -> dict[str, str]:
         "open keys": "-----BEGIN PRIVATE KEY",
         "addresses": "://a:",
         "a long value": "password: " + "a" * 90,
+        "commands": "mysql -p mysql docker login sshpass ",
+        "prefixes": "sk-ab-ab-ab-",
+        "flags": " --a-b-c-token",
+        "logins": "login a/ credentials b: ",
     }
 
 

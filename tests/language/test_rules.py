@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.bench_rules import HALVES, sentences
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import RULE_CUES, Summarizer
-from kaosmem.language.rules import PLAIN_CUES, rules_in, rules_of
+from kaosmem.language.rule_cues import PLAIN_CUES
+from kaosmem.language.rules import rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
 RULES = {
