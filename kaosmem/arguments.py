@@ -1,4 +1,4 @@
-"""Checks of arguments: numbers, times, instances, lists, texts, and values that JSON and UTF-8 hold exactly."""
+"""Checks of arguments: numbers, times, instances, lists, texts, and values that JSON holds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_clock(clock: Clock) -> Clock:
     '2024-06-01T00:00:00+02:00'
     >>> check_clock(datetime.now)
     Traceback (most recent call last):
-    kaosmem.errors.InvalidArgumentError: clock gives a time without a zone; use lambda: datetime.now(UTC)
+    kaosmem.errors.InvalidArgumentError: clock gives a time without a zone; use lambda: ...
     """
     if not callable(clock):
         raise InvalidArgumentError(
@@ -106,6 +106,13 @@ def check_time(given: object, name: str) -> datetime:
     return time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
 
 
+def _missing_members(given: object, kind: type) -> list[str]:
+    """Return the public members of a class that a value lacks, with `()` after a method."""
+    names = [name for name in dir(kind) if not name.startswith("_") and not hasattr(given, name)]
+    calls = {name: "()" for name in names if callable(getattr(kind, name))}
+    return [name + calls.get(name, "") for name in names]
+
+
 def check_instance(given: T, kind: type, name: str) -> T:
     """Return an instance of a class or of a runtime-checkable Protocol.
 
@@ -115,19 +122,10 @@ def check_instance(given: T, kind: type, name: str) -> T:
         raise InvalidArgumentError(f"{name} is the class {given.__name__}; give an instance of it")
     if not isinstance(given, kind):
         remedy = f"{name} is a {type(given).__name__}; give a {kind.__name__}"
-        members = (
-            [each for each in dir(kind) if not each.startswith("_")]
-            if Protocol in kind.__bases__
-            else []
-        )
-        missing = [
-            f"{each}()" if callable(getattr(kind, each)) else each
-            for each in members
-            if not hasattr(given, each)
-        ]
-        raise InvalidArgumentError(
-            f"{remedy}: it lacks {' and '.join(missing)}" if missing else remedy
-        )
+        missing = _missing_members(given, kind) if Protocol in kind.__bases__ else []
+        if missing:
+            remedy = f"{remedy}: it lacks {' and '.join(missing)}"
+        raise InvalidArgumentError(remedy)
     return given
 
 
@@ -262,19 +260,18 @@ def _check_size(value: JSONValue, what: str) -> None:
         ]
         if not level:
             return
-        containers = containers + len(level)
-        values = values + sum(map(len, level))
+        containers += len(level)
+        values += sum(map(len, level))
         if containers > MAX_JSON_CONTAINERS or values > MAX_JSON_VALUES:
             raise InvalidArgumentError(
                 f"{what} has more than {MAX_JSON_CONTAINERS:,} objects and lists or "
                 f"{MAX_JSON_VALUES:,} values, shared "
                 "ones counted each time; split it"
             )
-        level = [
-            member
-            for each in level
-            for member in (each.values() if isinstance(each, Mapping) else each)
-        ]
+        members: list[JSONValue] = []
+        for each in level:
+            members += each.values() if isinstance(each, Mapping) else each
+        level = members
 
 
 def json_text(value: JSONValue) -> str:

@@ -1,4 +1,4 @@
-"""How values are shown: on one line, fitted to a width, without control characters, and as HTML in notebooks."""
+"""How values are shown: on one line, in a width, without control characters, and as HTML."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ _WIDE_SINCE_UNICODE_16 = re.compile(
 
 # Python calls these printable, but they show nothing: blank letters, and selectors of forms but for
 # that of emoji.
-_BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef"
+_BLANK = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0e\uffa0"
+    "\U000e0100-\U000e01ef"
+)
 _IS_BLANK = re.compile(f"[{_BLANK}]")
 _UNDRAWABLE = re.compile(rf"[^ -~{_JOINERS}]")
 
 
 def visible(text: str) -> str:
-    r"""Return text with an escape such as `\x1b` for each character that is invisible or changes how others look."""
+    r"""Return text with an escape such as `\x1b` for each character that shows nothing itself."""
     if text.isprintable() and not _IS_BLANK.search(text):
         return text
     return _UNDRAWABLE.sub(
@@ -54,7 +57,11 @@ def _columns(char: str) -> int:
 
 
 def fitted(text: str, columns: int, *, tail: int = 0) -> str:
-    """Return visible text at most `columns` wide, with `…` for the part cut out; keep `tail` columns of its end."""
+    """Return visible text at most `columns` wide, with `…` for the part that is cut out.
+
+    Args:
+        tail: Number of columns to keep of its end.
+    """
     shown = visible(
         text if len(text) <= 8 * columns else text[: 4 * columns] + text[-4 * columns :]
     )
@@ -96,13 +103,9 @@ def scored(score: float | None) -> str:
     """Return a score in few columns, "-" for none."""
     if score is None:
         return "-"
-    return (
-        f"{score:.3f}"
-        if abs(score) < 1_000
-        else f"{score:,.0f}"
-        if abs(score) < 1e7
-        else f"{score:.2e}"
-    )
+    if abs(score) < 1_000:
+        return f"{score:.3f}"
+    return f"{score:,.0f}" if abs(score) < 1e7 else f"{score:.2e}"
 
 
 def listed(texts: Sequence[str], most: int) -> str:
@@ -112,7 +115,10 @@ def listed(texts: Sequence[str], most: int) -> str:
 
 
 _CELL_CHARS = 120
-_BAR = "display:inline-block;width:9em;height:.7em;border:1px solid currentColor;opacity:.6;vertical-align:middle"
+_BAR = (
+    "display:inline-block;width:9em;height:.7em;border:1px solid currentColor;opacity:.6;"
+    "vertical-align:middle"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,10 @@ class Markup:
 
 
 def bar(used: int, budget: int | None) -> Markup:
-    """Return a bar that is filled as far as a budget is used, with the figures; without a budget only these."""
+    """Return a bar that is filled as far as a budget is used, with the figures.
+
+    Without a budget, return only the figures.
+    """
     if budget is None:
         return Markup(f"{used:,}")
     share = min(1.0, used / budget) if budget else float(used > 0)
@@ -151,16 +160,19 @@ def table(
 ) -> str:
     """Return a table under a title.
 
-    columns: empty for a table without a head. numbers: the columns that stand right. after: lines
-        below the table.
+    Args:
+        columns: Names of the columns. Without any, the table has no head.
+        numbers: The columns that stand right.
+        after: Lines below the table.
     """
     right = {columns.index(name) for name in numbers}
 
     def cells(tag: str, texts: Sequence[str | Markup]) -> str:
-        return "".join(
-            f'<{tag} style="text-align:{"right" if place in right else "left"}">{_html(text)}</{tag}>'
-            for place, text in enumerate(texts)
-        )
+        found = []
+        for place, text in enumerate(texts):
+            side = "right" if place in right else "left"
+            found.append(f'<{tag} style="text-align:{side}">{_html(text)}</{tag}>')
+        return "".join(found)
 
     head = f"<thead><tr>{cells('th', columns)}</tr></thead>" if columns else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)

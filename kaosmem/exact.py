@@ -96,7 +96,7 @@ def exps(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def idf(entries: int, having: int) -> float:
-    """Return how much a term counts that so many of the entries have: ln(1 + (n - having + 0.5) / (having + 0.5)).
+    """Return the weight of a term: ln(1 + (entries - having + 0.5) / (having + 0.5)).
 
     It is never negative. Source: the idf of Lucene's BM25Similarity.
     """
@@ -104,5 +104,5 @@ def idf(entries: int, having: int) -> float:
 
 
 def okapi_idf(entries: int, having: int) -> float:
-    """Return Okapi's idf of a term that so many of the entries have, below 0 for more than half of them."""
+    """Return Okapi's idf of a term, below 0 for a term that more than half of the entries have."""
     return log((entries - having + 0.5) / (having + 0.5))

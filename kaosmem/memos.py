@@ -8,11 +8,14 @@ _CLEARS: list[Callable[[], None]] = []
 
 
 def register_memo(clear: Callable[[], None]) -> None:
-    """Register the function that clears a memo: each that outlives a call and holds texts, names or roles."""
+    """Register the function that clears a memo.
+
+    Each memo that outlives a call and holds texts, names or roles needs one.
+    """
     _CLEARS.append(clear)
 
 
 def clear_memos() -> None:
-    """Clear all that this process remembers of texts; it is found again as it is asked for."""
+    """Clear all that this process remembers of texts. It is computed again when it is needed."""
     for clear in _CLEARS:
         clear()

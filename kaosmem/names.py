@@ -15,6 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]*", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._@:+-]+", re.ASCII)
 _NOT_IN_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _QUERY = re.compile(r"[?#]")
+_MARKED = re.compile("%([0-9a-f]{1,32})%")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 
 
@@ -40,7 +41,7 @@ def check_name(name: object, kind: str) -> str:
 
 
 def check_id(given: object, kind: str) -> str:
-    """Return `given` if it may be an id: 1 to 256 characters, no control characters or lone surrogates.
+    """Return `given` if it may be an id: 1 to 256 characters, none a control or lone surrogate.
 
     kind: kind of the object with this id, for the message.
     Raises InvalidNameError.
@@ -98,12 +99,14 @@ def path_of(name: str) -> str:
 
 def name_of(segment: str) -> str | None:
     """Return the name whose `path_of` is this path segment, or None for a foreign one."""
-    mask_digits, name = re.fullmatch(r"(?:%([0-9a-f]{1,32})%)?(.*)", segment, re.DOTALL).groups()  # type: ignore[union-attr]
-    mask = int(mask_digits or "0", 16)
-    name = re.sub(r"~$", ".", name).replace("=", ":")
-    name = "".join(
-        char.upper() if mask >> position & 1 else char for position, char in enumerate(name)
-    )
+    marked = _MARKED.match(segment)
+    mask = int(marked[1], 16) if marked else 0
+    lower = segment[marked.end() :] if marked else segment
+    chars = list(re.sub(r"~$", ".", lower).replace("=", ":"))
+    for position, char in enumerate(chars):
+        if mask >> position & 1:
+            chars[position] = char.upper()
+    name = "".join(chars)
     try:
         return name if path_of(check_name(name, "name")) == segment else None
     except InvalidNameError:
@@ -111,7 +114,10 @@ def name_of(segment: str) -> str | None:
 
 
 def shown_name(name: object) -> str:
-    """Return a name, for messages: of a text that can be no name its length, of another value as `shown_number`."""
+    """Return a name for messages.
+
+    Of a text that can be no name, return its length. Other values are as `shown_number` has them.
+    """
     if not isinstance(name, str):
         return shown_number(name)
     return (
@@ -122,7 +128,10 @@ def shown_name(name: object) -> str:
 
 
 def shown_number(number: object) -> str:
-    """Return a number, True, False or None, for messages; of any other value its type, as it may hold content."""
+    """Return a number, True, False or None for messages.
+
+    Of any other value, return its type: it may hold content.
+    """
     return (
         shown(number)
         if number is None or isinstance(number, int | float)
@@ -131,7 +140,7 @@ def shown_number(number: object) -> str:
 
 
 def shown_location(location: object) -> str:
-    """Return a location in 80 characters: of a URL without possible credentials, of a filesystem its type.
+    """Return a location in 80 characters: a URL without credentials, or a filesystem's type.
 
     A longer location keeps its beginning and its end, which names it.
     """

@@ -127,7 +127,10 @@ def _handed_over(context: Context) -> str | list[JSONValue]:
 
 
 def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
-    """Yield the violations in a context: of its sum, counted again from scratch, and of its sections' caps."""
+    """Yield the violations in a context: of its sum, and of the budgets of its sections.
+
+    The context is counted again from scratch.
+    """
     counted = get_format(context.format).count(context.rendered, memory.admin.counter)
     if counted != context.used:
         yield f"counted again it has {counted} tokens, not {context.used}"
@@ -144,7 +147,10 @@ Order: TypeAlias = Callable[[str], Sequence[int]]
 
 
 class ItemLines:
-    """Items as the baselines show them, each a line `role: text`, or the text alone, charged the line's tokens."""
+    """Items as the baselines show them: each a line `role: text`, or the text alone.
+
+    An item is charged the tokens of its line.
+    """
 
     def __init__(
         self, items: Sequence[EvidenceItem], counter: TokenCounter | str | None = None
@@ -195,7 +201,10 @@ class OrderAssembler:
         a query.
     skips: whether an item that does not fit is passed over. If not, it is the end.
 
-    >>> shortest = lambda items: lambda query: sorted(range(len(items)), key=lambda place: len(items[place].text))
+    >>> def shortest(items):
+    ...     def order(query):
+    ...         return sorted(range(len(items)), key=lambda place: len(items[place].text))
+    ...     return order
     >>> assembler = OrderAssembler("shortest", shortest)
     """
 
@@ -259,11 +268,17 @@ def get_assembler(
     counter: TokenCounter | str | None = None,
     format: str = "text",
 ) -> Assembler:
-    """Return the assembler of a name in ASSEMBLERS, kaosmem's with contexts in that format, or one's own.
+    """Return an assembler by its name.
 
-    `kaosmem-dense` ranks by `DenseRanker`, for which the extra `dense` must be there, and embeds every item first.
-    One's own is `module:attribute`, an assembler or a class or function that makes one of nothing.
-    Raises InvalidArgumentError and MissingExtraError.
+    Args:
+        name: A name in ASSEMBLERS, `kaosmem-dense`, or `module:attribute` of your own: an
+            assembler, or a class or function that makes one without arguments. `kaosmem-dense`
+            ranks by `DenseRanker`, needs the extra `dense`, and embeds every item first.
+        format: The format of the contexts of `kaosmem` and `kaosmem-dense`.
+
+    Raises:
+        InvalidArgumentError: If there is no such assembler.
+        MissingExtraError: If the extra is not installed.
     """
     if name == "kaosmem":
         return SessionAssembler(format=format, counter=counter)

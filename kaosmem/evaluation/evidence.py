@@ -1,4 +1,4 @@
-"""Items, questions about them, and which items answer each: files of JSON lines, read and checked."""
+"""Items, and questions with the items that answer them: files of JSON lines, read and checked."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ class Question:
 class Corpus:
     """Items in order, oldest or first of a document first, and questions about them.
 
-    dataset: name of its data set; the mean of a report is over data sets, that of a data set over
-        its questions.
+    Attributes:
+        dataset: Name of its data set. The mean of a report is over data sets, the mean of a data
+            set over its questions.
     """
 
     name: str
@@ -72,7 +73,7 @@ class Corpus:
     dataset: str = ""
 
     def moments(self) -> Iterator[tuple[tuple[EvidenceItem, ...], tuple[Question, ...]]]:
-        """Yield the items that exist at each moment at which questions are asked, and these questions."""
+        """Yield the questions that are asked at each moment, after the items that exist then."""
         asked: dict[str, list[Question]] = {}
         for question in self.questions:
             asked.setdefault(question.as_of, []).append(question)
@@ -82,10 +83,10 @@ class Corpus:
 
 
 def with_keys(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
-    """Return a corpus for each question with superseded items: these and the newest evidence have one key.
+    """Return a corpus for each question with superseded items, as an application with keys has it.
 
-    It measures an application that gives keys. The newest evidence comes after all that it supersedes, and at no
-    earlier time.
+    The superseded items and the newest evidence have one key. The newest evidence comes after all
+    that it supersedes, and at no earlier time.
     """
     keyed = []
     for corpus in corpora:
@@ -123,9 +124,13 @@ Entry = TypeVar("Entry", EvidenceItem, Question)
 
 
 def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
-    """Return the items of a file of JSON lines `{id, session, timestamp, role, text}`, of which two must be there.
+    """Return the items of a file of JSON lines `{id, session, timestamp, role, text}`.
 
-    Raises MissingFileError, and InvalidArgumentError with file and line.
+    `id` and `text` must be there.
+
+    Raises:
+        MissingFileError: If there is no such file.
+        InvalidArgumentError: If a line is no item. The message names the file and the line.
     """
 
     def item(fields: Mapping[str, JSONValue]) -> EvidenceItem:
@@ -171,11 +176,17 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
 def read_corpora(
     items: PathLike, questions: PathLike | None = None, *, datasets: Collection[str] = ()
 ) -> tuple[Corpus, ...]:
-    """Return the corpus of a file of items and one of questions, or all corpora of a folder, by name.
+    """Return the corpus of a file of items and one of questions, or all corpora of a folder.
 
-    A folder holds `<name>.items.jsonl` with `<name>.questions.jsonl` beside each, or such folders, each a data set.
-    datasets: names of the data sets to read, by default all.
-    Raises MissingFileError and InvalidArgumentError.
+    A folder has files `<name>.items.jsonl` with `<name>.questions.jsonl` beside each, or such
+    folders, each of them a data set. Its corpora come in order of their names.
+
+    Args:
+        datasets: Names of the data sets to read. By default all are read.
+
+    Raises:
+        MissingFileError: If a file or a data set is missing.
+        InvalidArgumentError: If a line is no item or question.
     """
     path = Path(items)
     if questions is not None:
@@ -196,7 +207,7 @@ def read_corpora(
 
 
 def _files_in(folder: Path) -> dict[Path, str]:
-    """Return the folder's files of items, or those of the folders in it, with the name of the data set of each."""
+    """Return the files of items in a folder, or in its folders, with the name of their data set."""
     if found := sorted(folder.glob(f"*{ITEMS_SUFFIX}")):
         return dict.fromkeys(found, "")
     if found := sorted(folder.glob(f"*/*{ITEMS_SUFFIX}")):

@@ -202,7 +202,10 @@ def _step(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the step within bounds to the least of a quadratic function, by one weight after another."""
+    """Return the step within bounds to the least of a quadratic function.
+
+    It is found by changing one weight after another.
+    """
     import numpy as np
 
     step = np.zeros(len(slope))

@@ -26,7 +26,7 @@ from kaosmem.tokens import TokenCounter, get_counter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
 UNSCORED = ("adversarial",)
-"""Categories that count in no mean: an item that seems to answer a question without an answer is a trap."""
+"""Categories that count in no mean: their questions have no answer, and their items are traps."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of the current work, the number of assemblies done and the number of all."""
@@ -135,7 +135,7 @@ def staleness(question: Question, selection: Selection, order: Mapping[str, int]
 
 
 def violations(selection: Selection, budget: int, known: Container[str]) -> Iterator[str]:
-    """Yield why a context can't be counted: over its budget, items that are not there, an item twice."""
+    """Yield why a context can't be counted: too many tokens, an unknown item, or an item twice."""
     if selection.used > budget:
         yield f"{selection.used} tokens are over the budget of {budget}"
     if unknown := [item_id for item_id in selection.item_ids if item_id not in known]:
@@ -145,7 +145,11 @@ def violations(selection: Selection, budget: int, known: Container[str]) -> Iter
 
 
 def prefix_share(selection: Selection, previous: Selection, counter: TokenCounter) -> float | None:
-    """Return the share of the previous context's tokens that this one repeats at its front; None if it had none."""
+    """Return the share of the previous context's tokens that this context repeats at its front.
+
+    Returns:
+        None if the previous context had no tokens.
+    """
     before = previous.text
     if not before:
         return None
@@ -153,7 +157,7 @@ def prefix_share(selection: Selection, previous: Selection, counter: TokenCounte
 
 
 class _Asked:
-    """An assembler that has taken in the items of a corpus that exist when some questions are asked.
+    """An assembler with the items of a corpus that exist when some questions are asked.
 
     tokens: of each of these items, by id, in order.
     """

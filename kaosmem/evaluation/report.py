@@ -121,7 +121,7 @@ class Report:
 
     @property
     def categories(self) -> tuple[tuple[str, str], ...]:
-        """Return each data set with each category of its questions; data sets in their order, categories sorted."""
+        """Return each data set, in order, with each category of its questions, sorted."""
         found = sorted({(outcome.dataset, outcome.category) for outcome in self.outcomes})
         return tuple(sorted(found, key=lambda each: self.datasets.index(each[0])))
 
@@ -143,7 +143,11 @@ class Report:
         *,
         dataset: str | None = None,
     ) -> Figures:
-        """Return the figures of an assembler at a budget, over one category, one data set or, None, over all."""
+        """Return the figures of an assembler at a budget.
+
+        Args:
+            category, dataset: Count only these questions. None counts all.
+        """
         outcomes = self._by_run.get((assembler, budget), [])
         if dataset is not None:
             outcomes = [outcome for outcome in outcomes if outcome.dataset == dataset]
@@ -262,7 +266,7 @@ def recall_header(report: Report) -> tuple[str, ...]:
 
 
 def dataset_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield recall by data set: for each of them and each budget a row, the assemblers side by side."""
+    """Yield recall by data set and budget: a row for each, with the assemblers side by side."""
     for dataset in report.datasets:
         yield from _recall_rows(report, dataset, None, "all")
 
@@ -278,7 +282,10 @@ STALE_HEADER = ("data set", "budget", "assembler", "questions", "stale", "stale 
 
 
 def stale_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield the cells under `STALE_HEADER`: a row for each data set with superseded items, budget and assembler."""
+    """Yield the cells under `STALE_HEADER`.
+
+    There is a row for each data set with superseded items, budget and assembler.
+    """
     for dataset, budget, assembler in product(report.datasets, report.budgets, report.assemblers):
         figures = report.figures(assembler, budget, dataset=dataset)
         if figures.may_be_stale:
@@ -356,7 +363,7 @@ def check_plot(path: PathLike) -> Path:
 
 
 def save_plot(report: Report, path: PathLike) -> None:
-    """Draw a report's recall, fill and time against the budget, a line for each assembler, to a PNG, SVG or PDF.
+    """Draw the recall, fill and time of a report against the budget, as a PNG, SVG or PDF.
 
     Raises InvalidArgumentError, MissingExtraError, and OSError where the file can't be written.
     """

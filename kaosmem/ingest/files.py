@@ -39,9 +39,11 @@ _CHARSETS = re.compile(
 class SourceFile:
     """A file that may be ingested.
 
-    source: its path below the ingested folder, `/` between names; unique in it.
-    path: where `fs` has it.
-    stamp: another one when the content may be another; empty where the filesystem can't tell.
+    Attributes:
+        source: Path below the ingested folder, with `/` between names. It is unique there.
+        path: Path on `fs`.
+        stamp: It changes when the content may have changed. It is empty if the filesystem can't
+            tell.
     """
 
     source: str
@@ -54,10 +56,11 @@ class SourceFile:
 class Skipped(NamedTuple):
     """A file that is not ingested, and why.
 
-    source: a file, a folder (ending in `/`), or a part of a file (ending in `#` and its place, such
-        as `#L12`).
-    reason: the same for all files that are skipped for this reason. detail: of this file, with the
-        remedy.
+    Attributes:
+        source: A file, a folder (ending in `/`), or a part of a file (ending in `#` and its place,
+            such as `#L12`).
+        reason: The same text for all files that are skipped for this reason.
+        detail: What is wrong with this file, and the remedy.
     """
 
     source: str
@@ -85,7 +88,9 @@ def read_bytes(
     """Yield each file with its bytes, or with the error that its filesystem raised.
 
     Files are fetched a batch at a time, so that an object store answers many at once.
-    size: number of bytes to read of each.
+
+    Args:
+        size: Number of bytes to read of each file. None reads all.
     """
     batch: list[SourceFile] = []
     waiting = 0
@@ -114,9 +119,11 @@ def _fetched(
 def decoded_text(data: bytes) -> str:
     r"""Return the text of a file, with `\n` between its lines.
 
-    The encoding is UTF-8, UTF-16 with a byte order mark, or the one that the text declares, as
+    The encoding is UTF-8, UTF-16 with a byte order mark, or the encoding that the text declares, as
     `# coding: latin-1` does. A text with few other bytes is read as Windows-1252, line by line.
-    Raises UnreadableError.
+
+    Raises:
+        UnreadableError: If the text has another encoding, or is binary.
     """
     is_utf_16 = has_utf_16_mark(data)
     try:
@@ -148,11 +155,8 @@ def _decoded_otherwise(data: bytes) -> str:
             charset = codecs.lookup(declared[1].decode()).name
             if _CHARSETS.match(charset):
                 return data.decode(charset)
-        except (
-            LookupError,
-            ValueError,
-        ):  # an unknown charset; bytes that are not of the one declared
-            pass
+        except (LookupError, ValueError):
+            pass  # the charset is unknown, or the bytes are not of it
     stray = len(data) - len(data.decode("utf-8", "ignore").encode())
     if stray > len(data) * _MAX_STRAY:
         return ""
@@ -172,7 +176,10 @@ def with_newlines(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    r"""Return a text that can be stored: `\n` between lines, no blank ends, U+FFFD in place of lone surrogates."""
+    r"""Return a text that can be stored.
+
+    It has `\n` between lines, no blank ends, and U+FFFD in place of lone surrogates.
+    """
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = with_newlines(text)
@@ -209,10 +216,15 @@ def is_compressed(data: bytes) -> bool:
 
 
 def expanded(name: str, data: bytes, check: Callable[[str, bytes], object]) -> tuple[str, bytes]:
-    """Return the name and content of a compressed file without its compression, and any other as it is.
+    """Return the name and content of a file without its compression.
 
-    check: called with the name and the first bytes before the rest is expanded.
-    Raises UnreadableError for a damaged file, and for one that expands to too much.
+    A file that is not compressed stays as it is.
+
+    Args:
+        check: Called with the name and the first bytes before the rest is expanded.
+
+    Raises:
+        UnreadableError: If the file is damaged or expands to too much.
     """
     opener = next((opener for magic, opener in _OPENERS.items() if data.startswith(magic)), None)
     if opener is None:

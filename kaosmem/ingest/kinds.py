@@ -1,6 +1,7 @@
-"""The kinds of files that can be read, and how the kind of a file is recognised: by its content, then by its name.
+"""The kinds of files that can be read.
 
-To add a kind, add a row to `KINDS`, and a module with its reader if it is not cut as one of the syntaxes.
+The content of a file tells its kind, then its name. To add a kind, add a row to `KINDS`, and a
+module with its reader unless it is cut by one of the syntaxes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
 class Kind:
     """A kind of file.
 
-    name: as in "a damaged PDF".
-    reads: a syntax, for a text that is cut as a whole, or the `module:function` of a `Reader`.
-    suffixes, names, programs: of such files, of well-known ones without a suffix, and after `#!`,
-        in lower case.
-    begins: a pattern of the first lines of a text; it counts if the suffix says nothing.
-    magic: a pattern of the first bytes; it counts before all else.
+    Attributes:
+        name: As in "a damaged PDF".
+        reads: A syntax, for a text that is cut as a whole, or the `module:function` of a `Reader`.
+        suffixes: The suffixes of such files, in lower case.
+        names: Names of such files without a suffix.
+        programs: Programs after `#!`.
+        begins: Pattern of the first lines of a text. It counts if the suffix says nothing.
+        magic: Pattern of the first bytes. It counts before all else.
     """
 
     name: str
@@ -118,9 +121,13 @@ KINDS = (
 
 _TEXT = next(kind for kind in KINDS if kind.reads is Syntax.TEXT)
 _ZIPPED = next(kind for kind in KINDS if "docx" in kind.suffixes)
-_BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes.split()}
-_BY_NAME = {name: kind for kind in KINDS for name in kind.names.split()}
-_BY_PROGRAM = {program: kind for kind in KINDS for program in kind.programs.split()}
+_BY_SUFFIX: dict[str, Kind] = {}
+_BY_NAME: dict[str, Kind] = {}
+_BY_PROGRAM: dict[str, Kind] = {}
+for _kind in KINDS:
+    _BY_SUFFIX |= dict.fromkeys(_kind.suffixes.split(), _kind)
+    _BY_NAME |= dict.fromkeys(_kind.names.split(), _kind)
+    _BY_PROGRAM |= dict.fromkeys(_kind.programs.split(), _kind)
 _BY_MAGIC = [(re.compile(kind.magic), kind) for kind in KINDS if kind.magic]
 _BY_BEGIN = [(re.compile(kind.begins, re.IGNORECASE), kind) for kind in KINDS if kind.begins]
 
@@ -149,9 +156,9 @@ _MEDIA = {
     "a font": "ttf otf woff woff2 eot",
     "compiled code": "pyc pyo so dll exe dylib o a class wasm",
 }
-_MEDIA_BY_SUFFIX = {
-    suffix: reason for reason, suffixes in _MEDIA.items() for suffix in suffixes.split()
-}
+_MEDIA_BY_SUFFIX: dict[str, str] = {}
+for _reason, _suffixes in _MEDIA.items():
+    _MEDIA_BY_SUFFIX |= dict.fromkeys(_suffixes.split(), _reason)
 _GENERATED = re.compile(
     r".*\.min\.(js|mjs|css|html)|.*\.(js|css)\.map|package-lock\.json|npm-shrinkwrap\.json"
 )
@@ -170,9 +177,14 @@ _MARKERS = {"pyvenv.cfg": "a virtual environment", "CACHEDIR.TAG": "a cache"}
 
 
 def kind_of(name: str, data: bytes) -> Kind:
-    """Return the kind of a file, by its name without the folder and its content or the beginning of that.
+    """Return the kind of a file.
 
-    Raises UnreadableError for a kind that can't be read.
+    Args:
+        name: The name without its folder.
+        data: The content, or its beginning.
+
+    Raises:
+        UnreadableError: If the kind can't be read.
     """
     for magic, kind in _BY_MAGIC:
         if magic.match(data):
@@ -202,7 +214,7 @@ def _inner(stems: list[str]) -> Kind | None:
 
 
 def _by_stem(stems: list[str]) -> Kind | None:
-    """Return the kind of a name without its last suffix: `LICENSE-MIT`, `Dockerfile`, `settings.py.orig`."""
+    """Return the kind of a name without its last suffix, such as `LICENSE-MIT` or `settings.py`."""
     return _inner(stems) or _BY_NAME.get(re.split(r"[\-_]", stems[0], maxsplit=1)[0])
 
 

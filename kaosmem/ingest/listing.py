@@ -45,9 +45,10 @@ _NOT_IN_SOURCE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 class Choice:
     """The files that a caller wants of a folder.
 
-    include: the patterns of the files to take; none takes all. exclude: those of the files and
-        folders to skip.
-    gitignore: whether to skip what the .gitignore files in the folder name.
+    Attributes:
+        include: Patterns of the files to take. Without any, all are taken.
+        exclude: Patterns of the files and folders to skip.
+        gitignore: Whether to skip files that a .gitignore in the folder names.
     """
 
     include: Patterns = field(default_factory=lambda: Patterns(()))
@@ -60,12 +61,18 @@ def find_files(
 ) -> tuple[list[SourceFile], list[Skipped]]:
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
-    path_or_fs: a local file or folder, a URL that fsspec knows, or a filesystem, which is taken
-        from its root.
-    Hidden files and folders, and folders of dependencies or build output, are skipped as a whole;
-    links are followed only to files inside the folder. A file that is named itself is taken,
-    whatever the choice. Raises MissingFileError if no file is left, if the place can't be read, and
-    for an archive that expands to too much. Raises MissingExtraError if a URL needs a driver.
+    Hidden files and folders, and folders of dependencies or build output, are skipped as a whole.
+    Links are followed only to files inside the folder. A file that is named itself is taken,
+    whatever the choice.
+
+    Args:
+        path_or_fs: A local file or folder, a URL that fsspec knows, or a filesystem, which is taken
+            from its root.
+
+    Raises:
+        MissingFileError: If no file is left, if the place can't be read, or if it is an archive
+            that expands to too much.
+        MissingExtraError: If a URL needs a driver.
     """
     named = shown_location(path_or_fs)
     fs, root = _filesystem(path_or_fs)
@@ -114,7 +121,6 @@ def _filesystem(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
 ) -> tuple[AbstractFileSystem, str]:
     from fsspec import AbstractFileSystem
-    from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
     if isinstance(path_or_fs, AbstractFileSystem):
@@ -126,15 +132,21 @@ def _filesystem(
     path = os.fsdecode(path_or_fs)
     if not path:
         raise MissingFileError("the path to ingest is empty; '.' is the current folder")
-    if "://" not in path:
-        # Not through fsspec, which takes `::` in a file's name for a chain of filesystems.
-        try:
-            return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
-        except FileNotFoundError:
-            raise MissingFileError(
-                f"{shown_location(path)} is relative to a folder that was deleted; give an "
-                "absolute path"
-            ) from None
+    if "://" in path:
+        return _filesystem_of_url(path)
+    # Not through fsspec, which takes `::` in a file's name for a chain of filesystems.
+    try:
+        return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
+    except FileNotFoundError:
+        raise MissingFileError(
+            f"{shown_location(path)} is relative to a folder that was deleted; give an absolute "
+            "path"
+        ) from None
+
+
+def _filesystem_of_url(path: str) -> tuple[AbstractFileSystem, str]:
+    from fsspec.core import url_to_fs
+
     try:
         fs, root = url_to_fs(path)
     except ImportError as error:
@@ -325,7 +337,10 @@ def _stamp(info: dict[str, Any]) -> str:
 
 
 def _storable(relative: str) -> str:
-    """Return a path as it is, or, where it can't be stored or shown, cleaned and with a digest of the original."""
+    """Return a path that can be stored and shown.
+
+    Any other path is cleaned, and ends in a digest of the original.
+    """
     if not _NOT_IN_SOURCE.search(relative):
         return relative
     digest = hashlib.sha256(relative.encode("utf-8", "surrogatepass")).hexdigest()[:8]

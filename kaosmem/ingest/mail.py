@@ -81,11 +81,8 @@ def _header(message: Message, name: str) -> str:
     value = str(message[name] or "")[:_MAX_HEADER_CHARS]
     try:
         return one_line(str(make_header(decode_header(value))))
-    except (
-        LookupError,
-        ValueError,
-    ):  # an unknown charset, or words that are not encoded as they say
-        return one_line(value)
+    except (LookupError, ValueError):
+        return one_line(value)  # the charset is unknown, or the words are not encoded as they say
 
 
 def _sender(header: str) -> str:

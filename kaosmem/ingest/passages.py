@@ -39,9 +39,12 @@ class Changes:
 
 
 def changes(found: Iterable[SourceFile], known: Mapping[str, str]) -> Changes:
-    """Return the changes since files were read; a file whose filesystem has no stamps counts as changed.
+    """Return the changes since files were read.
 
-    known: the stamp that each source had then.
+    If the filesystem has no stamps, each file counts as changed.
+
+    Args:
+        known: The stamp that each source had then.
     """
     new = []
     changed = []
@@ -65,7 +68,8 @@ class IngestReport:
     Each file is in one of new, changed, unchanged, vanished and skipped. Of a file that was read in
     part, the parts that could not be read are in skipped.
 
-    >>> report = IngestReport(new=("a.md", "b.md"), skipped=(Skipped("c.bin", "binary"),), items_added=7)
+    >>> binary = Skipped("c.bin", "binary")
+    >>> report = IngestReport(new=("a.md", "b.md"), skipped=(binary,), items_added=7)
     >>> report
     IngestReport(2 new, 1 skipped; items: 7 added, 0 removed)
     >>> print(report)
@@ -91,15 +95,17 @@ class IngestReport:
         return {reason: tuple(group) for reason, group in ordered}
 
     def counts(self, items: str = "items") -> str:
-        """Return how many files and items there were, on one line.
+        """Return the numbers of files and items on one line.
 
-        items: the word for the items.
+        Args:
+            items: The word for the items.
         """
         files = [f"{len(getattr(self, name)):,} {name}" for name in _COUNTED if getattr(self, name)]
-        return f"{', '.join(files) or 'none'}; {items}: {self.items_added:,} added, {self.items_removed:,} removed"
+        counted = f"{self.items_added:,} added, {self.items_removed:,} removed"
+        return f"{', '.join(files) or 'none'}; {items}: {counted}"
 
     def reason_lines(self) -> list[str]:
-        """Return a line for each reason: how many files were skipped for it, and the first of them."""
+        """Return a line for each reason: how many files were skipped for it, and the first."""
         lines = []
         for reason, group in self.reasons.items():
             details = {skipped.detail for skipped in group}
@@ -118,19 +124,11 @@ class IngestReport:
         return "\n  ".join((f"files: {self.counts()}", *self.reason_lines()))
 
     def _repr_html_(self) -> str:
-        rows = [
-            (name, f"{len(getattr(self, name)):,}", "")
-            for name in _COUNTED[:-1]
-            if getattr(self, name)
-        ]
-        rows += [
-            (
-                f"skipped: {reason}",
-                f"{len(group):,}",
-                ", ".join(skipped.source for skipped in group[:_SHOWN]),
-            )
-            for reason, group in self.reasons.items()
-        ]
+        counts = [(name, len(getattr(self, name))) for name in _COUNTED[:-1]]
+        rows = [(name, f"{count:,}", "") for name, count in counts if count]
+        for reason, group in self.reasons.items():
+            shown = ", ".join(skipped.source for skipped in group[:_SHOWN])
+            rows.append((f"skipped: {reason}", f"{len(group):,}", shown))
         after = [f"items: {self.items_added:,} added, {self.items_removed:,} removed"]
         return table(
             "ingested", ("files", "count", "sources"), rows, numbers=("count",), after=after
@@ -146,13 +144,13 @@ _FILES_AT_ONCE = 256
 class Passage:
     r"""A part of a file that can stand alone.
 
-    id: the same in any process for the same place: `{source}#L{first}-{last}` by lines,
-        `{source}#{place}` for a page,
-    a record or another part of a file; with `.{n}` for the n-th passage of one line or part.
-    text: with `\n` between lines and no blank line at its ends.
-    metadata: source, file (its stamp) and, if known, lines (first and last, from 1), title, page,
-        slide, sheet, cell,
-    heading, timestamp, document and record.
+    Attributes:
+        id: The same in any process for the same place. By lines it is `{source}#L{first}-{last}`,
+            for a page, a record or another part of a file `{source}#{place}`. The n-th passage of
+            one line or part ends in `.{n}`.
+        text: With `\n` between lines and no blank line at its ends.
+        metadata: source, file (its stamp) and, if known, lines (first and last, from 1), title,
+            page, slide, sheet, cell, heading, timestamp, document and record.
     """
 
     id: str
@@ -175,7 +173,10 @@ class Reading(NamedTuple):
 
 
 def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
-    """Yield a reading of each file, in the order given; a file that can't be read is in its `skipped`."""
+    """Yield a reading of each file, in the order given.
+
+    If a file can't be read, `skipped` of its reading says why.
+    """
     for file, content in _contents(iter(files)):
         try:
             if isinstance(content, UnreadableError):
@@ -207,7 +208,10 @@ def _contents(files: Iterator[SourceFile]) -> Iterator[tuple[SourceFile, bytes |
                 refused[file.source] = error
         contents = read_bytes(file for file in chunk if file.source not in refused)
         for file in chunk:
-            yield (file, refused[file.source]) if file.source in refused else next(contents)
+            if file.source in refused:
+                yield file, refused[file.source]
+            else:
+                yield next(contents)
 
 
 def _reading(file: SourceFile, content: bytes) -> Reading:
@@ -256,7 +260,7 @@ def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
 
 
 def _stem(source: str) -> str:
-    """Return the prefix of the ids of a file's passages: the source, shortened where an id could not hold it."""
+    """Return the prefix of the ids of a file's passages: its source, shortened if too long."""
     if len(source) <= _MAX_SOURCE_CHARS:
         return source
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]

@@ -19,9 +19,11 @@ _ESCAPED = re.compile(r"\\(.)")
 class Pattern:
     """One line of a .gitignore.
 
-    segments: of the path below the folder of the line; `**` stands for any number of them.
-    is_negated: whether the line takes back what lines before it said.
-    for_folders: whether it is about folders alone.
+    Attributes:
+        segments: Segments of the path below the folder of the line. `**` stands for any number of
+            them.
+        is_negated: Whether the line takes back earlier lines.
+        for_folders: Whether it is about folders alone.
     """
 
     segments: tuple[str, ...]
@@ -126,5 +128,8 @@ def _parsed(line: str) -> Pattern | None:
 
 
 def _segment(name: str) -> str:
-    """Return a segment as `fnmatch` reads it: a class for an escaped character, and `!` in place of `^`."""
+    """Return a segment as `fnmatch` reads it.
+
+    An escaped character becomes a class, and `^` in a class becomes `!`.
+    """
     return name if name == "**" else _ESCAPED.sub(r"[\1]", name).replace("[^", "[!")

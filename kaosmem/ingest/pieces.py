@@ -58,9 +58,10 @@ _WORD = re.compile(r"(?s:.*)[\s;,}>]")
 class Piece(NamedTuple):
     """A part of a text, between blank lines at its ends.
 
-    first, last: its lines, from 1.
-    part: from 1, where it is a part of one line; else 0.
-    title: the headings or definitions that all of it is under.
+    Attributes:
+        first, last: Its lines, from 1.
+        part: The number of this part of one line, from 1. It is 0 for whole lines.
+        title: The headings or definitions that all of it is under.
     """
 
     first: int
@@ -71,7 +72,10 @@ class Piece(NamedTuple):
 
 
 def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
-    """Yield a text's pieces in order, of MAX_CHARS at most; each line that is not blank is in one of them."""
+    """Yield the pieces of a text in order, of at most MAX_CHARS.
+
+    Each line that is not blank is in one of them.
+    """
     segments = list(_SEGMENTS[syntax](text))
     if not segments:
         return
@@ -88,7 +92,10 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
 
 
 def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
-    """Return where pieces begin and end among the segments; only a single one is larger than MAX_CHARS."""
+    """Return where pieces begin and end among the segments.
+
+    A piece is larger than MAX_CHARS only if it is a single segment.
+    """
     strengths = [segment.strength for segment in segments]
     spans: list[tuple[int, int]] = []
     to_cut = [(0, len(segments))]
@@ -155,7 +162,7 @@ def _title(paths: list[Path]) -> Path:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """Yield the parts of one enormous line: whole sentences, else whole words, else TARGET_CHARS each."""
+    """Yield the parts of one enormous line: sentences, else words, else TARGET_CHARS each."""
     begin = 0
     while len(line) - begin > MAX_CHARS:
         window = line[begin : begin + TARGET_CHARS]
@@ -177,12 +184,12 @@ def _end(window: str, last: re.Pattern[str]) -> int:
 class Part:
     """A stretch of a file, cut into pieces of storable text.
 
-    place: names the part in the ids of its passages, after `#`, such as `p12`; "" if lines are
-        enough.
-    numbered: the pieces' numbers are lines, or rows, of the file, and are kept as such.
-    metadata: of each of its passages, such as `{"page": 12}`.
-    headed: its passages are best found by the heading that they are under, which their labels then
-        show.
+    Attributes:
+        place: Names the part in the ids of its passages, after `#`, such as `p12`. It is "" if
+            lines are enough.
+        numbered: Whether the numbers of the pieces are lines, or rows, of the file.
+        metadata: Metadata of each passage, such as `{"page": 12}`.
+        headed: Whether the labels of its passages show the heading that they are under.
     """
 
     pieces: Iterable[Piece]

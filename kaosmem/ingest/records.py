@@ -107,9 +107,10 @@ def read_notebook(data: bytes) -> Iterator[Part]:
     notebook = json.loads(decoded_text(data))
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     # Before version 4, the cells were in worksheets, and their code was called input.
-    cells = notebook.get("cells") or [
-        cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]
-    ]
+    cells = notebook.get("cells") or []
+    if not cells:
+        for sheet in notebook.get("worksheets", ()):
+            cells += sheet["cells"]
     for number, cell in enumerate(cells, 1):
         source = storable(_joined(cell.get("source", cell.get("input", ""))))
         syntax = _SYNTAXES.get(cell["cell_type"], _LANGUAGES.get(language, Syntax.CODE))

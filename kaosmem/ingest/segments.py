@@ -1,4 +1,4 @@
-"""Segments of a text: paragraphs, headings and blocks of code, each with the path of headings above it."""
+"""Segments of a text: paragraphs, headings and blocks of code, each with the headings above."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ MAX_CHARS = 2_000
 HEADING = 600
 """A heading, less its level."""
 PARAGRAPH = 400
-"""The strength after a blank line, less twice the indentation; one less where the segment before announces it."""
+"""The strength after a blank line, less twice the indentation.
+
+It is one less if the segment before announces the line.
+"""
 LINE = 200
 """Any other line, less twice its indentation."""
 GLUED = 0
@@ -28,8 +31,10 @@ Path: TypeAlias = tuple[str, ...]
 class Segment(NamedTuple):
     """One line or several, the first and the last of them not blank.
 
-    first, last: lines, from 1. start, end: where it is in the text, without the last newline.
-    path: the headings or definitions that it is under.
+    Attributes:
+        first, last: Lines, from 1.
+        start, end: Positions in the text, without the last newline.
+        path: The headings or definitions that it is under.
     """
 
     first: int
@@ -72,8 +77,8 @@ _FENCE = re.compile(r"`{3,}(?!.*`)|~{3,}")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
 _ITEM = re.compile(r"(?:[-*+•]|\(?(?:\d{1,3}|[a-z]|[ivx]+)[.)])\s")
 _CLAUSE = re.compile(
-    r"(ARTICLE|Article|CHAPTER|Chapter|PART|Part|SECTION|Section|SCHEDULE|Schedule|EXHIBIT|Exhibit|ANNEX|Annex"
-    r"|APPENDIX|Appendix)\s+(?:\d[\d.]*|[IVXLC]+|[A-Z])(?:\b|(?<=\.)).{0,80}"
+    r"(ARTICLE|Article|CHAPTER|Chapter|PART|Part|SECTION|Section|SCHEDULE|Schedule|EXHIBIT|Exhibit"
+    r"|ANNEX|Annex|APPENDIX|Appendix)\s+(?:\d[\d.]*|[IVXLC]+|[A-Z])(?:\b|(?<=\.)).{0,80}"
 )
 _CAPITALS = re.compile(r"(?=.*[A-Z]{3})[^a-z]{4,80}")
 _ANCHOR = re.compile(
@@ -114,7 +119,7 @@ def markdown_segments(text: str) -> list[Segment]:
 
 
 def rst_segments(text: str) -> list[Segment]:
-    """Return the lines of reStructuredText that are not blank, with the headings that they are under."""
+    """Return the lines of reStructuredText that are not blank, with the headings above them."""
     return _segments(_lines(text), _adorned_heading, {})
 
 
@@ -176,7 +181,7 @@ def _segments(lines: list[_Line], heading_at: _HeadingAt, fenced: dict[int, int]
 
 
 def _share(paths: list[Path], start: int) -> None:
-    """Put headings that stand directly above another one under the path of that one: they are no passage."""
+    """Put headings that stand directly above a heading under its path: they are no passage."""
     paths[start:] = [paths[-1]] * (len(paths) - start)
 
 
@@ -243,7 +248,10 @@ def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
 
 
 def _adorned_heading(lines: list[_Line], position: int) -> _Heading | None:
-    """Return the underlined heading that begins here, as in reStructuredText: any one mark, over it too or not."""
+    """Return the underlined heading that begins here, as in reStructuredText.
+
+    Any mark may underline it, and may stand above it too.
+    """
     line = lines[position]
     underline = _line_under(lines, position)
     if not underline:
@@ -304,22 +312,25 @@ _COMMENTS = re.compile(r"(?:[^\S\n]*+(?:#|//|/\*|\*|--|;|%).*(?:\n|\Z))+")
 _LEADS = re.compile(r"[^\S\n]*+(?:#|//|/\*|\*|--|;|%|@)")
 # A line that closes or continues the block before it.
 _FOLLOWS = re.compile(
-    r"[^\S\n]*+(?:[)\]}]|</|\{[^\S\n]*+(?:\n|\Z)|(?:else|elif|elsif|except|rescue|finally|catch|end|fi|done|esac|then|do)\b)"
+    r"[^\S\n]*+(?:[)\]}]|</|\{[^\S\n]*+(?:\n|\Z)"
+    r"|(?:else|elif|elsif|except|rescue|finally|catch|end|fi|done|esac|then|do)\b)"
 )
 _LABEL = re.compile(r"[A-Za-z_]\w*:[^\S\n]*+(?:\n|\Z)")
 
 _DEFINITION = re.compile(
-    r"\n([^\S\n]*+)(?:(?:export|default|declare|async|pub|public|private|protected|internal|static|final|abstract"
-    r"|virtual|inline|extern|unsafe|const|sealed|open|data|local|partial|override)(?:\([^)\n]*\))?[^\S\n]++)*+"
-    r"(?:def|class|func|function|fn|fun|interface|struct|enum|union|trait|impl|type|module|namespace|record|object"
-    r"|protocol|extension|defmodule|defp|sub|cdef|cpdef)\b[ *]+(?:\([^)\n]*\)[^\S\n]*+)?"
+    r"\n([^\S\n]*+)(?:(?:export|default|declare|async|pub|public|private|protected|internal|static"
+    r"|final|abstract|virtual|inline|extern|unsafe|const|sealed|open|data|local|partial|override)"
+    r"(?:\([^)\n]*\))?[^\S\n]++)*+"
+    r"(?:def|class|func|function|fn|fun|interface|struct|enum|union|trait|impl|type|module"
+    r"|namespace|record|object|protocol|extension|defmodule|defp|sub|cdef|cpdef)\b[ *]+"
+    r"(?:\([^)\n]*\)[^\S\n]*+)?"
     r"([A-Za-z_$][\w$]*(?:(?:::?|\.)[\w$]+)*)"
 )
 # Such as `static int area(struct box *b) {`, or with the brace on the next line.
 _CALLABLE = re.compile(
-    r"\n([^\S\n]*+)(?!(?:if|for|while|switch|catch|return|else|do|new|throw|await|case|sizeof|defer|go|select|using"
-    r"|lock|typedef|assert|with|foreach|elseif|synchronized)\b)(?:[\w<>\[\],.:~$@]++[ "
-    r"\t*&]++)*([A-Za-z_~$][\w:~$]*+)"
+    r"\n([^\S\n]*+)(?!(?:if|for|while|switch|catch|return|else|do|new|throw|await|case|sizeof"
+    r"|defer|go|select|using|lock|typedef|assert|with|foreach|elseif|synchronized)\b)"
+    r"(?:[\w<>\[\],.:~$@]++[ \t*&]++)*([A-Za-z_~$][\w:~$]*+)"
     r"[ \t]*\([^\n;]*(?:(?<=\{)|(?=\n\s*\{))(?=\n)"
 )
 _TRIPLE_QUOTES = re.compile("\"\"\"|'''")
@@ -338,10 +349,13 @@ class _Block(NamedTuple):
 def code_segments(
     text: str, *, braces: bool = False, triple_quotes: bool = False
 ) -> Iterator[Segment]:
-    """Yield the blocks between blank lines, or the lines of a large one, each with the definitions around it.
+    """Yield the blocks between blank lines, each with the definitions around it.
 
-    braces: functions may have no keyword and comments may span lines, as in C. triple_quotes: strings may span
-    lines, as in Python.
+    Of a large block, yield the lines.
+
+    Args:
+        braces: Functions may have no keyword and comments may span lines, as in C.
+        triple_quotes: Strings may span lines, as in Python.
     """
     inside = _Inside(_strings(text) if triple_quotes else _comments(text) if braces else [])
     scopes = _Scopes(text, inside, braces=braces)

@@ -1,4 +1,4 @@
-"""HTML without its tags, as lines with the marks of Markdown for headings, items of lists, rows and code."""
+"""HTML without its tags, as lines with the marks of Markdown."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class _Page:
         self._is_title = self._is_title and tag != "title"
 
     def _break(self, tag: str, line: int) -> bool:
-        """End the line before and after an element that is not within one, and return whether it has ended.
+        """End the line at an element that is not within a line, and return whether it has ended.
 
         In a cell of a table, only a second paragraph begins a line.
         """

@@ -48,11 +48,17 @@ __all__ = [
 
 
 def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None) -> TokenCounter:
-    """Return a counter: None is o200k_base, a str is an encoding, an OpenAI model or "estimate", a callable is wrapped.
+    """Return a counter of tokens.
 
-    An encoding is counted by toktok where the extra `fast` is installed, else by tiktoken, to the same numbers;
-    give a `TiktokenCounter` or a `ToktokCounter` to choose. Raises InvalidArgumentError
-    for a counter whose name is no text.
+    An encoding is counted by toktok if the extra `fast` is installed, else by tiktoken, to the same
+    numbers. Give a `TiktokenCounter` or a `ToktokCounter` to choose.
+
+    Args:
+        counter: The name of an encoding or of an OpenAI model, "estimate", a counter, or a callable
+            from a text to its tokens. None is o200k_base.
+
+    Raises:
+        InvalidArgumentError: If it is none of these, or the name of the counter is no text.
 
     >>> count = get_counter()
     >>> count("Who owns the deal?")

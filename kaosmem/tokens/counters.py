@@ -64,7 +64,9 @@ class CallableCounter:
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count
-        self.name = f"{getattr(count, '__module__', '?')}.{getattr(count, '__qualname__', type(count).__name__)}"
+        module = getattr(count, "__module__", "?")
+        name = getattr(count, "__qualname__", type(count).__name__)
+        self.name = f"{module}.{name}"
 
     def __repr__(self) -> str:
         return f"CallableCounter({self.name})"
@@ -176,11 +178,12 @@ class TiktokenCounter:
         return list(map(self, texts))
 
     def _count_around_blanks(self, text: str) -> Iterator[int]:
-        """Yield counts that add up to that of the text, long runs of blanks counted apart from the rest.
+        """Yield counts that add up to the count of the text.
 
-        On a longer one tiktoken's pattern overflows its stack, so the run is cut here where the pattern would cut
-        it: line ends belong to punctuation before them; what is left, up to its last line end, is one piece, and so
-        is the rest, less its last blank, which belongs to what follows.
+        On a long run of blanks the pattern of tiktoken overflows its stack. So the run is cut here
+        where the pattern would cut it. Line ends belong to punctuation before them. The blanks up
+        to the last line end are one piece. The blanks after it are another piece, except the last
+        blank, which belongs to the text that follows.
         """
         done = 0
         for blank in _LONG_BLANK.finditer(text):
@@ -199,7 +202,7 @@ class TiktokenCounter:
         yield from (len(self._encoding.encode_ordinary(part)) for part in parts(text, start, end))
 
     def _cuts(self, text: str, start: int, end: int, done: int) -> tuple[int, ...]:
-        """Return where the first piece of a run of blanks begins and where each ends, the last blank left out."""
+        """Return where the pieces of a run of blanks begin and end, without its last blank."""
         if self._takes_line_ends(text[done:start]):
             while start < end and text[start] in "\r\n":
                 start += 1
@@ -207,7 +210,7 @@ class TiktokenCounter:
         return start, lines_end, end if end == len(text) else max(end - 1, lines_end)
 
     def _takes_line_ends(self, text: str) -> bool:
-        """Return whether line ends after the text belong to its last piece: to punctuation, not to a word."""
+        """Return whether line ends after the text belong to its last piece: to punctuation."""
         category = unicodedata.category(text[-1])[0] if text else "L"
         if category == "M" and RECIPES[self.name].marks_in_words:
             # A slash goes with such line ends, otherwise with the letter after it.
@@ -218,7 +221,10 @@ class TiktokenCounter:
 
 
 def parts(text: str, start: int, end: int) -> Iterator[str]:
-    """Yield parts of a long text whose counts add up: its tokens at once would take 20 times its size."""
+    """Yield parts of a long text whose counts add up.
+
+    All its tokens at once would take 20 times its size.
+    """
     while end - start > 2 * _PART_CHARS and (gap := _GAP.search(text, start + _PART_CHARS, end)):
         yield text[start : gap.start()]
         start = gap.start()
@@ -229,12 +235,16 @@ _ALL = 1 << 40
 
 
 class ToktokCounter:
-    """Counts as `TiktokenCounter` does, to the token, and under the same name: a session may change between them.
+    """Counts exactly as `TiktokenCounter` does, and under the same name.
 
-    The packages alone differ where they know different versions of Unicode: toktok 0.3 and tiktoken 0.14 on 4,699
-    characters that came with Unicode 17 and are letters, marks or digits to toktok alone, most of them Han
-    (U+323B0 to U+33479), Tangut, Beria Erfe, Sidetic, Tai Yo and Tolong Siki. So tiktoken counts a text with a
-    character that Unicode 17 brought, or a later version may bring. Raises InvalidArgumentError, MissingExtraError.
+    So a session may change between them. The packages know different versions of Unicode: 4,699
+    characters that came with Unicode 17 are letters, marks or digits to toktok 0.3 but not to
+    tiktoken 0.14. Most are Han (U+323B0 to U+33479), Tangut, Beria Erfe, Sidetic, Tai Yo and Tolong
+    Siki. So tiktoken counts a text with a character that came with Unicode 17, or may come later.
+
+    Raises:
+        InvalidArgumentError: If the encoding is not known.
+        MissingExtraError: If the extra `fast` is not installed.
     """
 
     additive = True
@@ -284,7 +294,7 @@ _RARE = "\U00010000-\U0001efff\U0002a6de-\U0010ffff"
 
 @cache
 def _unsettled() -> re.Pattern[str]:
-    """Return a pattern of the characters that are not settled, and of lone surrogates, which toktok refuses."""
+    """Return a pattern of unsettled characters, and of lone surrogates, which toktok refuses."""
     unassigned = (
         char for char in map(chr, range(0x10000)) if unicodedata.category(char) in ("Cn", "Cs")
     )

@@ -45,7 +45,9 @@ _NAMES = {
     2_097_152: "gemini-1.5-pro",
     10_485_760: "llama-4-scout",
 }
-_CONTEXT_LENGTHS = {name: length for length, names in _NAMES.items() for name in names.split()}
+_CONTEXT_LENGTHS: dict[str, int] = {}
+for _length, _names in _NAMES.items():
+    _CONTEXT_LENGTHS |= dict.fromkeys(_names.split(), _length)
 
 # Models whose length no page gave yet. Each counts as the newest known model of its family. Those
 # of a new family count as the least of their maker's models since 2024.
@@ -55,9 +57,8 @@ _COUNTED_AS = {
     "claude-haiku-4-5": "claude-haiku-5-5 claude-mythos claude-mythos-5",
     "claude-fable-5": "claude-fable-5-1 claude-fable-5-2",
 }
-_CONTEXT_LENGTHS |= {
-    name: _CONTEXT_LENGTHS[known] for known, names in _COUNTED_AS.items() for name in names.split()
-}
+for _model, _names in _COUNTED_AS.items():
+    _CONTEXT_LENGTHS |= dict.fromkeys(_names.split(), _CONTEXT_LENGTHS[_model])
 
 # Models that bind thinking to the request that produced it. Source: Anthropic, "Preserved
 # thinking", November 2026.
@@ -108,8 +109,10 @@ def encoding_of(model: str) -> str | None:
     Source: tiktoken, which knows families of names. o200k_harmony differs from o200k_base in
         special tokens alone.
 
-    >>> encoding_of("gpt-4o-mini"), encoding_of("openai/gpt-4-turbo"), encoding_of("claude-opus-4.5")
-    ('o200k_base', 'cl100k_base', None)
+    >>> encoding_of("gpt-4o-mini"), encoding_of("openai/gpt-4-turbo")
+    ('o200k_base', 'cl100k_base')
+    >>> encoding_of("claude-opus-4.5") is None
+    True
     """
     from tiktoken.model import encoding_name_for_model
 

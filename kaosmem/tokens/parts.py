@@ -32,7 +32,7 @@ _PAGE = re.compile(rb"/Type\s*/Page\b")
 
 
 def sealed_tokens(data: str) -> int:
-    """Return the estimated tokens of data that only its provider can read, such as encrypted thinking."""
+    """Return the estimated tokens of data that only its provider can read: encrypted thinking."""
     return -(-len(data) // _SEALED_CHARS_PER_TOKEN)
 
 

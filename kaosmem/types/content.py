@@ -126,14 +126,22 @@ class DocumentBlock(_Block):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpaqueBlock(_Block):
-    """A part of a message that only its provider can read, such as a PDF or the result of the provider's own search.
+    """A part of a message that only its provider can read, such as a PDF or a search result.
 
-    It goes back to that provider as it came. A note stands for it in any other format, and where it is recalled.
-    provider: name of the format that takes it back. kind: the part's type. data: the part as JSON text.
-    name: a file's or a tool's name, for the note.
-    Raises InvalidArgumentError if data is no JSON object of that type.
+    It goes back to that provider as it came. In any other format, and where it is recalled, a note
+    stands for it.
 
-    >>> block_text(OpaqueBlock("openai", "file", '{"type":"file","file":{"file_id":"f1"}}', "lease.pdf"))
+    Attributes:
+        provider: Name of the format that takes it back.
+        kind: The type of the part.
+        data: The part as JSON text.
+        name: Name of a file or a tool, for the note.
+
+    Raises:
+        InvalidArgumentError: If data is no JSON object of that type.
+
+    >>> data = '{"type":"file","file":{"file_id":"f1"}}'
+    >>> block_text(OpaqueBlock("openai", "file", data, "lease.pdf"))
     '[file lease.pdf, for openai alone]'
     """
 
@@ -164,9 +172,11 @@ ResultContent: TypeAlias = str | tuple[TextBlock | ImageBlock | DocumentBlock | 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ToolResultBlock(_Block):
-    """The result of the call with the id `tool_use_id`: a text, or texts, images, documents and opaque parts.
+    """The result of the call with the id `tool_use_id`.
 
-    extra: JSON text of further fields by which its provider knows the result.
+    Attributes:
+        content: A text, or texts, images, documents and opaque parts.
+        extra: JSON text of further fields by which its provider knows the result.
     """
 
     tool_use_id: str
@@ -192,9 +202,10 @@ Content: TypeAlias = str | tuple[ContentBlock, ...]
 
 
 def block_text(block: ContentBlock) -> str:
-    """Return a block as the text that is searched, summarised, recalled and shown where a format has no such block.
+    """Return the text of a block, which is searched, summarised and recalled.
 
-    Thinking has none: a model's reasoning never stands where its words or anybody's could.
+    It also stands for the block in a format without such blocks. Thinking has no text: a model's
+    reasoning never stands where anybody's words could.
     """
     match block:
         case TextBlock() | DocumentBlock(title=""):
@@ -230,7 +241,7 @@ def content_text(content: Content) -> str:
 
 
 def unshown_chars(content: Content) -> int:
-    """Return how many characters of content only its provider is shown: those of thinking and of opaque parts."""
+    """Return the number of characters that only a provider sees: of thinking and opaque parts."""
     chars = 0
     if isinstance(content, str):
         return chars

@@ -105,20 +105,20 @@ MAX_STRUCTURE_CHARS = 2**24
 MAX_STRUCTURE_CONTAINERS = MAX_JSON_CONTAINERS
 
 UNVERIFIED_SYSTEM = "unverified-system"
-"""The role that a system message is shown under which is derived, or not trusted as the application is."""
+"""The role of a system message that is derived, or less trusted than the application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One unit of memory. It never changes.
 
-    tokens: of the content alone, as the session's counter counts it.
-    created_at: aware, in UTC.
-    key: items of one section with the same key are versions of one thing; the newest is live.
-    sources: ids of the items that this one was derived from.
-    expires_at: from this time on no context shows the item; None is never. Aware, in UTC.
-    interval: of a version that a context shows with the interval in which it held; None everywhere
-        else.
+    Attributes:
+        tokens: Tokens of the content alone, by the counter of the session.
+        created_at: When it was added, aware and in UTC.
+        key: Items of one section with the same key are versions of one thing. The newest is live.
+        sources: Ids of the items that this item was derived from.
+        expires_at: No context shows the item from this time on. None is never. Aware and in UTC.
+        interval: The interval in which a version held, if a context shows it so. Else None.
 
     >>> from kaosmem import SessionMemory
     >>> item = SessionMemory.test_mode().add("findings", "Ann owns the deal.", key="owner")
@@ -145,18 +145,25 @@ class Item:
 
     @property
     def shown_role(self) -> str:
-        """Return the role it is shown under: only texts of the application itself are shown as system messages."""
+        """Return the role that contexts show.
+
+        Only texts of the application itself are shown as system messages.
+        """
         if self.role == "system" and (self.trust < Trust.APPLICATION or self.sources):
             return UNVERIFIED_SYSTEM
         return self.role
 
     @property
     def timestamp(self) -> datetime | None:
-        """Return when it happened or was said: `metadata["timestamp"]`; None if that is no text in ISO 8601.
+        """Return when it happened or was said, as `metadata["timestamp"]` states it.
+
+        Returns:
+            None if the timestamp is no text in ISO 8601.
 
         >>> from kaosmem import SessionMemory
         >>> memory = SessionMemory.test_mode()
-        >>> memory.add("findings", "Emi lives in Oslo.", metadata={"timestamp": "2024-05-07"}).timestamp
+        >>> said = {"timestamp": "2024-05-07"}
+        >>> memory.add("findings", "Emi lives in Oslo.", metadata=said).timestamp
         datetime.datetime(2024, 5, 7, 0, 0)
         """
         return _stated_time(self.metadata)
@@ -168,7 +175,10 @@ class Item:
 
     @property
     def stated_from(self) -> datetime | None:
-        """Return when the item began to hold as its timestamp says, in UTC if that has no zone; None without one."""
+        """Return when the item began to hold by its timestamp, None without one.
+
+        A timestamp without a zone is in UTC.
+        """
         return stated_from(self.metadata)
 
     def is_expired(self, now: datetime) -> bool:
@@ -183,19 +193,16 @@ class Item:
         return f"<Item {where}, {role}, {self.tokens:,} tokens{pinned}>"
 
     def _repr_html_(self) -> str:
-        from kaosmem.display import prose, table
+        from kaosmem.display import Markup, prose, table
 
-        fields = {
-            name: value
-            for name, value in self.to_dict().items()
-            if name not in ("id", "content", "trust")
-        }
-        fields = {"section": self.section, **fields, "trust": self.trust.name.lower()}
-        rows = [
-            (name, value if isinstance(value, str) else json_text(value))
-            for name, value in fields.items()
-        ]
-        return table(f"item {self.id}", (), [*rows, ("content", prose(self.text, max_chars=2_000))])
+        fields = {"section": self.section, **self.to_dict()}
+        del fields["id"], fields["content"], fields["trust"]
+        fields["trust"] = self.trust.name.lower()
+        rows: list[tuple[str, str | Markup]] = []
+        for name, value in fields.items():
+            rows.append((name, value if isinstance(value, str) else json_text(value)))
+        rows.append(("content", prose(self.text, max_chars=2_000)))
+        return table(f"item {self.id}", (), rows)
 
     @property
     def message(self) -> ChatMessage:
@@ -399,7 +406,11 @@ def _texts_of(stored: JSONValue) -> tuple[str, ...]:
 
 
 def check_extent(item: Item) -> None:
-    """Raise InvalidArgumentError for an item that has more beside a text than can be stored and read back."""
+    """Check that an item can be stored and read back with all that it has beside a text.
+
+    Raises:
+        InvalidArgumentError: If it has too much.
+    """
     beside = (*item.tags, *item.sources, *item.metadata.values())
     if isinstance(item.content, str) and len(beside) < 1_000 and all(map(_is_short, beside)):
         return
@@ -408,9 +419,8 @@ def check_extent(item: Item) -> None:
     while left:
         value = left.pop()
         if isinstance(value, str):
-            chars += (
-                len(value) if len(value) <= MAX_LINE_TEXT_CHARS else 0
-            )  # a longer one has a place of its own
+            if len(value) <= MAX_LINE_TEXT_CHARS:  # a longer one has a place of its own
+                chars += len(value)
         elif isinstance(value, dict):
             left += (*value, *value.values())
             containers += 1

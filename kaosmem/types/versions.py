@@ -82,15 +82,17 @@ def in_order(
 ) -> list[Version[T]]:
     """Return the versions of one fact, oldest first: each holds until the next one begins.
 
-    items: in the order in which they became known. Of two that begin at one time, the one that
-        became known later is the successor.
-    stated: when a version began to hold as it says itself; None if it does not. Such a version
-        began when it became known, but not before any version that was known by then: clocks of two
-        writers may differ.
-    ended: when a version ended without a successor, as by a removal; None if it did not.
+    Args:
+        items: In the order in which they became known. If two begin at one time, the later known
+            item is the successor.
+        stated: Returns when a version began to hold by its own statement, None without one. A
+            version without a statement began when it became known, but not before any version that
+            was known by then: the clocks of two writers may differ.
+        ended: Returns when a version ended without a successor, as by a removal, or None.
 
     >>> at = lambda number: datetime(2024, 6, number, tzinfo=UTC)
-    >>> [(v.item, v.valid_until and v.valid_until.day) for v in in_order([4, 2], stated=at, known_from=at)]
+    >>> versions = in_order([4, 2], stated=at, known_from=at)
+    >>> [(v.item, v.valid_until and v.valid_until.day) for v in versions]
     [(2, 4), (4, None)]
     """
     begins: list[tuple[datetime, T]] = []
@@ -111,7 +113,9 @@ def in_order(
 
 
 def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]:
-    """Return the versions of one fact that were known by a time, oldest first, with the ends that were known then.
+    """Return the versions of one fact that were known by a time, with the ends known then.
+
+    The oldest version comes first.
 
     >>> at = lambda number: datetime(2024, 6, number, tzinfo=UTC)
     >>> versions = in_order([4, 2], stated=at, known_from=lambda day: at(9 - day))
