@@ -21,6 +21,7 @@ from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lin
 from kaosmem.persistence.files.manifest import (
     OLDER_TEXTS,
     Blob,
+    Identity,
     ListedArchive,
     check_archives,
     fill,
@@ -64,6 +65,7 @@ from kaosmem.types import JSONValue
 
 LOST = "lost"
 """The field that names the item of an update whose text is lost."""
+_OLDER_ITEMS = "an item that they changed is as it was before"
 _BEGINNING = b'{"crc":"'
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 
@@ -104,7 +106,8 @@ def _salvaged(
     noted: the number of the last record that a writer noted, 0 for none.
     """
     damage: list[CorruptionError] = []
-    log_id = yield from _log_id(session, damage)
+    identity = yield from _own_identity(session, damage)
+    log_id = identity.log_id if identity else ""
     newest = max(numbers(snapshots), default=0)
     base = yield from _base(numbers(snapshots), log, log_id, session, damage)
     log_id = log_id or base.log_id
@@ -112,7 +115,7 @@ def _salvaged(
     records = found.records
     if (newest or records or found.bad) and not (records or base.items or base.header):
         return None
-    damage += found.lost(max(newest, noted))
+    damage += found.lost(max(newest, noted), identity.segment if identity else 0)
     yield from _fill_items(base, damage)
     yield from _fill_records(records, damage)
     archives = base.archives if base.log_id else None  # where nothing names them
@@ -136,19 +139,16 @@ def _salvaged(
     )
 
 
-def _log_id(session: str, damage: list[CorruptionError]) -> Steps[str]:
-    """Return the id of the log that the identity of a session names, "" without one.
-
-    Name another's identity.
-    """
+def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[Identity | None]:
+    """Return the identity of a session, None without it. Enter another's identity in the damage."""
     identity = (yield from read_identity()) if session else None
     if isinstance(identity, CorruptionError):
         damage.append(identity)
-    elif identity and identity.session != session:
+        return None
+    if identity and identity.session != session:
         damage.append(other_id(identity.session, session))
-    elif identity:
-        return identity.log_id
-    return ""
+        return None
+    return identity
 
 
 class _Line(NamedTuple):
@@ -307,25 +307,38 @@ class _Log:
         else:
             self.bad.append(_Stretch(path, line.start, line.size, seq, seq))
 
-    def lost(self, newest: int) -> Iterator[CorruptionError]:
-        """Yield the damage. newest: the last record that is known to have been stored."""
+    def lost(self, newest: int, named: int) -> Iterator[CorruptionError]:
+        """Yield the damage.
+
+        Args:
+            newest: The last record that is known to have been stored, 0 for none.
+            named: The segment that the session's identity names, 0 for none. Its first record was
+                stored, and nobody knows how many followed.
+        """
         bad = [stretch for stretch in self.bad if stretch.last > self.start]
         end = max([newest, self.start, *self.records, *(stretch.last for stretch in bad)])
+        is_end_unknown = named > end
+        end = max(end, named - 1)
         for before, after in pairwise(sorted([self.start, *self.records, end + 1])):
             first = before + 1
             last = after - 1
             if first > last:
                 continue
             which = f"record {first} is" if first == last else f"records {first} to {last} are"
-            older = "an item that they changed is as it was before"
             at = next((each for each in bad if each.last >= first and each.first <= last), None)
             if at is None:
-                gap = f"there is a gap in the log: {which} in no valid file; {older}"
+                gap = f"there is a gap in the log: {which} in no valid file; {_OLDER_ITEMS}"
                 yield CorruptionError(gap, file=log_file(first), byte=0, seq=first)
             else:
                 bad.remove(at)
-                what = f"{at.size} bytes are not valid, and {which} lost; {older}"
+                what = f"{at.size} bytes are not valid, and {which} lost; {_OLDER_ITEMS}"
                 yield _damaged(at.path, at.start, what, first)
+        if is_end_unknown:
+            path = log_file(named)
+            what = f"record {named} and all later ones are lost; {_OLDER_ITEMS}"
+            yield CorruptionError(
+                f"{path!r} is missing, so {what}; bring it back from a copy", file=path, seq=named
+            )
         for at in bad:
             yield _damaged(
                 at.path, at.start, f"{at.size} bytes are not valid, and no record is lost"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -87,8 +88,12 @@ def put(folder: Path, files: Files) -> None:
 def is_said(report: RepairReport, seq: int) -> bool:
     """Return whether a report says that a record is lost, and what that means for the items that it changed."""
     for error in report.damage:
-        found = re.search(r"records? (\d+)(?: to (\d+))? (?:is|are) .*as it was before", str(error))
-        if found and int(found[1]) <= seq <= int(found[2] or found[1]):
+        range_ = r"records? (\d+)(?: to (\d+)| (and all later ones))? (?:is|are) .*as it was before"
+        found = re.search(range_, str(error))
+        if found is None:
+            continue
+        first, last, is_open = found.groups()
+        if int(first) <= seq and (is_open or seq <= int(last or first)):
             return True
     return False
 
@@ -113,6 +118,21 @@ async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
             put(session.folder, whole)
     assert repaired > 80
     assert older > marked > 10
+
+
+async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) -> None:
+    """Nothing in a copied folder tells how many records the segment had: the end is left open."""
+    older = 0
+    for seed in range(6):
+        session = await told(tmp_path / f"{seed}", seed)
+        root = tmp_path / f"{seed}-copy"
+        shutil.copytree(tmp_path / f"{seed}", root)
+        newest = max((root / "default" / "s" / "log").glob("*.jsonl"))
+        newest.unlink()
+        report = await repair_session(root, "s", "repaired")
+        assert any(error.file == f"log/{newest.name}" for error in report.damage)
+        older += await checked(root, session, report)
+    assert older > 3
 
 
 async def checked(root: Path, session: Told, report: RepairReport) -> int:
