@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from kaosmem.assembly import Context, Decision, item_preview
-from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.cli.terminal import Column, screen_lines, write, write_table
 from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest import IngestReport
@@ -19,14 +19,15 @@ from kaosmem.types import Item
 
 _SHOWN_NOTICES = 20
 _PASSAGE_LINES = 6
+_INDENT = "    "
 
 _DECISION_COLUMNS = (
     Column("section"),
-    Column("source", narrow="fold"),
+    Column("source", narrow="fold", min_chars=12),
     Column("rank", "right"),
     Column("score", "right"),
     Column("tokens", "right"),
-    Column("reason"),
+    Column("reason", narrow="fold"),
 )
 _ITEM_COLUMNS = (
     Column("item"),
@@ -99,13 +100,17 @@ def _by_rank(decision: Decision) -> tuple[bool, int]:
 
 
 def _passage(decision: Decision, *, full: bool) -> str:
-    """Return an item's text, indented; its first lines unless `full`."""
-    lines = decision.item.text.splitlines() if decision.item is not None else []
-    shown = lines if full else lines[:_PASSAGE_LINES]
-    indented = [f"    {line}" for line in shown]
-    if len(shown) < len(lines):
-        indented.append(f"    … {len(lines) - len(shown)} more lines; --full shows all")
-    return "\n".join(indented)
+    """Return an item's text, indented: its first lines on the screen, or all of it if `full`."""
+    text = decision.item.text if decision.item is not None else ""
+    if full:
+        return "\n".join(f"{_INDENT}{line}" for line in text.splitlines())
+    lines = screen_lines(text, indent=len(_INDENT))
+    shown = [f"{_INDENT}{line}" for line in lines[:_PASSAGE_LINES]]
+    more = len(lines) - len(shown)
+    if more > 0:
+        noun = "line" if more == 1 else "lines"
+        shown.append(f"{_INDENT}… {more} more {noun}; --full shows all")
+    return "\n".join(shown)
 
 
 def context_json(context: Context) -> dict[str, Any]:

@@ -24,11 +24,17 @@ _WITHIN_LINE = re.compile(r"[^\n\t]+")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; `narrow` says how it may give way on a terminal that is too narrow for all."""
+    """A column of a table.
+
+    Args:
+        narrow: What becomes of its cells on a terminal that is too narrow for all columns.
+        min_chars: The width that the column keeps there, at least.
+    """
 
     name: str
     justify: Literal["left", "right"] = "left"
     narrow: Literal["fold", "ellipsis"] | None = None
+    min_chars: int | None = None
 
 
 def write(text: str) -> None:
@@ -48,6 +54,13 @@ def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[s
         _write_framed(title, columns, rows)
     else:
         _put("\n".join(["", title, *_plain_lines(columns, rows)]) + "\n")
+
+
+def screen_lines(text: str, *, indent: int) -> list[str]:
+    """Return the lines that a text takes on the terminal, below an indent of some characters."""
+    console = Console()
+    wrapped = Text(_visible(text)).wrap(console, max(1, console.width - indent))
+    return [line.plain.rstrip() for line in wrapped]
 
 
 def _put(text: str) -> None:
@@ -78,9 +91,20 @@ def _write_framed(title: str, columns: Sequence[Column], rows: Sequence[Sequence
     console.print(Text(title, style="bold"))
     if not rows:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        header_style="dim",
+        padding=(0, 1, 0, 0),
+    )
     for column in columns:
-        table.add_column(column.name, justify=column.justify, no_wrap=column.narrow is None)
+        table.add_column(
+            column.name,
+            justify=column.justify,
+            no_wrap=column.narrow is None,
+            min_width=column.min_chars,
+        )
     for row in rows:
         table.add_row(*map(_framed, columns, row))
     console.print(table)

@@ -169,6 +169,27 @@ def test_a_terminal_gets_the_summary_then_the_passages_by_rank(place: Path) -> N
     assert "more lines" not in whole
 
 
+@pytest.mark.parametrize("columns", [60, 100])
+def test_a_terminal_gets_a_long_line_shortened_and_readable_tables(
+    place: Path, columns: int
+) -> None:
+    """A paragraph of one line takes its first six lines on the screen, and no column vanishes."""
+    name = "a-rather-long-name-of-a-guide.md"
+    sentence = "The notice period of the agreement is long. "
+    (place / "docs" / name).write_text(f"# Notice\n\n{sentence * 40}\n")
+    args = "assemble", f"docs/{name}", "-q", QUESTION, "-b", "2000", "--counter", "estimate"
+    shown, _ = on_terminal(*args, columns=columns)
+    tables, _, passages = shown.partition(f"\n\n{name}:")
+    assert max(map(len, shown.splitlines())) <= columns
+    assert re.search(r"(?m)^documents +a-rather-lo\S+ .* relevant", tables)
+    (paragraph,) = [each for each in passages.split("\n\n") if sentence.strip()[:20] in each]
+    lines = paragraph.splitlines()
+    assert len([line for line in lines if line.startswith("    ")]) == 7
+    assert re.fullmatch(r"    … \d+ more lines?; --full shows all", lines[-1])
+    whole, _ = on_terminal(*args, "--full", columns=columns)
+    assert sentence * 39 in whole.replace("\n", "")
+
+
 def test_messages_on_a_terminal_follow_their_summary(place: Path) -> None:
     """A format of messages is printed as JSON, whole, since its reader asked for the request."""
     shown, _ = on_terminal(
@@ -332,7 +353,7 @@ def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -> 
     args = "assemble", "docs/notes.txt", "-q", "bell", "--counter", "estimate"
     piped = subprocess.run([*PROCESS, *args], capture_output=True, check=True).stdout.decode()
     assert "bell  and an escape red no\u200btice" in piped
-    shown, err = on_terminal(*args)
+    shown, err = on_terminal(*args, columns=100)
     assert r"bell \x07 and an escape \x1b[31mred\x1b[0m no\u200btice" in shown
     assert err == "files: 1 new; passages: 1 added, 0 removed\n"
     assert "\x1b" not in shown
