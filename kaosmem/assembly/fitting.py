@@ -50,11 +50,11 @@ class Run:
         if self.count:
             tokens -= self.header(self.count)
         changed: Labels = {}
-        standing = standing_of(unit)
         for line in lines:
             tokens += line.tokens
             if not line.group:
                 continue
+            standing = standing_of(unit)
             first = changed.get(line.group) or self.labels.get(line.group)
             if first is None:
                 tokens += line.label
@@ -233,9 +233,10 @@ class Share:
             return True
         if unit.position in self._repeated:
             return False
-        missing = [each for each in needed if not self._is_known(each)]
-        if missing:
-            return self._take_with(missing, unit, room, shown)
+        if needed:
+            missing = [each for each in needed if not self._is_known(each)]
+            if missing:
+                return self._take_with(missing, unit, room, shown)
         run = self._run_of(unit)
         tokens, labels = run.added(unit, self._lines(unit))
         if tokens > room or tokens > run.cap - run.used:
@@ -393,11 +394,15 @@ def fill(
         related = [unit for unit in left_out if unit.position not in share.unrelated]
         unrelated = [unit for unit in left_out if unit.position in share.unrelated]
         orders.append(_Order([*_wanted(share, related)], unrelated))
+    tried = [0] * len(shares)
     for is_first in (True, False):
-        for share, order in zip(shares, orders, strict=True):
+        for place, share in enumerate(shares):
             used = share.used
             most = min(share.grant if is_first else share.cap, used + left - opening)
-            _fill(share, order, most, shown)
+            if not is_first and most <= tried[place]:
+                continue  # No unit fits that did not fit before.
+            tried[place] = most
+            _fill(share, orders[place], most, shown)
             if share.used != used:
                 left -= share.used - used + opening
                 opening = 0
@@ -441,10 +446,11 @@ def _wanted(share: Share, units: Iterable[Candidate]) -> Iterator[_Wanted]:
     last: list[_Wanted] = []
     for unit in (*share.taken.values(), *units):
         score = unit.score or 0.0
-        for least, wanted in waiting:
-            if score < least:
-                yield wanted
-        waiting = [each for each in waiting if score >= each[0]]
+        if waiting:
+            for least, wanted in waiting:
+                if score < least:
+                    yield wanted
+            waiting = [each for each in waiting if score >= each[0]]
         corrections = share.corrections_of(unit) if unit.newer else []
         if unit.successor is not None:
             successor = share.successor_of(unit)

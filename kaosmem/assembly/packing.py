@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from kaosmem.assembly.allocation import (
     FRAME,
     Costs,
     HistoryTail,
+    Line,
     TailCutter,
     TokenNeed,
     allocate,
@@ -26,6 +28,7 @@ from kaosmem.assembly.fitting import Run, Share, fill
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import (
     GroupedItem,
+    LabelStyle,
     adds_up,
     grouped,
     header_piece,
@@ -80,50 +83,62 @@ class Packer:
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
-        shares = {
-            spec.name: self._share(spec) for spec in self.specs if spec.placement != "history"
-        }
-        cutters = {
-            spec.name: self._cutter(spec) for spec in self.specs if spec.placement == "history"
-        }
-        needs = {
-            name: TokenNeed(share.used, max(share.used, share.want()))
-            for name, share in shares.items()
-        }
-        needs |= {
-            spec.name: self._history_need(spec, cutters[spec.name]) for spec in self._histories
-        }
+        shares: dict[str, Share] = {}
+        cutters: dict[str, TailCutter] = {}
+        needs: dict[str, TokenNeed] = {}
+        for spec in sorted(self.specs, key=_is_history):
+            if _is_history(spec):
+                cutters[spec.name] = self._cutter(spec)
+                needs[spec.name] = self._history_need(spec, cutters[spec.name])
+            else:
+                share = self._share(spec)
+                shares[spec.name] = share
+                needs[spec.name] = TokenNeed(share.used, max(share.used, share.want()))
         self._check_required(needs, cutters)
-        grants = self._allocated(needs)
-        needs |= self._fill_static(shares, grants)
+        grants = self._granted(needs)
+        for name, share in shares.items():
+            if share.spec.placement == "static":
+                share.cap = share.grant = grants[name]
+                fill([share], share.grant - share.used)
+                needs[name] = TokenNeed(share.used, share.used)
         tails: dict[str, HistoryTail] = {}
         recalled: dict[str, Share] = {}
-        for spec in self._histories:
+        for spec in filter(_is_history, self.specs):
             tail, reserved = self._cut_tail(spec, cutters[spec.name], grants[spec.name])
-            needs[spec.name] = TokenNeed(tail.used + reserved, tail.used + reserved)
             tails[spec.name] = tail
-            if earlier := self._earlier(spec, tail):
+            needs[spec.name] = TokenNeed(tail.used + reserved, tail.used + reserved)
+            earlier = self._earlier(spec, tail)
+            if earlier:
                 recalled[spec.name] = self._recall_share(spec, tail, earlier, reserved)
         packing = Packing(self, shares, tails, recalled)
-        self._fill_block(packing, needs)
+        self._grant_block(packing, needs)
+        self._fill_block(packing)
         return packing
 
-    @property
-    def _histories(self) -> list[SectionSpec]:
-        return [spec for spec in self.specs if spec.placement == "history"]
+    def _granted(self, needs: Mapping[str, TokenNeed]) -> dict[str, int]:
+        """Return the grants of all sections beside the largest frame, whatever the query brings."""
+        placements = {spec.placement for spec in self.specs}
+        has_block = "query" in placements
+        for spec in self.specs:
+            has_block = has_block or (_is_history(spec) and spec.recall > 0)
+        frame = self.costs.frame(
+            static="static" in placements,
+            first=ChatMessage("assistant", "") if "history" in placements else None,
+            block=BlockPlace.OWN_MESSAGE if has_block else None,
+        )
+        required = 0
+        for need in needs.values():
+            required += need.must
+        return allocate(self.specs, needs, max(self.window - frame, required))
 
-    def _allocated(self, needs: Mapping[str, TokenNeed]) -> dict[str, int]:
-        """Return the grants of all sections beside the largest frame."""
-        required = sum(need.must for need in needs.values())
-        return allocate(self.specs, needs, max(self.window - self._largest_frame, required))
-
-    # what each section wants
+    # the tokens that each section wants
 
     def _cutter(self, spec: SectionSpec) -> TailCutter:
         proposal = self.proposals[spec.name]
         units = [candidate for candidate in proposal.candidates if not candidate.orphan]
+        units.sort(key=attrgetter("position"))
         return TailCutter(
-            sorted(units, key=lambda unit: unit.position),
+            units,
             taken=proposal.taken,
             is_whole=proposal.is_all,
             evicted=proposal.evicted,
@@ -141,53 +156,48 @@ class Packer:
     def _share(self, spec: SectionSpec) -> Share:
         """Return the share of a section that is no history, with its required units."""
         proposal = self.proposals[spec.name]
-        header = self.costs.header(spec)
+        candidates = proposal.candidates
         cap = cap_of(spec, self.window)
+        header = self.costs.header(spec)
         runs = {False: Run(lambda _: header, cap)}
         if spec.recalls:
             recalled = Run(partial(self.costs.recalled_header, spec, None), cap)
-            recalled.cap = max(spec.recall * cap, self._best_recalled(spec, recalled))
+            best = best_match([unit for unit in candidates if unit.recalled])
+            recalled.cap = max(spec.recall * cap, self._alone(spec, recalled, best))
             runs = {True: recalled, **runs}
         share = Share(
             spec,
-            proposal.candidates,
+            candidates,
             runs,
             self.costs.line_of(spec.labels),
             cap,
             barred=self.barred.get(spec.name, frozenset()),
-            unrelated=proposal.unrelated | _low_scored(spec, proposal.candidates),
+            unrelated=proposal.unrelated | _low_scored(spec, candidates),
             is_offered_whole=proposal.offers_all and not spec.min_score,
         )
-        share.require(unit for unit in proposal.candidates if unit.must)
+        share.require([unit for unit in candidates if unit.must])
         return share
 
-    def _best_recalled(self, spec: SectionSpec, run: Run) -> int:
-        """Return the tokens of the evicted unit that matches best: it may take them, however small its share is."""
-        recalled = [unit for unit in self.proposals[spec.name].candidates if unit.recalled]
-        best = best_match(recalled)
-        return 0 if best is None else self._alone(spec, run, best)
+    def _alone(self, spec: SectionSpec, run: Run, unit: Candidate | None) -> int:
+        """Return the tokens of a unit that stands alone in a run, 0 for none."""
+        if unit is None:
+            return 0
+        return run.empty().added(unit, self._lines(spec, unit))[0]
 
-    def _alone(self, spec: SectionSpec, run: Run, unit: Candidate) -> int:
-        """Return the tokens of a unit that stands alone in a run."""
+    def _lines(self, spec: SectionSpec, unit: Candidate) -> list[Line]:
         line_of = self.costs.line_of(spec.labels)
-        return run.empty().added(unit, [line_of(item, None) for item in unit.items])[0]
-
-    def _best_earlier(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> int:
-        """Return the tokens of the earlier message that matches best: it may take them, however small its share is."""
-        best = best_match(self._earlier(spec, tail))
-        return 0 if best is None else self._alone(spec, self._recalled_run(spec, tail, cap), best)
+        return [line_of(item, None) for item in unit.items]
 
     def _check_required(
         self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]
     ) -> None:
-        required = {FRAME: self._least_frame(needs, cutters)} | {
-            name: need.must for name, need in needs.items()
-        }
+        required = {FRAME: self._least_frame(needs, cutters)}
+        for name, need in needs.items():
+            required[name] = need.must
         for spec in self.specs:
-            if spec.budget is not None and required[spec.name] > spec.budget:
-                raise window_too_small(
-                    {spec.name: required[spec.name]}, spec.budget, section=spec.name
-                )
+            must = required[spec.name]
+            if spec.budget is not None and must > spec.budget:
+                raise window_too_small({spec.name: must}, spec.budget, section=spec.name)
         if sum(required.values()) > self.window:
             raise window_too_small(required, self.window)
 
@@ -197,38 +207,18 @@ class Packer:
         """Return the frame's tokens with required items alone."""
         placements = {spec.placement for spec in self.specs if needs[spec.name].must}
         required = [cutter for cutter in cutters.values() if cutter.must]
+        first = None
+        for cutter in required:
+            entries = [*tail_entries(cutter.cut(cutter.must))]
+            if entries:
+                first = entries[0]
+                break
         last = required[-1].last_shown if required else None
         place = self.costs.block_place(entries_in(last)[-1] if last else None)
-        first = next(
-            (entry for cutter in required for entry in tail_entries(cutter.cut(cutter.must))), None
-        )
         block = place if "query" in placements else None
         return self.costs.frame(static="static" in placements, first=first, block=block)
 
-    @cached_property
-    def _largest_frame(self) -> int:
-        """The frame's tokens if all wanted items are shown, whatever the query brings."""
-        placements = {spec.placement for spec in self.specs}
-        has_block = "query" in placements or any(spec.recall for spec in self._histories)
-        return self.costs.frame(
-            static="static" in placements,
-            first=ChatMessage("assistant", "") if "history" in placements else None,
-            block=BlockPlace.OWN_MESSAGE if has_block else None,
-        )
-
-    # static sections, and the tails of histories
-
-    def _fill_static(
-        self, shares: Mapping[str, Share], grants: Mapping[str, int]
-    ) -> dict[str, TokenNeed]:
-        """Fill the static sections within their grants, and return what they have taken."""
-        taken: dict[str, TokenNeed] = {}
-        for name, share in shares.items():
-            if share.spec.placement == "static":
-                share.cap = share.grant = grants[name]
-                fill([share], share.grant - share.used)
-                taken[name] = TokenNeed(share.used, share.used)
-        return taken
+    # the tails of histories
 
     def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[HistoryTail, int]:
         """Return a history's tail, and the tokens that are reserved for recall.
@@ -249,7 +239,9 @@ class Packer:
                 tail = self._cut_beside(spec, cutter, cap, reserved)
         recall = int(spec.recall * cap) if has_earlier else 0
         if recall:
-            recall = max(recall, self._best_earlier(spec, tail, cap))
+            # The best match may take more, however small the share is.
+            best = best_match(self._earlier(spec, tail))
+            recall = max(recall, self._alone(spec, self._recalled_run(spec, tail, cap), best))
         recall = min(recall, cap - tail.used)
         if self.limits is not None:
             recall = min(recall, self.limits.block)
@@ -275,11 +267,10 @@ class Packer:
         Messages that are left out for low confidence count too: without them, the tail stays as it is.
         """
         run = self._recalled_run(spec, tail, cap)
-        line_of = self.costs.line_of(spec.labels)
         for unit in self._earlier(spec, tail):
             if run.used > cap:
                 break
-            run.take(unit, *run.added(unit, [line_of(item, None) for item in unit.items]))
+            run.take(unit, *run.added(unit, self._lines(spec, unit)))
         return run.used
 
     def _recalled_run(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> Run:
@@ -287,8 +278,10 @@ class Packer:
 
     def _earlier(self, spec: SectionSpec, tail: HistoryTail) -> tuple[Candidate, ...]:
         """Return the units of a history that may be recalled beside a tail."""
-        visible = {unit.position for unit in tail.shown}
         earlier = self.proposals[spec.name].earlier
+        if not earlier:
+            return ()
+        visible = {unit.position for unit in tail.shown}
         return tuple(unit for unit in earlier if not unit.orphan and unit.position not in visible)
 
     def _recall_share(
@@ -307,47 +300,45 @@ class Packer:
 
     # the block
 
-    def _fill_block(self, packing: Packing, needs: Mapping[str, TokenNeed]) -> None:
+    def _grant_block(self, packing: Packing, needs: Mapping[str, TokenNeed]) -> None:
+        """Grant room to the shares of the block: of the window, or of the block's own limit."""
+        if self.limits is None:
+            grants = self._granted(needs)
+            for name in packing.recalled:
+                grants[name] -= packing.tails[name].used
+        else:
+            of_block: dict[str, TokenNeed] = {}
+            required = 0
+            for share in packing.block_shares:
+                name = share.spec.name
+                if name in packing.recalled:
+                    # Earlier messages are mostly visible in a window: they get no more of its block
+                    # than their share.
+                    most = min(share.cap, int(share.spec.recall * self.limits.block))
+                    of_block[name] = TokenNeed(0, most)
+                else:
+                    of_block[name] = needs[name]
+                required += of_block[name].must
+            grants = allocate(self.specs, of_block, self.limits.block + required)
+        for share in packing.block_shares:
+            share.grant = min(share.cap, grants[share.spec.name])
+
+    def _fill_block(self, packing: Packing) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
-        self._grant_block(packing, needs)
-        shares = []
-        for spec in by_priority(self.specs):
-            if spec.name in packing.recalled:
-                shares.append(packing.recalled[spec.name])
-            if spec.placement == "query":
-                shares.append(packing.shares[spec.name])
+        shares = sorted(packing.block_shares, key=lambda share: self._place(share.spec))
         if not shares:
             return
         is_open = any(share.taken for share in shares)
-        opening = 0 if is_open else packing.frame(is_open=True) - packing.frame(is_open=False)
-        left = self.window - packing.taken - packing.frame(is_open=is_open)
+        frame = packing.frame(is_open=is_open)
+        opening = packing.frame(is_open=True) - frame
+        left = self.window - packing.taken - frame
         if self.limits is not None:
             left = min(left, self.limits.block)
         fill(shares, left, opening=opening, shown=Shown(packing.taken_items))
 
-    def _grant_block(self, packing: Packing, needs: Mapping[str, TokenNeed]) -> None:
-        """Grant room to the shares of the block: of the window, or of the block's own limit."""
-        queried = {
-            name: share for name, share in packing.shares.items() if share.spec.placement == "query"
-        }
-        visible = {name: tail.used for name, tail in packing.tails.items()}
-        if self.limits is None:
-            grants = self._allocated(needs)
-        else:
-            of_block = {name: needs[name] for name in queried}
-            # Earlier messages are mostly visible in a window: they get no more of its block than
-            # their share.
-            for name, share in packing.recalled.items():
-                of_block[name] = TokenNeed(
-                    0, min(share.cap, int(share.spec.recall * self.limits.block))
-                )
-            visible = {}
-            required = sum(need.must for need in of_block.values())
-            grants = allocate(self.specs, of_block, self.limits.block + required)
-        for name, share in queried.items():
-            share.grant = min(share.cap, grants[name])
-        for name, share in packing.recalled.items():
-            share.grant = min(share.cap, grants[name] - visible.get(name, 0))
+    def _place(self, spec: SectionSpec) -> int:
+        """Return the place of a section in the order in which sections are served."""
+        return by_priority(self.specs).index(spec)
 
 
 class Packing:
@@ -355,6 +346,8 @@ class Packing:
 
     shares: of the sections that are no histories, by name. tails: of the histories.
     recalled: the shares of the histories' earlier messages in the block.
+    static_shares: of static sections, verbatim ones first. block_shares: that the block shows, in
+        order.
     """
 
     def __init__(
@@ -367,21 +360,17 @@ class Packing:
         self.shares = shares
         self.tails = tails
         self.recalled = recalled
+        static = [share for share in shares.values() if share.spec.placement == "static"]
+        self.static_shares = sorted(static, key=lambda share: not share.spec.is_verbatim)
+        queried = [share for share in shares.values() if share.spec.placement == "query"]
+        self.block_shares = [*queried, *recalled.values()]
         self._packer = packer
         self._costs = packer.costs
         self._specs = packer.specs
-
-    @property
-    def static_shares(self) -> list[Share]:
-        """The shares of static sections, verbatim ones first."""
-        static = [share for share in self.shares.values() if share.spec.placement == "static"]
-        return sorted(static, key=lambda share: not share.spec.is_verbatim)
-
-    @property
-    def block_shares(self) -> list[Share]:
-        """The shares that the block shows, in order."""
-        queried = [share for share in self.shares.values() if share.spec.placement == "query"]
-        return [*queried, *self.recalled.values()]
+        self._history = self._history_parts()
+        entries = [entry for part in self._history for entry in part.entries]
+        self._first_entry = entries[0] if entries else None
+        self._block_place = self._costs.block_place(entries[-1] if entries else None)
 
     @property
     def taken_items(self) -> Iterator[Item]:
@@ -396,98 +385,83 @@ class Packing:
             for unit in share.taken.values():
                 yield from unit.items
 
-    @cached_property
+    # the layout
+
+    @property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
-        bare = [
-            each.item for share, placed in self._static for each in placed if _is_bare(share, each)
-        ]
-        labelled = [
-            each.item
-            for share, placed in self._static
-            for each in placed
-            if not _is_bare(share, each)
-        ]
-        tails = [item for tail in self.tails.values() for unit in tail.shown for item in unit.items]
-        block = [
-            each.item for _, runs in self._block for placed in runs.values() for each in placed
-        ]
-        return (*bare, *labelled, *tails, *block)
+        return self._built[1]
 
-    @cached_property
+    @property
     def layout(self) -> Layout:
         """The shown pieces, in order."""
-        static: list[str] = []
-        for share, placed in self._static:
-            static += item_pieces(
-                [each for each in placed if _is_bare(share, each)], share.spec.labels
-            )
-        for share, placed in self._static:
+        return self._built[0]
+
+    @cached_property
+    def _built(self) -> tuple[Layout, tuple[Item, ...]]:
+        """The layout, and the items that it shows.
+
+        Static texts without a label come before everything that has one.
+        """
+        bare = _Part()
+        labelled = _Part()
+        for share in self.static_shares:
+            placed = _placed(share, recalled=False)
+            style = share.spec.labels
+            unlabelled = [each for each in placed if style.bare_text(each.item)]
+            bare.add(unlabelled, style)
             if placed and not share.spec.is_verbatim:
-                static.append(header_piece(share.spec.title))
-            static += item_pieces(
-                [each for each in placed if not _is_bare(share, each)], share.spec.labels
-            )
-        block = tuple(
-            piece for share, runs in self._block for piece in self._block_pieces(share, runs)
-        )
-        return Layout(tuple(static), self._history, block, self._block_place if block else None)
+                labelled.pieces.append(header_piece(share.spec.title))
+            labelled.add([each for each in placed if not style.bare_text(each.item)], style)
+        told: list[Item] = []
+        for tail in self.tails.values():
+            for unit in tail.shown:
+                told += unit.items
+        block = self._block()
+        place = self._block_place if block.pieces else None
+        layout = Layout((*bare.pieces, *labelled.pieces), self._history, tuple(block.pieces), place)
+        return layout, (*bare.items, *labelled.items, *told, *block.items)
 
-    @cached_property
-    def _static(self) -> list[tuple[Share, list[GroupedItem]]]:
-        return [(share, _placed(share, recalled=False)) for share in self.static_shares]
+    def _block(self) -> _Part:
+        block = _Part()
+        for share in self.block_shares:
+            title = share.spec.title
+            for is_recalled in share.runs:
+                placed = _placed(share, recalled=is_recalled)
+                if placed and is_recalled:
+                    tail = self.tails.get(share.spec.name)
+                    left_out = tail.left_out if tail else None
+                    header = recalled_header(title, recalled=len(placed), left_out=left_out)
+                    block.pieces.append(header)
+                elif placed:
+                    block.pieces.append(header_piece(title))
+                block.add(placed, share.spec.labels)
+        return block
 
-    @cached_property
-    def _block(self) -> list[tuple[Share, dict[bool, list[GroupedItem]]]]:
-        return [
-            (
-                share,
-                {is_recalled: _placed(share, recalled=is_recalled) for is_recalled in share.runs},
-            )
-            for share in self.block_shares
-        ]
-
-    def _block_pieces(
-        self, share: Share, runs: Mapping[bool, Sequence[GroupedItem]]
-    ) -> Iterator[str]:
-        tail = self.tails.get(share.spec.name)
-        for is_recalled, placed in runs.items():
-            if placed and is_recalled:
-                left_out = tail.left_out if tail else None
-                yield recalled_header(share.spec.title, recalled=len(placed), left_out=left_out)
-            elif placed:
-                yield header_piece(share.spec.title)
-            yield from item_pieces(placed, share.spec.labels)
-
-    @cached_property
-    def _history(self) -> tuple[HistoryPart, ...]:
-        return tuple(
-            HistoryPart(spec.title, tuple(tail_entries(self.tails[spec.name])))
-            for spec in self._specs
-            if spec.name in self.tails and self.tails[spec.name].used
-        )
-
-    @cached_property
-    def _block_place(self) -> BlockPlace:
-        entries = [entry for part in self._history for entry in part.entries]
-        return self._costs.block_place(entries[-1] if entries else None)
+    def _history_parts(self) -> tuple[HistoryPart, ...]:
+        parts = []
+        for spec in self._specs:
+            tail = self.tails.get(spec.name)
+            if tail is not None and tail.used:
+                parts.append(HistoryPart(spec.title, tuple(tail_entries(tail))))
+        return tuple(parts)
 
     # sums
 
     def frame(self, *, is_open: bool) -> int:
         """Return the frame's tokens around the shown items. is_open: whether there is a block."""
         static = any(share.taken for share in self.static_shares)
-        first = next((entry for part in self._history for entry in part.entries), None)
-        return self._costs.frame(
-            static=static, first=first, block=self._block_place if is_open else None
-        )
+        block = self._block_place if is_open else None
+        return self._costs.frame(static=static, first=self._first_entry, block=block)
 
     @property
     def taken(self) -> int:
         """The tokens of all sections, without the frame."""
-        tokens = sum(tail.used for tail in self.tails.values())
-        for shares in (self.shares, self.recalled):
-            tokens += sum(share.used for share in shares.values())
+        tokens = 0
+        for tail in self.tails.values():
+            tokens += tail.used
+        for share in (*self.static_shares, *self.block_shares):
+            tokens += share.used
         return tokens
 
     @property
@@ -503,16 +477,21 @@ class Packing:
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:
         """The tokens of each section, in order of declaration."""
-        return {spec.name: self._use(spec.name) for spec in self._specs}
-
-    def _use(self, name: str) -> SectionUse:
-        shares = [shares[name] for shares in (self.shares, self.recalled) if name in shares]
-        used = sum(share.used for share in shares)
-        items = sum(share.count for share in shares)
-        if tail := self.tails.get(name):
-            used += tail.used
-            items += sum(len(unit.items) for unit in tail.shown)
-        return SectionUse(used, items)
+        uses = {}
+        for spec in self._specs:
+            used = 0
+            items = 0
+            for share in (self.shares.get(spec.name), self.recalled.get(spec.name)):
+                if share is not None:
+                    used += share.used
+                    items += share.count
+            tail = self.tails.get(spec.name)
+            if tail is not None:
+                used += tail.used
+                for unit in tail.shown:
+                    items += len(unit.items)
+            uses[spec.name] = SectionUse(used, items)
+        return uses
 
     # reasons
 
@@ -638,15 +617,27 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     return Reason.OUTDATED if candidate.position in share.outdated else None
 
 
+class _Part:
+    """Pieces of a layout, and the items that they show."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.items: list[Item] = []
+
+    def add(self, placed: Sequence[GroupedItem], style: LabelStyle) -> None:
+        """Append items as they are shown."""
+        self.pieces += item_pieces(placed, style)
+        self.items += [each.item for each in placed]
+
+
+def _is_history(spec: SectionSpec) -> bool:
+    return spec.placement == "history"
+
+
 def _placed(share: Share, *, recalled: bool) -> list[GroupedItem]:
     """Return the items of one run of a share as they are shown."""
     items = [item for unit in share.kept(recalled=recalled) for item in unit.items]
     return grouped(items, share.spec.labels, share.item_notes)
-
-
-def _is_bare(share: Share, placed: GroupedItem) -> bool:
-    """Return whether an item has no label. Such texts come before everything that has one."""
-    return bool(share.spec.labels.bare_text(placed.item))
 
 
 def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:

@@ -109,11 +109,13 @@ UnitT = TypeVar("UnitT", bound=Unit)
 
 def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     """Return units in their order, but duplicates among them newest first, in the places that they had."""
+    said = [tuple(map(statement, unit.items)) for unit in units]
+    if len(set(said)) == len(said):
+        return tuple(units)
     places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
-    for place, unit in enumerate(units):
-        said = tuple(map(statement, unit.items))
-        if all(said):  # a unit with an image is no duplicate
-            places[said].append(place)
+    for place, statements in enumerate(said):
+        if all(statements):  # a unit with an image is no duplicate
+            places[statements].append(place)
     ordered = list(units)
     for same in places.values():
         newest = sorted(
