@@ -46,9 +46,8 @@ async def test_old_facts_come_back_for_questions_about_the_past(tmp_path: Path) 
             "[session_9, since 1 June 2024] Ann lives in Bergen.\n"
         ) in await shown(facts, "Where did Ann live before?")
 
-        await learn(
-            facts, "session_12", "2022-01-01", ("home", "Ann lives in Rome.")
-        )  # told late: it changes nothing now
+        # Told late: it changes nothing now.
+        await learn(facts, "session_12", "2022-01-01", ("home", "Ann lives in Rome."))
         assert "Rome" not in await shown(facts, "Where does Ann live?")
         assert [
             version.item.content

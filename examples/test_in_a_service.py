@@ -158,9 +158,8 @@ async def correct(memory: SessionMemory, change: Callable[[SessionMemory], objec
         try:
             await memory.save()
         except ConflictError:
-            await memory.admin.refresh(
-                discard=True
-            )  # go on from the stored session, and repeat the change
+            # Go on from the stored session, and repeat the change.
+            await memory.admin.refresh(discard=True)
         else:
             return tries
     raise ConflictError("another writer was faster three times; try again later")

@@ -46,9 +46,8 @@ async def test_a_question_brings_what_its_names_are_related_to(tmp_path: Path) -
     print(context.text)
     assert "Acme Corp (company), also Acme: makes bridges" in context.text
     assert "Beta Bolts -[supplies]-> Acme Corp (since 1 March 2019): bolts" in context.text
-    assert (
-        "Lyon (city): its docks are closed in August" in context.text
-    )  # two steps from what the question names
+    # Two steps from what the question names.
+    assert "Lyon (city): its docks are closed in August" in context.text
     assert context.used <= 120
 
     async with SessionMemory.open(str(tmp_path), "suppliers") as memory:  # it is still there
@@ -57,7 +56,6 @@ async def test_a_question_brings_what_its_names_are_related_to(tmp_path: Path) -
             "Acme Corp",
             "Lyon",
         ]
-        memory.graph.add(
-            [{"id": "beta", "name": "Beta Bolts Ltd"}]
-        )  # again: the lines that name it follow
+        # Again: the lines that name it follow.
+        memory.graph.add([{"id": "beta", "name": "Beta Bolts Ltd"}])
         assert "Beta Bolts Ltd -[ships from]-> Lyon" in [item.content for item in memory["graph"]]

@@ -48,9 +48,8 @@ async def ask_the_handbook(store: VectorStore) -> None:
     memory.add("role", "You answer questions about the staff handbook.")
     handbook = await memory.attach(VectorSource(store, Embeddings()), name="handbook", timeout_s=2)
 
-    memory.add(
-        "messages", "How many holidays do workers get?"
-    )  # no word of the passage that says it
+    # No word of the passage that says it.
+    memory.add("messages", "How many holidays do workers get?")
     context = await memory.assemble_context(budget=140, format="openai")
     print(context.explain())
     assert context.used <= 140

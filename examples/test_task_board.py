@@ -37,9 +37,8 @@ async def work_on_boards(board: TaskStore) -> None:
         )
     memory = SessionMemory.test_mode()
     memory.add("messages", "Go on with your tasks.")
-    await memory.attach(
-        TaskSource(board), required=True
-    )  # of whoever is at work; no turn without its tasks
+    # The tasks of the agent at work. Without them there is no turn.
+    await memory.attach(TaskSource(board), required=True)
 
     seen = await work(memory, board, "reader", ["succeeded"])
     assert "## tasks\n[planned] annex: read the annex\n[succeeded] lease: read the lease\n" in seen

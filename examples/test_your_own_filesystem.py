@@ -33,9 +33,8 @@ class SqliteFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             return connection.execute(query, values).fetchall()
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        verb = (
-            "insert" if mode == "create" else "replace"
-        )  # raises IntegrityError where the path is taken
+        # An insert raises IntegrityError if the path is taken.
+        verb = "insert" if mode == "create" else "replace"
         self._ask(f"{verb} into files values (?, ?, ?)", path.strip("/"), value, time.time())
 
     def cat_file(

@@ -39,7 +39,6 @@ async def test_the_policy_is_given_again_when_the_session_is_opened(tmp_path: Pa
     async with SessionMemory.open(str(tmp_path), "deal", sections=(NOTES,)) as memory:
         memory.add("notes", "one more short note to add")
         assert [item.text for item in memory["notes"]] == ["short", "one more short note to add"]
-    async with SessionMemory.open(
-        str(tmp_path), "deal"
-    ) as memory:  # without its spec, a section is not shown
+    # Without its spec, a section is not shown.
+    async with SessionMemory.open(str(tmp_path), "deal") as memory:
         assert "'notes'" in memory.notices[0]

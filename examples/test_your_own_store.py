@@ -45,9 +45,8 @@ class SqliteSessionState:
     async def update_state(self, session_id: str, patch: Mapping[str, Any]) -> dict[str, Any]:
         _text(patch)
         with self._connection:
-            self._connection.execute(
-                "begin immediate"
-            )  # others wait until this has read and written
+            # Others wait until this has read and written.
+            self._connection.execute("begin immediate")
             state = await self.get_state(session_id) | dict(patch)
             self._connection.execute(
                 "replace into states values (?, ?)", [_key(session_id), _text(state)]
@@ -94,9 +93,8 @@ class TestSqliteSessionState(ShortTermContract):
 
     async def close(self, store: SqliteSessionState) -> None:
         store.close()
-        shutil.rmtree(
-            Path(store.database).parent, ignore_errors=True
-        )  # of a reopened store, both are closed
+        # Both are closed, the reopened store too.
+        shutil.rmtree(Path(store.database).parent, ignore_errors=True)
 
 
 async def turn(state: ShortTermMemory, session_id: str, question: str) -> str:
