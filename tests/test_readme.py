@@ -117,7 +117,8 @@ def test_links_lead_somewhere() -> None:
             ]
         for named in re.findall(r"`((?:kaosmem|tests|benchmarks|examples|docs)/[\w/.]+?)/?`", page):
             assert (ROOT / named).exists(), (path, named)
-        for named in re.findall(r"\b([a-z_]+/[a-z_/]+\.py)\b", page):
+        of_code = path.stem in ("CONTRIBUTING", "a-turn", "a-section")
+        for named in re.findall(r"\b([a-z_]+/[a-z_/]+\.py)\b", page if of_code else ""):
             assert (ROOT / named).exists() or [*(ROOT / "kaosmem").rglob(named)], (path, named)
     assert {str(path) for path in PAGES} - {"README.md"} <= set(
         re.findall(r"\]\((docs/[\w-]+\.md)\)", README)

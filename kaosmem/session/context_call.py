@@ -13,6 +13,7 @@ from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formats import Format, get_format
 from kaosmem.retrieval import Query
 from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.session.inquiry import Inquiry
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
 from kaosmem.session.windows import Pack
@@ -105,14 +106,8 @@ class ContextCall:
         """
         text = await roster.question(specs) if self.query is None else self.query
         query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
-        proposals, reports = await roster.propose(
-            specs,
-            query,
-            window=self.tokens,
-            wanted=self.filter,
-            block=block,
-            clock=session.clock,
-        )
+        inquiry = Inquiry(roster, specs, query, self.filter, session.clock)
+        proposals, reports = await inquiry.propose(window=self.tokens, block=block)
         pack = partial(
             assemble,
             list(specs.values()),
@@ -124,12 +119,6 @@ class ContextCall:
             overflow=self.overflow,
             min_confidence=self.min_confidence,
             sources=reports,
-            decide=lambda item_id: roster.decide(
-                item_id,
-                query=query,
-                shown_names=specs.keys(),
-                wanted=self.filter,
-                now=session.clock(),
-            ),
+            decide=inquiry.decide,
         )
         return Offers(specs, proposals, pack)

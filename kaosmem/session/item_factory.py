@@ -68,40 +68,26 @@ class ItemFactory:
         trust: Trust | None = None,
         ttl_s: float | None = None,
     ) -> Item:
-        """Return an item for a section.
+        """Return an item for a section. The arguments are those of `SessionMemory.add`.
 
-        Raises DuplicateError, InvalidNameError, InvalidArgumentError.
+        Raises:
+            DuplicateError: If an item with the id is live.
+            NotFoundError: If a source was forgotten.
+            InvalidNameError: If an id is not valid.
+            InvalidArgumentError: If another argument is not valid.
         """
         checked = check_content(content)
         if role is None:
-            role = (
-                "system" if spec.name == "role" else "user" if spec.placement == "history" else ""
-            )
+            role = _usual_role(spec)
         check_text(role, "role")
-        sources = (
-            () if sources == () else tuple(map(check_item_id, check_several(sources, "sources")))
-        )
-        gone = [
-            source
-            for source in sources
-            if source in self._forgotten and self.section_of(source) is None
-        ]
-        if gone:
-            raise NotFoundError(
-                f"item {shown(gone[0])} was forgotten; nothing derived from it may be kept"
-            )
+        known_sources = self._sources(sources)
         if id is not None and self.section_of(check_item_id(id)):
             raise DuplicateError(
                 f"an item {shown(id)} is live; update() it, or leave the id out to have one made"
             )
-        if not is_integer(priority):
-            raise InvalidArgumentError(
-                f"priority is {shown_number(priority)}; give a whole number within 64 bits, higher "
-                "for more important"
-            )
-        if not isinstance(pinned, bool):
-            raise InvalidArgumentError(f"pinned is {shown_number(pinned)}; give True or False")
+        _check_numbers(priority, pinned)
         created_at = self._clock()
+        given_trust = None if trust is None else _known_trust(trust)
         return Item(
             id=id or self.free_id(),
             section=spec.name,
@@ -111,17 +97,23 @@ class ItemFactory:
             created_at=created_at,
             priority=priority,
             pinned=pinned,
-            tags=()
-            if tags == ()
-            else tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
+            tags=tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
             metadata=check_metadata(metadata),
-            key=key if key is None else check_text(key, "key"),
-            sources=sources,
-            trust=self._trust(
-                spec, role, checked, sources, None if trust is None else _known_trust(trust)
-            ),
-            expires_at=self._end(created_at, ttl_s, sources),
+            key=None if key is None else check_text(key, "key"),
+            sources=known_sources,
+            trust=self._trust(spec, role, checked, known_sources, given_trust),
+            expires_at=self._end(created_at, ttl_s, known_sources),
         )
+
+    def _sources(self, given: Iterable[str]) -> tuple[str, ...]:
+        """Return the checked ids of sources. Raises NotFoundError if one was forgotten."""
+        sources = tuple(map(check_item_id, check_several(given, "sources")))
+        for source in sources:
+            if source in self._forgotten and self.section_of(source) is None:
+                raise NotFoundError(
+                    f"item {shown(source)} was forgotten; nothing derived from it may be kept"
+                )
+        return sources
 
     def shortened(self, spec: SectionSpec, item: Item) -> Iterator[Item]:
         """Yield ever shorter copies of a tool's result, each with a note, for a section that has no room for it."""
@@ -191,6 +183,23 @@ class ItemFactory:
                 "leave trust out"
             )
         return lowest if given is None else given
+
+
+def _usual_role(spec: SectionSpec) -> str:
+    """Return the role of an item that is added without one."""
+    if spec.name == "role":
+        return "system"
+    return "user" if spec.placement == "history" else ""
+
+
+def _check_numbers(priority: object, pinned: object) -> None:
+    if not is_integer(priority):
+        raise InvalidArgumentError(
+            f"priority is {shown_number(priority)}; give a whole number within 64 bits, higher "
+            "for more important"
+        )
+    if not isinstance(pinned, bool):
+        raise InvalidArgumentError(f"pinned is {shown_number(pinned)}; give True or False")
 
 
 def _known_trust(given: int) -> Trust:

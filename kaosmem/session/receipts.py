@@ -24,27 +24,30 @@ _LISTS = "items", "derived", "finished", "windows", "files"
 class ErasureReceipt:
     """The receipt of an erasure.
 
-    `SessionMemory.forget` returns it, and `SessionMemory.verify` checks it later.
+    `SessionMemory.forget` returns it, and `memory.admin.verify` checks it later.
 
     It names ids and holds no text and no digest of a text: a digest of a short text can be guessed,
     with a key too by all holders of the key. If your ids tell something about a person, keep the
     receipt as private as the item was.
 
-    items: the ids that `forget` was given. derived: the ids of items that were made from these.
-    finished: the ids of items whose erasure an earlier call or another writer had begun, and this
-        one finished.
-    windows: the names of windows that showed one. sources: the erased ids by the name of the
-        attached source.
-    files: the session's files that were deleted, because they were written before the erasure.
-    log_id, record, checksum: the session's log, its last record at the erasure, and that record's
-        checksum.
-    old_versions: whether the storage keeps old versions of deleted files: "none", "kept", or
-        "unknown" if it does not tell. Kept versions hold the erased texts until you delete them, or
-        a lifecycle rule does.
-    at: the time of the erasure. No erased item is newer.
-    created_at: when the erased items were created, by id, as far as this call erased them. A later
-        item of an erased id has another time, so `verify` tells the two apart though the clocks of
-        two machines differ.
+    Attributes:
+        items: The ids that `forget` was given.
+        derived: The ids of items that were made from these.
+        finished: The ids of items whose erasure an earlier call or another writer had begun, and
+            this call finished.
+        windows: The names of windows that showed one.
+        sources: The erased ids by the name of the attached source.
+        files: The session's files that were deleted, because they were written before the erasure.
+        log_id: The session's log.
+        record: The last record of the log at the erasure.
+        checksum: The checksum of that record.
+        old_versions: Whether the storage keeps old versions of deleted files: "none", "kept", or
+            "unknown" if it does not tell. Kept versions hold the erased texts until you delete
+            them, or a lifecycle rule does.
+        at: The time of the erasure. No erased item is newer.
+        created_at: The times when the erased items were created, by id, as far as this call erased
+            them. A later item of an erased id has another time, so `verify` tells the two apart
+            though the clocks of two machines differ.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -99,48 +102,44 @@ class ErasureReceipt:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ErasureReceipt:
-        """Return the receipt that `to_dict` returned. Raises InvalidArgumentError.
+        """Return the receipt that `to_dict` returned.
 
         A receipt without `created_at` and `old_versions` has no times and says "unknown".
+
+        Raises:
+            InvalidArgumentError: If the value is not the value of a receipt.
         """
         try:
-            at = datetime.fromisoformat(stored["at"])
-            record = stored["record"]
-            given = {name: stored[name] for name in _TEXTS} | {
-                name: tuple(stored[name]) for name in _LISTS
-            }
-            sources = {name: tuple(ids) for name, ids in stored["sources"].items()}
-            created_at = {
-                item_id: tuple(map(_time, times))
-                for item_id, times in stored.get("created_at", {}).items()
-            }
-            old_versions = stored.get("old_versions", "unknown")
-            if old_versions not in OLD_VERSIONS.values():
-                raise ValueError
+            return cls(**_fields(stored))
         except (AttributeError, KeyError, TypeError, ValueError):
-            given = {}
-        texts = [
-            *map(given.get, _TEXTS),
-            *(each for name in _LISTS for each in given.get(name, ())),
-        ]
-        if (
-            not given
-            or {*map(type, texts)} != {str}
-            or type(record) is not int
-            or record < 0
-            or at.tzinfo is None
-        ):
             raise InvalidArgumentError(
                 "this is no receipt of an erasure; give the value that to_dict() returned"
-            )
-        return cls(
-            at=at,
-            record=record,
-            sources=sources,
-            created_at=created_at,
-            old_versions=old_versions,
-            **given,
-        )
+            ) from None
+
+
+def _fields(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a stored receipt. Raises for a value that `to_dict` cannot return."""
+    fields: dict[str, Any] = {name: _text(stored[name]) for name in _TEXTS}
+    for name in _LISTS:
+        fields[name] = tuple(map(_text, stored[name]))
+    fields["at"] = _time(stored["at"])
+    fields["record"] = stored["record"]
+    if type(fields["record"]) is not int or fields["record"] < 0:
+        raise ValueError
+    fields["sources"] = {name: tuple(ids) for name, ids in stored["sources"].items()}
+    created_at = stored.get("created_at", {})
+    fields["created_at"] = {item_id: tuple(map(_time, at)) for item_id, at in created_at.items()}
+    fields["old_versions"] = stored.get("old_versions", "unknown")
+    if fields["old_versions"] not in OLD_VERSIONS.values():
+        raise ValueError
+    return fields
+
+
+def _text(stored: object) -> str:
+    """Return a stored text. Raises TypeError for another value."""
+    if not isinstance(stored, str):
+        raise TypeError
+    return stored
 
 
 def _time(stored: str) -> datetime:
