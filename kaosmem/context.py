@@ -39,7 +39,7 @@ _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 
 _MAX_ATTEMPTS = 3
 _MAX_SESSIONS = 256
-"""An AgentContext remembers the last request and the thread of so many sessions."""
+"""An AgentContext remembers the last request of so many sessions."""
 _DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
 
 
@@ -166,7 +166,6 @@ class AgentContext:
         self._format = get_format(format)
         self._rng: random.Random = rng or random.SystemRandom()
         self._requests: dict[str, _Request] = {}  # by session, of those that grow
-        self._threads: dict[str, Thread] = {}
 
     def __repr__(self) -> str:
         return (
@@ -214,13 +213,11 @@ class AgentContext:
         """Return the messages that the strategies leave of a session, oldest first.
 
         budget: most tokens of the messages, as `count_messages` counts them in the context's
-            format. While there is
-        room, messages take the place of the summaries that stand for them, the newest first.
+            format.
         grows: return the previous window of the session and the messages appended since, if they
             fit the budget. So
         prompt caches hit, thinking stays valid, and a turn costs what was appended. If they do not
-        fit, or earlier messages changed, the strategies make a new window. It has no thinking, and
-        originals of summaries take at most half of the budget.
+        fit, or earlier messages changed, the strategies make a new window. It has no thinking.
         model: with `grows`, the model that gets the window. A model without preserved thinking
             keeps the thinking of
         the last message in a new window, if its calls were just answered.
@@ -246,7 +243,7 @@ class AgentContext:
             if request := last.followed_by(stored):
                 _keep(self._requests, session_id, request)
                 return [*request.messages]
-        thread, window = await self._packed(session_id, budget, share=0.5)
+        thread, window = await self._packed(session_id, budget)
         window = _without_thinking(
             window, keeps_open_loop=model is not None and not preserves_thinking(model)
         )
@@ -257,12 +254,9 @@ class AgentContext:
         return [*window]
 
     async def _packed(
-        self, session_id: str, budget: int | None, *, share: float = 1.0
+        self, session_id: str, budget: int | None
     ) -> tuple[Thread, list[ChatMessage]]:
-        """Return a thread as it was read, and the window that the strategies leave of it.
-
-        share: the part of the budget up to which originals take the place of their summaries.
-        """
+        """Return a thread as it was read, and the window that the strategies leave of it."""
         for _ in range(_MAX_ATTEMPTS):
             read = thread = await self._thread(session_id)
             window, steps = await self._compacted(thread.view, budget)
@@ -278,7 +272,7 @@ class AgentContext:
                 if recorded is None:
                     continue
                 thread, window = recorded
-            return read, window if budget is None else self._within(budget, thread, window, share)
+            return read, window if budget is None else self._within(budget, window)
         raise ConflictError(
             f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or "
             "compact in one place"
@@ -305,7 +299,6 @@ class AgentContext:
     async def clear(self, session_id: str) -> None:
         """Clear the session."""
         self._requests.pop(session_id, None)
-        self._threads.pop(session_id, None)
         await self._history.clear(self._agent_id, session_id=session_id)
 
     async def _stored(self, session_id: str) -> list[ChatMessage]:
@@ -313,9 +306,7 @@ class AgentContext:
 
     async def _thread(self, session_id: str) -> Thread:
         """Return a session as it is stored, and delete the records in it that do not count."""
-        stored, known = await self._stored(session_id), self._threads.get(session_id)
-        thread = Thread(stored) if known is None else known.again(stored)
-        _keep(self._threads, session_id, thread)
+        thread = Thread(await self._stored(session_id))
         if self._retention is not HistoryRetention.NONE:
             for record in (
                 each for each in thread.void if each.id
@@ -360,7 +351,8 @@ class AgentContext:
         Each is a run of its own, which can be cleared alone.
         """
         stored = await self._stored(session_id)
-        after = before.again(stored)
+        has_fallbacks = before.with_fallbacks
+        after = Thread(stored, with_fallbacks=has_fallbacks)
         records: dict[str, ChatMessage] = {}
         for summary, left in steps:
             sources = tuple(
@@ -370,7 +362,7 @@ class AgentContext:
             if record is None:
                 return None
             records[summary.id] = record
-            after = before.again([*stored, *records.values()])
+            after = Thread([*stored, *records.values()], with_fallbacks=has_fallbacks)
         if any(message.id in before and message.id not in after for message in window):
             return None
         for record in records.values():
@@ -379,21 +371,20 @@ class AgentContext:
             )
         return after, [records.get(message.id, message) for message in window]
 
-    def _within(
-        self, budget: int, thread: Thread, window: list[ChatMessage], share: float
-    ) -> list[ChatMessage]:
+    def _within(self, budget: int, window: list[ChatMessage]) -> list[ChatMessage]:
+        """Return a window, with its newest results cut if it exceeds a budget."""
         sizes = MessageSizes(self._counter, self._format)
         used = sizes.total(window)
-        if used > budget:
-            outline = Outline(window)
-            shorter = with_shorter_results(window, outline.newest_unit, budget, sizes.total)
-            if shorter is not None:
-                return shorter
+        if used <= budget:
+            return window
+        newest = Outline(window).newest_unit
+        shorter = with_shorter_results(window, newest, budget, sizes.total)
+        if shorter is None:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a "
                 "pipeline that leaves less"
             )
-        return thread.unfolded(window, int(share * budget) - sizes.frame, sizes=sizes)
+        return shorter
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
-from copy import copy
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from kaosmem.compaction.fallback import fallback_reason
@@ -15,7 +13,6 @@ from kaosmem.compaction.outline import Outline
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
 from kaosmem.types import ChatMessage, JSONValue, json_text
-from kaosmem.units import repaired
 
 
 def is_record(message: ChatMessage) -> bool:
@@ -29,15 +26,12 @@ class _Entry:
     place: among all, of a record that of the first message that it stands for.
     """
 
-    __slots__ = ("message", "place", "replaced", "stored_at")
+    __slots__ = ("message", "place", "replaced")
 
-    def __init__(
-        self, message: ChatMessage, stored_at: int, replaced: Sequence[_Entry] = ()
-    ) -> None:
+    def __init__(self, message: ChatMessage, place: int, replaced: Sequence[_Entry] = ()) -> None:
         self.message = message
-        self.stored_at = stored_at
         self.replaced = replaced
-        self.place: int = min(map(_place, replaced)) if replaced else stored_at
+        self.place: int = min(map(_place, replaced)) if replaced else place
 
     def said(self) -> JSONValue:
         """Return a key of the record's content, as its id has it.
@@ -59,10 +53,6 @@ def _place(entry: _Entry) -> int:
     return entry.place
 
 
-def _stored_at(entry: _Entry) -> int:
-    return entry.stored_at
-
-
 class Thread:
     """A stored conversation and its view, which is computed from it alone, in linear time.
 
@@ -78,28 +68,29 @@ class Thread:
 
     def __init__(self, stored: Iterable[ChatMessage], *, with_fallbacks: bool = True) -> None:
         self.stored = tuple(stored)
-        self._with_fallbacks = with_fallbacks
+        self.with_fallbacks = with_fallbacks
         self.void: list[ChatMessage] = []
         self._entries: dict[str, _Entry] = {}
         self._in_view: dict[str, _Entry] = {}
         self._unnamed: Counter[str] = Counter()
-        self._take(0)
+        for number, message in enumerate(self.stored):
+            self._take(message, number)
         if not with_fallbacks:
             self._dissolve_fallbacks()
 
-    def _take(self, start: int) -> None:
-        """Take the stored messages from a place on."""
-        for number, message in enumerate(self.stored[start:], start):
-            if not is_record(message):
-                self._add(_Entry(self._named(message), number))
-            elif replaced := self._valid(message):
-                for entry in replaced:
-                    del self._in_view[entry.message.id]
-                self._add(_Entry(message, number, replaced))
-            elif (
-                message.id not in self._entries
-            ):  # the same record again says nothing new, and goes with the first
-                self.void.append(message)
+    def _take(self, message: ChatMessage, place: int) -> None:
+        """Take the next stored message."""
+        if not is_record(message):
+            self._add(_Entry(self._named(message), place))
+            return
+        replaced = self._valid(message)
+        if replaced:
+            for entry in replaced:
+                del self._in_view[entry.message.id]
+            self._add(_Entry(message, place, replaced))
+        elif message.id not in self._entries:
+            # The same record again says nothing new, and goes with the first.
+            self.void.append(message)
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._entries
@@ -113,22 +104,6 @@ class Thread:
     def has_fallbacks(self) -> bool:
         """Return whether a record in view was made without a model."""
         return any(map(_is_fallback, self._in_view.values()))
-
-    def again(self, stored: Iterable[ChatMessage]) -> Thread:
-        """Return a thread of other messages, with or without fallbacks as this one.
-
-        If they begin with the messages of this thread, only the rest is looked at.
-        """
-        stored = tuple(stored)
-        known = len(self.stored)
-        if not self._with_fallbacks or stored[:known] != self.stored:
-            return Thread(stored, with_fallbacks=self._with_fallbacks)
-        grown = copy(self)
-        grown.stored, grown.void, grown._unnamed = stored, [*self.void], self._unnamed.copy()
-        grown._entries = dict(self._entries)
-        grown._in_view = dict(self._in_view)
-        grown._take(known)
-        return grown
 
     def _dissolve_fallbacks(self, message_ids: Container[str] | None = None) -> None:
         """Put the messages back in view that records made without a model stand for.
@@ -171,53 +146,6 @@ class Thread:
                 f"no message {shown(message_id)} is in the thread; it may have been cleared"
             )
         return [entry.message for entry in sorted(_leaves(self._entries[message_id]), key=_place)]
-
-    def unfolded(
-        self, window: Sequence[ChatMessage], room: int, *, sizes: Callable[[ChatMessage], int]
-    ) -> list[ChatMessage]:
-        """Return a window in which records are messages again, the newest record's first, while there is room for them.
-
-        room: the size of all messages together, at most.
-        """
-        folded = [
-            entry
-            for message in window
-            if (entry := self._entries.get(message.id)) and entry.replaced
-        ]
-        if not folded:
-            return [*window]
-        # With the stated results of abandoned calls, which stand in whole units.
-        said = [
-            entry.message
-            for entry in sorted(self._entries.values(), key=_place)
-            if not entry.replaced
-        ]
-        parts = dict(zip(map(id, said), repaired(said), strict=True))
-
-        def size(message: ChatMessage) -> int:
-            return sum(map(sizes, parts.get(id(message), (message,))))
-
-        placed: list[tuple[int, ChatMessage]] = []
-        for message in window:
-            last = placed[-1][0] if placed else 0
-            placed.append(
-                (self._entries[message.id].place if message.id in self else last, message)
-            )
-            room -= size(message)
-        folded.sort(key=_stored_at)
-        unfolded: set[str] = set()
-        while folded:
-            newest = folded.pop()
-            room -= sum(size(entry.message) for entry in newest.replaced) - size(newest.message)
-            if room < 0:
-                break
-            unfolded.add(newest.message.id)
-            placed += [(entry.place, entry.message) for entry in newest.replaced]
-            for entry in newest.replaced:
-                if entry.replaced:
-                    insort(folded, entry, key=_stored_at)
-        placed.sort(key=lambda pair: pair[0])
-        return [message for _, message in placed if message.id not in unfolded]
 
     def _fallbacks_of(self, message_ids: Container[str] | None) -> list[_Entry]:
         fallbacks = filter(_is_fallback, self._in_view.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,10 +25,6 @@ from kaosmem.units import repair
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
-
-
-_EXPANDED = 0.5
-"""Originals come back if the section then takes at most this share of its budget, so that it is not compacted soon."""
 
 
 class SectionCompaction:
@@ -57,16 +52,12 @@ class SectionCompaction:
         self._budget = section.budget or 0
         self._is_running = False
         self._format: Format  # of the context that is being assembled
-        self._may_expand = True  # what is compacted here is never so under a smaller budget
-        # A hash of the ids of derived items, which keeps nothing that is forgotten, and what came
-        # to be replaced takes.
-        self._need: tuple[int, float] = 0, 0
 
     async def run(self, shown_in: Format) -> None:
-        """Compact the section where it is over its budget in a format, or expand it where it has room.
+        """Compact the section if it is over its budget in a format.
 
-        Assemblies that run meanwhile use the present items. A failed strategy becomes a notice: the section stays
-        as it is, and the next turn tries again.
+        Assemblies that run meanwhile use the present items. A failed strategy becomes a notice: the
+        section stays as it is, and the next turn tries again.
         """
         if self._is_running or self._section.frozen:
             return
@@ -75,9 +66,6 @@ class SectionCompaction:
         try:
             if self._is_over:
                 await self._compact()
-            else:
-                while self._may_expand and await self._expand():
-                    pass
         finally:
             self._is_running = False
 
@@ -91,6 +79,8 @@ class SectionCompaction:
             derived_ids = derived_from(gone, (await self._originals.lineage(compacted)).values())
             derived = [item for item in compacted if item.id in derived_ids]
             versions = await self._versions(derived)
+            if not all(item.id in self._section for item in derived):
+                continue  # some were removed while their originals were read
             if not versions or not self._section.expand([item.id for item in derived], versions):
                 return
 
@@ -230,38 +220,6 @@ class SectionCompaction:
         return not any(
             map(self._originals.is_forgotten, told.difference(item.id for item in known))
         )
-
-    async def _expand(self) -> bool:
-        """Bring back all that derived items replaced, one step of it, if the budget has grown and has room for it."""
-        section = self._section
-        derived = compacted_in(self._section)
-        replaced = [each for item in derived if (each := Replaced.by(item))]
-        self._may_expand = bool(derived) and all(each.budget < self._budget for each in replaced)
-        if not self._may_expand:
-            return False
-        of = hash((self._format.name, *(item.id for item in derived)))
-        if self._need[0] != of:
-            self._need = (
-                of,
-                sum(each.tokens for each in replaced),
-            )  # at least, as they are of the contents alone
-        if self._need[1] > self._room(derived):
-            return False
-        versions = await self._versions(derived)
-        if derived != compacted_in(section):
-            return False
-        self._need = (
-            of,
-            self._weight(version.item for version in versions) if versions else math.inf,
-        )
-        most = section.spec.max_items
-        number = len(section) - len(derived) + len(versions)
-        has_room = self._need[1] <= self._room(derived) and (most is None or number <= most)
-        return has_room and section.expand([item.id for item in derived], versions)
-
-    def _room(self, derived: Iterable[Item]) -> int:
-        """Return the tokens that may take the place of derived items."""
-        return int(_EXPANDED * self._budget) - self._size + self._weight(derived)
 
     async def _versions(self, derived: Iterable[Item]) -> list[Archived]:
         """Return the originals of derived items, or none if not all of them can come back."""

@@ -174,25 +174,3 @@ def test_nothing_is_lost_and_nothing_comes_back(stored: list[ChatMessage]) -> No
             else there
         )
     assert sorted(there) == sorted(message.id for message in thread.view)
-
-
-@given(threads(), st.integers(0, 400))
-def test_originals_come_back_while_there_is_room(stored: list[ChatMessage], more: int) -> None:
-    """Never beyond it, the newest record's first, and all of them where there is room for all."""
-    thread = Thread(stored)
-    view = thread.view
-
-    def size(message: ChatMessage) -> int:
-        return len(message.text)
-
-    used = sum(map(size, view))
-    unfolded = thread.unfolded(view, used + more, sizes=size)
-    assert sum(map(size, unfolded)) <= used + more
-    assert sorted(texts([each for m in unfolded for each in thread.originals(m.id)])) == sorted(
-        texts([m for m in stored if not is_record(m)])
-    )
-    assert thread.unfolded(view, 10**6, sizes=size) == [m for m in stored if not is_record(m)]
-    folded = [message for message in view if is_record(message)]
-    if folded and (newest := max(folded, key=stored.index)) in unfolded:
-        instead = [message for message in stored if message.id in newest.sources]
-        assert sum(map(size, instead)) - size(newest) > more
