@@ -107,12 +107,8 @@ class Slots:
             raise unknown(ordinal)
         return slot
 
-    def find_all(self, ordinals: Collection[int]) -> NDArray[np.int64]:
-        """Return the slots of entries, -1 for each unknown ordinal: shape (n,)."""
-        try:
-            wanted = np.fromiter(ordinals, np.int64, len(ordinals))
-        except OverflowError:
-            return np.fromiter(map(self.get, ordinals), np.int64, len(ordinals))
+    def find_all(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the slots of ordinals, -1 for each unknown ordinal: shape (n,)."""
         slots = self._find_settled(wanted) if self._settled else np.full(len(wanted), -1)
         if self._later:
             (others,) = np.nonzero(slots < 0)
@@ -261,8 +257,12 @@ class BM25Index:
         return dict(zip(self._slots.ordinals[slots].tolist(), scores.tolist(), strict=True))
 
     def _slots_of(self, ordinals: Collection[int]) -> NDArray[np.int64]:
-        """Return the slots of those ordinals that have one, each once."""
-        found = self._slots.find_all(ordinals)
+        """Return the slots of the known ordinals, each once."""
+        try:
+            found = self._slots.find_all(np.fromiter(ordinals, np.int64, len(ordinals)))
+        except OverflowError:
+            slots = map(self._slots.get, ordinals)
+            found = np.fromiter(slots, np.int64, len(ordinals))
         chosen = np.zeros(len(self._slots), np.bool_)
         chosen[found[found >= 0]] = True
         return np.flatnonzero(chosen)

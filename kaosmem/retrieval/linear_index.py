@@ -89,11 +89,15 @@ _PASSAGE = 0.4
 class Candidates:
     """The entries that all signals look at, best proposed first, with the signals of each.
 
-    ordinals: shape (n,). signals: by name, each of shape (n,), most of them from 0 to 1.
+    Attributes:
+        ordinals: Shape (n,).
+        signals: By name, each of shape (n,), most of them from 0 to 1.
+        numbers: Numbers of their sources: shape (n,).
     """
 
     ordinals: NDArray[np.int64]
     signals: Mapping[str, NDArray[np.float64]]
+    numbers: NDArray[np.int32]
 
 
 class LinearIndex(BM25Index):
@@ -160,8 +164,7 @@ class LinearIndex(BM25Index):
         sums: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Add the signals of documents that depend on the sums, and return the new sums."""
-        numbers = self._sources.numbers[self._slots.find_all(found.ordinals.tolist())]
-        passages = passage_scores(found.ordinals, numbers, sums)
+        passages = passage_scores(found.ordinals, found.numbers, sums)
         added["passage"] = _PASSAGE * self._source_weight * passages
         sums = sums + added["passage"]
         surplus = _surplus_of_tests(found.signals, sums)
@@ -290,11 +293,12 @@ class LinearIndex(BM25Index):
         if not ranked:
             return None, []
         first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
-        chosen = first + self._neighbours_of(first[:_NEIGHBOURED], {*first}, among)
+        chosen = first + self._neighbours_of(first, scores.numbers, among)
         chosen += self._newest_rules({*chosen}, among)
         known = {*chosen}
         rest = [each for each in ranked if each[0] not in known]
-        return Candidates(np.array(chosen), self._signals(scores, self._chosen(chosen))), rest
+        found = self._chosen(chosen, scores.numbers)
+        return Candidates(np.array(chosen), self._signals(scores, found), found.numbers), rest
 
     def _scores(self, asked: QueryTerms) -> QueryScores:
         words = clause = self._scores_of(self._weights_of(asked.terms))
@@ -307,11 +311,14 @@ class LinearIndex(BM25Index):
         )
         return QueryScores(asked, words, clause, sources, self._sources.numbers)
 
-    def _chosen(self, ordinals: list[int]) -> Chosen:
-        slots = self._slots.find_all(ordinals)
-        numbers = self._sources.numbers[slots]
-        near = {step: self._neighbour_slots(ordinals, numbers, step) for step in (-2, -1, 1, 2)}
-        return Chosen(ordinals, slots, numbers, near)
+    def _chosen(self, ordinals: list[int], numbers: NDArray[np.int32]) -> Chosen:
+        """Return candidates. numbers: of the sources of all slots."""
+        at = np.array(ordinals, np.int64)
+        slots = self._slots.find_all(at)
+        near = {}
+        for step in (-2, -1, 1, 2):
+            near[step] = self._neighbour_slots(at + step, numbers[slots], numbers)
+        return Chosen(ordinals, slots, numbers[slots], near)
 
     def _untied(
         self,
@@ -354,7 +361,7 @@ class LinearIndex(BM25Index):
             signals["quoted"] = np.count_nonzero(quoted, axis=0) / len(quoted)
         if self.is_conversation:
             return signals | self._spoken(asked, slots, words)
-        return signals | self._written(scores, chosen, hashes, rows) | {"numbers": numbers}
+        return signals | self._written(scores, chosen, words, hashes, rows) | {"numbers": numbers}
 
     @staticmethod
     def _phrases(
@@ -404,6 +411,7 @@ class LinearIndex(BM25Index):
         self,
         scores: QueryScores,
         chosen: Chosen,
+        words: NDArray[np.float64],
         hashes: NDArray[np.uint16],
         rows: NDArray[np.int64],
     ) -> dict[str, NDArray[np.float64]]:
@@ -412,10 +420,10 @@ class LinearIndex(BM25Index):
         slots = chosen.slots
         numbers = chosen.numbers
         near = chosen.near
-        clause = scores.clause.shares(slots)
+        clause = words if scores.clause is scores.words else scores.clause.shares(slots)
         source = scores.sources[numbers]
         latent = LatentSpace(hashes, rows, len(slots), asked.counts)
-        meaning = latent.similarities(scores.words.shares(slots))
+        meaning = latent.similarities(words)
         clause_meaning = meaning if scores.clause is scores.words else latent.similarities(clause)
         before, after = (values_at(clause_meaning, slots, near[step]) for step in (-1, 1))
         title = self._sources.named(asked, numbers)
@@ -464,24 +472,32 @@ class LinearIndex(BM25Index):
                 yield term, slots, times
 
     def _neighbours_of(
-        self, ordinals: list[int], known: set[int], among: Collection[int] | None
+        self, first: list[int], numbers: NDArray[np.int32], among: Collection[int] | None
     ) -> list[int]:
-        """Return at most _NEIGHBOURED unknown neighbours of entries in the same named source.
+        """Return at most _NEIGHBOURED more entries, beside the best entries of `first`.
 
-        A question for a word finds the entries with the word, and their neighbours.
+        They are of the same named source. A question for a word finds the entries with the word,
+        and their neighbours.
+
+        Args:
+            numbers: Numbers of the sources of all slots.
         """
+        if not len(self._sources):
+            return []
+        known = set(first)
         found: dict[int, None] = {}
         allowed = among if among is None or isinstance(among, Set) else set(among)
-        numbers = self._sources.numbers
-        for ordinal in ordinals:
+        for ordinal in first[:_NEIGHBOURED]:
             source = numbers[self._slots.get(ordinal)]
-            if source != NONE:
-                for step in _NEIGHBOURS:
-                    slot = self._slots.get(ordinal + step)
-                    if slot < 0 or numbers[slot] != source or ordinal + step in known:
-                        continue
-                    if allowed is None or ordinal + step in allowed:
-                        found[ordinal + step] = None
+            if source == NONE:
+                continue
+            for step in _NEIGHBOURS:
+                neighbour = ordinal + step
+                slot = self._slots.get(neighbour)
+                if slot < 0 or numbers[slot] != source or neighbour in known:
+                    continue
+                if allowed is None or neighbour in allowed:
+                    found[neighbour] = None
         return list(islice(found, _NEIGHBOURED))
 
     def _newest_rules(self, known: set[int], among: Collection[int] | None) -> list[int]:
@@ -500,16 +516,24 @@ class LinearIndex(BM25Index):
         return np.sort(self._slots.ordinals[np.flatnonzero(np.frombuffer(self._rules, np.uint8))])
 
     def _neighbour_slots(
-        self, ordinals: list[int], numbers: NDArray[np.int32], step: int
+        self,
+        ordinals: NDArray[np.int64],
+        sources: NDArray[np.int32],
+        numbers: NDArray[np.int32],
     ) -> NDArray[np.int64]:
-        """Return the slot `step` steps from each entry in the same source, -1 if there is none.
+        """Return the slots of ordinals that are of the given sources, -1 for each other ordinal.
 
         Without a named source, only the entries of a conversation have neighbours.
+
+        Args:
+            numbers: Numbers of the sources of all slots.
         """
-        slots = self._slots.find_all([ordinal + step for ordinal in ordinals])
-        belongs = self._sources.numbers[slots] == numbers
+        if not self.is_conversation and (sources == NONE).all():
+            return np.full(len(ordinals), -1)
+        slots = self._slots.find_all(ordinals)
+        belongs = numbers[slots] == sources
         if not self.is_conversation:
-            belongs &= numbers != NONE
+            belongs &= sources != NONE
         return np.where(belongs, slots, -1)
 
     def _tokens_now(self, ordinals: list[int], slots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -564,4 +588,6 @@ def _surplus_of_tests(
 
 
 def _of(scores: EntryScores, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    if (slots < 0).all():
+        return np.zeros(len(slots))
     return np.where(slots >= 0, scores.shares(slots), 0.0)

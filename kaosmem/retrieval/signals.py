@@ -73,6 +73,8 @@ def passage_scores(
     Args:
         sums: Logarithms of scores.
     """
+    if (numbers == NONE).all():
+        return np.zeros(len(numbers))
     order = np.argsort(ordinals)
     at = ordinals[order]
     source = numbers[order]

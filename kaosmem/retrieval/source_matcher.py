@@ -134,6 +134,10 @@ class SourceMatcher:
         self._titles = Postings()  # slots are numbers of sources
         self._titles.attach([])  # of NONE
 
+    def __len__(self) -> int:
+        """Return the number of sources."""
+        return len(self._labels)
+
     @property
     def numbers(self) -> NDArray[np.int32]:
         """Return the number of each slot's source.

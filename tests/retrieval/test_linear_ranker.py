@@ -435,7 +435,7 @@ def test_the_script_that_learns_saves_and_validates(
     embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On data of one's own: the weights as a file, and what they do on corpora that they were not learned from."""
-    few = corpora(6)
+    few = corpora(3)
     for corpus in few:
         lines = [
             json.dumps({"id": each.id, "session": each.session, "text": each.text})

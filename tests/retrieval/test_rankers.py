@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from rank_bm25 import BM25Okapi
@@ -109,6 +109,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndexMachine = IndexMachine.TestCase
+TestIndexMachine.settings = settings(stateful_step_count=30)
 
 
 def test_scores_are_those_of_rank_bm25_after_10_000_changes() -> None:
