@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
@@ -259,14 +259,25 @@ class Costs:
         self._format = format
         self.counter = counter
         self._lines: dict[str, int] = {}
+        self._line_of: dict[LabelStyle, LineOf] = {}
         self._as_entry = f"{format.name} {counter.name}"
 
     def line_of(self, style: LabelStyle) -> LineOf:
         """Return a measure of an item in the system message or the block."""
-        notes = (None, *NOTES)
-        names = {note: f"{note} line {style} {self.counter.name}" for note in notes}
-        measures = {note: partial(self._line, style=style, note=note) for note in notes}
-        return lambda item, note: item.memo(names[note], measures[note])
+        known = self._line_of.get(style)
+        if known is not None:
+            return known
+        names: dict[str | None, str] = {}
+        measures: dict[str | None, Callable[[Item], Line]] = {}
+        for note in (None, *NOTES):
+            names[note] = f"{note} line {style} {self.counter.name}"
+            measures[note] = partial(self._line, style=style, note=note)
+
+        def line_of(item: Item, note: str | None) -> Line:
+            return item.memo(names[note], measures[note])
+
+        self._line_of[style] = line_of
+        return line_of
 
     def _line(self, item: Item, style: LabelStyle, note: str | None) -> Line:
         alone = item_tokens(item, self.counter, style, note=note or "")
@@ -321,11 +332,12 @@ class Costs:
         return BlockPlace.IN_MESSAGE if takes_block else BlockPlace.OWN_MESSAGE
 
     def _measure_entry(self, item: Item) -> int:
-        known = item.tokens if isinstance(item.content, str) else None
-        return sum(
-            self._format.entry_tokens(entry, self.counter, known=known)
-            for entry in repair((item.message,))
-        )
+        if isinstance(item.content, str):
+            return self._format.entry_tokens(item.message, self.counter, known=item.tokens)
+        tokens = 0
+        for entry in repair((item.message,)):
+            tokens += self._format.entry_tokens(entry, self.counter)
+        return tokens
 
 
 def entries_in(unit: Candidate) -> list[ChatMessage]:
@@ -346,12 +358,21 @@ def entries_of(units: Iterable[Candidate]) -> Iterator[ChatMessage]:
     """
     placed: list[tuple[int, list[ChatMessage]]] = []
     for unit in units:
-        parts = repaired([item.message for item in unit.items])
+        parts = _parts_of(unit)
         positions = unit.positions or (unit.position,) * len(parts)
         placed.extend(zip(positions, parts, strict=True))
     placed.sort(key=itemgetter(0))
     for _, part in placed:
         yield from part
+
+
+def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
+    """Return, for each item of a unit, the messages that a history shows of it."""
+    first = unit.items[0]
+    if len(unit.items) == 1 and isinstance(first.content, str):
+        # A text has no calls that could lack their results.
+        return [[first.memo("message", attrgetter("message"))]]
+    return repaired([item.message for item in unit.items])
 
 
 def check_required(
