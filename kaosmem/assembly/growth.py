@@ -5,7 +5,7 @@ A turn appends what the histories gained, then one block with the retrieved item
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -24,6 +24,7 @@ from kaosmem.assembly.windows import (
     stored_items,
     text_digest,
 )
+from kaosmem.filters import MetadataFilter
 from kaosmem.formats import Format, HistoryPart, Layout
 from kaosmem.formats.text import (
     NEWER,
@@ -33,7 +34,7 @@ from kaosmem.formats.text import (
     item_pieces,
     recalled_header,
 )
-from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.sections import Candidate, Proposal, Section, SectionSpec
 from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item, JSONValue, json_text
 
@@ -45,22 +46,22 @@ _IN_FORCE = ", in force from here on as in the system message"
 class Request:
     """One call that continues a window.
 
-    proposals: as the sources made them. own: names of the session's own sections.
+    proposals: as the sources made them. own: the session's own sections. attached: those of other
+        sessions.
     budget: tokens of the call with its reserve, which may change from turn to turn.
     context, packing: of the request that a call without the window would make.
-    corrections: live items that supersede visible ones, and visible items that changed in place.
-    filter: a text of the conditions of the call's filter, "" for none.
+    wanted: the call's filter.
     """
 
     specs: Sequence[SectionSpec]
     proposals: Mapping[str, Proposal]
-    own: Collection[str]
+    own: Mapping[str, Section]
+    attached: Mapping[str, Section]
     budget: int
     model: str | None
     context: Context
     packing: Packing
-    corrections: Sequence[Item] = ()
-    filter: str = ""
+    wanted: MetadataFilter | None = None
 
     @property
     def format(self) -> Format:
@@ -79,12 +80,13 @@ class Request:
             if spec.placement == "static"
         ]
         histories: list[JSONValue] = [spec.name for spec in self.histories]
+        filtered = "" if self.wanted is None else self.wanted.text
         return {
             Rebased.FORMAT.value: self.format.name,
             Rebased.COUNTER.value: self.counter.name,
             Rebased.BUDGET.value: self.budget,
             Rebased.MODEL.value: self.model,
-            Rebased.FILTER.value: text_digest(self.filter) if self.filter else None,
+            Rebased.FILTER.value: text_digest(filtered) if filtered else None,
             Rebased.STATIC.value: text_digest(json_text([static, histories])),
         }
 
@@ -94,37 +96,24 @@ class Request:
         return [spec for spec in self.specs if spec.placement == "history"]
 
 
-def begin(window: Window, request: Request, reason: str) -> tuple[dict[str, JSONValue], Context]:
-    """Return the record of a window that is packed anew, and its context."""
-    context = request.context
-    turn = _record(window, request, context) | {
-        "epoch": window.epoch + 1,
-        "settings": request.settings,
-        "system": context.rendered.system,
-    }
-    grown = window.after(turn)
-    return turn, replace(
-        context,
-        window=window.name,
-        epoch=grown.epoch,
-        rebased=str(reason),
-        appended=context.used,
-        cache_breakpoints=grown.breakpoints,
-    )
-
-
 class Growth:
     """The messages and the block that one turn appends to a window.
 
-    new: the units that each history gained, as `gained` returns them.
+    new: the units that each history gained. corrections: live items that supersede visible ones, and
+        visible items that changed in place.
     rendered: the appended messages or text. used: tokens of the whole request.
     is_asked: whether the turn asks something: the user speaks, or the query differs from the last
         one. If not, the turn is part of a loop of tools, and its block holds required items alone.
     """
 
     def __init__(
-        self, window: Window, request: Request, new: Mapping[str, Sequence[Candidate]]
+        self,
+        window: Window,
+        request: Request,
+        new: Mapping[str, Sequence[Candidate]],
+        corrections: Sequence[Item],
     ) -> None:
+        self._corrected = corrections
         self._window = window
         self._request = request
         self._costs = Costs(request.format, request.counter)
@@ -224,9 +213,7 @@ class Growth:
         return {(each.section, each.key) for each in visible if each.key is not None}
 
     def _corrections(self, name: str) -> list[Item]:
-        return [
-            item for item in self._request.corrections if item.section == name and self.is_asked
-        ]
+        return [item for item in self._corrected if item.section == name and self.is_asked]
 
     def _unseen(self, share: Share, *, recalled: bool) -> list[Item]:
         """Return the items of a run whose units are not visible, or correct such a unit."""
@@ -275,7 +262,7 @@ class Growth:
         """Return the record of the turn."""
         window = self._window
         loop = 0 if self.is_asked else window.loop + self.used - window.used
-        return _record(window, self._request, self) | {"loop": loop}
+        return record_of(window, self._request, self) | {"loop": loop}
 
     @property
     def by_section(self) -> dict[str, SectionUse]:
@@ -353,39 +340,7 @@ class _Part:
         self.pieces = [header, *item_pieces(placed, style)]
 
 
-def gained(window: Window, request: Request) -> dict[str, list[Candidate]] | None:
-    """Return the units that each history gained since the last request; None if what came before them changed."""
-    found: dict[str, list[Candidate]] = {}
-    for spec in request.histories:
-        proposal = request.proposals.get(spec.name)
-        if proposal is None:
-            continue  # a source that failed
-        mark, last = window.marks.get(spec.name, (0, ""))
-        units = sorted(proposal.candidates, key=lambda unit: unit.position)
-        new = [unit for unit in units if unit.position >= mark]
-        old = [unit for unit in units if unit.position < mark]
-        missing = proposal.taken - mark - sum(len(unit.items) for unit in new)
-        if missing and (spec.name in request.own or not _stands_in(new, missing)):
-            return None
-        if any(item.id in window.shown for unit in new for item in unit.items):
-            return None
-        for unit in old:
-            visible = sum(item.id in window.shown for item in unit.items)
-            if not unit.orphan and (0 < visible < len(unit.items) or (unit.must and not visible)):
-                return None
-        if spec.name not in request.own and old and old[-1].items[-1].id != last:
-            return None
-        found[spec.name] = [unit for unit in new if not unit.orphan]
-    return found
-
-
-def _stands_in(new: Sequence[Candidate], missing: int) -> bool:
-    """Return whether a new summary stands for messages that were condensed before the window showed them."""
-    summaries = [item for unit in new for item in unit.items if item.role == "summary"]
-    return 0 < missing < max((len(item.sources) for item in summaries), default=0)
-
-
-def _record(window: Window, request: Request, made: Context | Growth) -> dict[str, JSONValue]:
+def record_of(window: Window, request: Request, made: Context | Growth) -> dict[str, JSONValue]:
     """Return the record of a turn that packed the window anew, or appended to it."""
     return {
         "window": window.name,

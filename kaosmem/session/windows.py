@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kaosmem.arguments import check_count
 from kaosmem.assembly import Context, Limits, Packing
-from kaosmem.assembly.growth import Growth, Request, begin, gained
+from kaosmem.assembly.growth import Request
+from kaosmem.assembly.next_request import is_changed, next_request
 from kaosmem.assembly.windows import (
     Rebased,
     Window,
     default_block,
-    digest,
     history_limit,
     thrashes,
     without_thinking,
@@ -25,10 +25,7 @@ from kaosmem.names import check_name, shown, shown_number
 from kaosmem.sections import Proposal, Section, SectionSpec
 from kaosmem.sections.operations import Turn
 from kaosmem.tokens import preserves_thinking
-from kaosmem.types import Item, JSONValue, check_text
-
-_CHANGES_IN_PLACE = "graph"
-"""The section whose items change by updates in the normal course: a window shows them again, marked as newer."""
+from kaosmem.types import JSONValue, check_text
 
 _MAX_STORED_CHARS = 16 * 2**20
 """A snapshot keeps windows of so many characters together. Others are packed anew after it."""
@@ -127,7 +124,7 @@ class Windows:
             left -= len(window.text or "") + sum(map(len, window.messages))
             if not window.is_stored:
                 window = window.over(Rebased.UNSTORED)
-            elif left < 0 or _is_changed(window, sections):
+            elif left < 0 or is_changed(window, sections):
                 window = window.over(Rebased.FULL if left < 0 else Rebased.CHANGED)
             stored.append(window.to_dict())
         return stored
@@ -176,46 +173,20 @@ class Windows:
         bound = without_thinking(specs.values(), proposals, keeps_open_loop=keeps_open_loop)
         context, packing = pack(bound, limits=call.limits)
         window = self.held.get(call.name, Window(call.name))
-        wanted = "" if call.wanted is None else call.wanted.text
         request = Request(
             list(specs.values()),
             proposals,
-            sections.keys(),
+            sections,
+            attached,
             call.budget + call.reserve,
             call.model,
             context,
             packing,
-            filter=wanted,
+            call.wanted,
         )
-        request = replace(request, corrections=_corrections(window, request, sections))
-        reason = (
-            Rebased.ASKED
-            if call.rebase and window.epoch
-            else _reason(window, request, {**attached, **sections})
-        )
-        if (
-            not reason
-            and call.wanted is not None
-            and not all(call.wanted(each.metadata) for each in request.corrections)
-        ):
-            reason = (
-                Rebased.CHANGED
-            )  # the newer version may not be shown, so the older one may not stay
-        growth: Growth | None = None
-        if not reason:
-            new = gained(window, request)
-            growth = None if new is None else Growth(window, request, new)
-            reason = Rebased.HISTORY if growth is None else "" if growth.fits else Rebased.FULL
-        self._watch(call, reason)
-        if growth is None or reason:
-            turn, context = begin(window, request, reason)
-            self._take(turn, specs.values())
-        else:
-            visible = _live(window, sections)
-            self._take(
-                growth.turn(), specs.values()
-            )  # even if it appends nothing: a reply may follow
-            context = growth.context(self.held[call.name], visible)
+        turn, context = next_request(window, request, rebase=call.rebase)
+        self._watch(call, context.rebased or "")
+        self._take(turn, specs.values())
         return context, packing
 
     def _watch(self, call: WindowCall, reason: str) -> None:
@@ -349,84 +320,3 @@ class NamedWindows(Mapping[str, int]):
         """
         self._check_writable()
         self._windows.remove(name)
-
-
-def _reason(window: Window, request: Request, sections: Mapping[str, Section]) -> str:
-    """Return why a window has to be packed anew whatever the turn appends, "" if it goes on."""
-    if window.ended:
-        return window.ended
-    for name, value in request.settings.items():
-        if window.settings.get(name) != value:
-            return name
-    if _is_changed(window, sections):
-        return Rebased.CHANGED
-    return Rebased.STATIC if _has_lost_static(window, request, sections) else ""
-
-
-def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Section]) -> bool:
-    """Return whether a window shows an item of a static section that is no longer in force, and nothing says so.
-
-    A superseded item may stay visible if its live version is visible too, or is appended, marked as newer.
-    """
-    in_force = [unit for share in request.packing.static_shares for unit in share.taken.values()]
-    visible = window.shown.keys() | {item.id for unit in in_force for item in unit.items}
-    static = {spec.name for spec in request.specs if spec.placement == "static"}
-    for item_id, shown_item in window.shown.items():
-        proposal = request.proposals.get(shown_item.section)
-        if shown_item.section not in static or proposal is None:
-            continue  # without a proposal, its source failed
-        section = sections.get(shown_item.section)
-        if section is None:
-            live = (item for unit in proposal.candidates for item in unit.items)
-            if not any(item.id == item_id and digest(item) == shown_item.digest for item in live):
-                return True
-        elif item_id not in section:
-            successor = None if shown_item.key is None else section.keyed(shown_item.key)
-            if successor is None or successor.id not in visible:
-                return True
-    return False
-
-
-def _is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
-    """Return whether an item that a window shows was updated or removed."""
-    for item_id, visible in window.shown.items():
-        section = sections.get(visible.section)
-        if section is None:
-            continue
-        if item_id in section.ledger.removed:
-            return True
-        if section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
-            return True
-    return False
-
-
-def _corrections(window: Window, request: Request, sections: Mapping[str, Section]) -> list[Item]:
-    """Return the live items that supersede visible ones, and visible items that changed in place."""
-    queried = {spec.name for spec in request.specs if spec.placement == "query"} & sections.keys()
-    found: dict[str, Item] = {}
-    for item_id, visible in window.shown.items():
-        if visible.section not in queried:
-            continue
-        section = sections[visible.section]
-        if section.spec.name == _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
-            found[item_id] = section.peek(item_id)
-        if (
-            visible.key is not None
-            and (live := section.keyed(visible.key))
-            and live.id not in window.shown
-        ):
-            found[live.id] = live
-    return list(found.values())
-
-
-def _is_updated(item_id: str, stored: str, section: Section) -> bool:
-    return item_id in section and digest(section.peek(item_id)) != stored
-
-
-def _live(window: Window, sections: Mapping[str, Section]) -> list[Item]:
-    """Return the visible items that the session holds live, in the order in which they were shown."""
-    return [
-        section.peek(item_id)
-        for item_id, visible in window.shown.items()
-        if (section := sections.get(visible.section)) is not None and item_id in section
-    ]

@@ -1,0 +1,184 @@
+"""The next request of a window: what its turn appends, or the request that packs it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from kaosmem.assembly.context import Context
+from kaosmem.assembly.growth import Growth, Request, record_of
+from kaosmem.assembly.windows import Rebased, Window, digest
+from kaosmem.sections import Candidate, Section
+from kaosmem.types import Item, JSONValue
+
+_CHANGES_IN_PLACE = "graph"
+"""The section whose items change by updates in the normal course: a window shows them again, marked as newer."""
+
+Turn: TypeAlias = dict[str, JSONValue]
+"""The record of a turn, which takes a window to the next one."""
+
+
+def next_request(window: Window, request: Request, *, rebase: bool = False) -> tuple[Turn, Context]:
+    """Return the record of a window's next turn, and its context.
+
+    The window goes on as long as nothing that it shows has changed and the turn fits. Else it is
+    packed anew.
+
+    Args:
+        rebase: Pack a window anew that could go on.
+    """
+    if rebase and window.epoch:
+        return _anew(window, request, Rebased.ASKED)
+    corrections = _corrections(window, request)
+    reason = _reason(window, request, {**request.attached, **request.own}, corrections)
+    if reason:
+        return _anew(window, request, reason)
+    new = _gained(window, request)
+    if new is None:
+        return _anew(window, request, Rebased.HISTORY)
+    growth = Growth(window, request, new, corrections)
+    if not growth.fits:
+        return _anew(window, request, Rebased.FULL)
+    turn = growth.turn()
+    return turn, growth.context(window.after(turn), _live(window, request.own))
+
+
+def _anew(window: Window, request: Request, reason: str) -> tuple[Turn, Context]:
+    """Return the record of a window that is packed anew, and its context."""
+    context = request.context
+    turn = record_of(window, request, context) | {
+        "epoch": window.epoch + 1,
+        "settings": request.settings,
+        "system": context.rendered.system,
+    }
+    grown = window.after(turn)
+    return turn, replace(
+        context,
+        window=window.name,
+        epoch=grown.epoch,
+        rebased=str(reason),
+        appended=context.used,
+        cache_breakpoints=grown.breakpoints,
+    )
+
+
+def _gained(window: Window, request: Request) -> dict[str, list[Candidate]] | None:
+    """Return the units that each history gained since the last request; None if what came before them changed."""
+    found: dict[str, list[Candidate]] = {}
+    for spec in request.histories:
+        proposal = request.proposals.get(spec.name)
+        if proposal is None:
+            continue  # a source that failed
+        mark, last = window.marks.get(spec.name, (0, ""))
+        units = sorted(proposal.candidates, key=lambda unit: unit.position)
+        new = [unit for unit in units if unit.position >= mark]
+        old = [unit for unit in units if unit.position < mark]
+        missing = proposal.taken - mark - sum(len(unit.items) for unit in new)
+        if missing and (spec.name in request.own or not _stands_in(new, missing)):
+            return None
+        if any(item.id in window.shown for unit in new for item in unit.items):
+            return None
+        for unit in old:
+            visible = sum(item.id in window.shown for item in unit.items)
+            if not unit.orphan and (0 < visible < len(unit.items) or (unit.must and not visible)):
+                return None
+        if spec.name not in request.own and old and old[-1].items[-1].id != last:
+            return None
+        found[spec.name] = [unit for unit in new if not unit.orphan]
+    return found
+
+
+def _stands_in(new: Sequence[Candidate], missing: int) -> bool:
+    """Return whether a new summary stands for messages that were condensed before the window showed them."""
+    summaries = [item for unit in new for item in unit.items if item.role == "summary"]
+    return 0 < missing < max((len(item.sources) for item in summaries), default=0)
+
+
+def _reason(
+    window: Window, request: Request, sections: Mapping[str, Section], corrections: Sequence[Item]
+) -> str:
+    """Return why a window has to be packed anew whatever the turn appends, "" if it goes on."""
+    if window.ended:
+        return window.ended
+    for name, value in request.settings.items():
+        if window.settings.get(name) != value:
+            return name
+    if is_changed(window, sections):
+        return Rebased.CHANGED
+    if _has_lost_static(window, request, sections):
+        return Rebased.STATIC
+    if request.wanted is not None:
+        for correction in corrections:
+            # The newer version may not be shown, so the older one may not stay.
+            if not request.wanted(correction.metadata):
+                return Rebased.CHANGED
+    return ""
+
+
+def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Section]) -> bool:
+    """Return whether a window shows an item of a static section that is no longer in force, and nothing says so.
+
+    A superseded item may stay visible if its live version is visible too, or is appended, marked as newer.
+    """
+    in_force = [unit for share in request.packing.static_shares for unit in share.taken.values()]
+    visible = window.shown.keys() | {item.id for unit in in_force for item in unit.items}
+    static = {spec.name for spec in request.specs if spec.placement == "static"}
+    for item_id, shown_item in window.shown.items():
+        proposal = request.proposals.get(shown_item.section)
+        if shown_item.section not in static or proposal is None:
+            continue  # without a proposal, its source failed
+        section = sections.get(shown_item.section)
+        if section is None:
+            live = (item for unit in proposal.candidates for item in unit.items)
+            if not any(item.id == item_id and digest(item) == shown_item.digest for item in live):
+                return True
+        elif item_id not in section:
+            successor = None if shown_item.key is None else section.keyed(shown_item.key)
+            if successor is None or successor.id not in visible:
+                return True
+    return False
+
+
+def is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
+    """Return whether an item that a window shows was updated or removed."""
+    for item_id, visible in window.shown.items():
+        section = sections.get(visible.section)
+        if section is None:
+            continue
+        if item_id in section.ledger.removed:
+            return True
+        if section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
+            return True
+    return False
+
+
+def _corrections(window: Window, request: Request) -> list[Item]:
+    """Return the live items that supersede visible ones, and visible items that changed in place."""
+    sections = request.own
+    queried = {spec.name for spec in request.specs if spec.placement == "query"} & sections.keys()
+    found: dict[str, Item] = {}
+    for item_id, visible in window.shown.items():
+        if visible.section not in queried:
+            continue
+        section = sections[visible.section]
+        if section.spec.name == _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
+            found[item_id] = section.peek(item_id)
+        live = None if visible.key is None else section.keyed(visible.key)
+        if live is not None and live.id not in window.shown:
+            found[live.id] = live
+    return list(found.values())
+
+
+def _is_updated(item_id: str, stored: str, section: Section) -> bool:
+    return item_id in section and digest(section.peek(item_id)) != stored
+
+
+def _live(window: Window, sections: Mapping[str, Section]) -> list[Item]:
+    """Return the visible items that the session holds live, in the order in which they were shown."""
+    items = []
+    for item_id, visible in window.shown.items():
+        section = sections.get(visible.section)
+        if section is not None and item_id in section:
+            items.append(section.peek(item_id))
+    return items
