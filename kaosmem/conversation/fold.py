@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -49,6 +49,7 @@ class Fold:
         self._by_response: dict[str, Round] = {}
         self._open: dict[str, list[int]] = {}  # ordinals of open calls by their id
         self._words: dict[int, ConversationEvent] = {}  # of calls whose round has no result
+        self._new_calls: list[int] = []
         self._pinned: list[int] = []
         self._system: list[int] = []
         self._asked: list[int] = []
@@ -88,6 +89,7 @@ class Fold:
                 self._pinned.append(ordinal)
             if event.id >= 0:
                 self.places[event.id] = ordinal
+        self._show_words()
 
     def event_at(self, ordinal: int) -> ConversationEvent:
         """Return an entry as it is shown."""
@@ -108,6 +110,11 @@ class Fold:
         """Return the ordinals that leave together with an entry, shown or not."""
         its = self._rounds.get(ordinal)
         return (ordinal,) if its is None else its.members
+
+    @property
+    def pinned(self) -> Sequence[int]:
+        """The ordinals of pinned entries."""
+        return self._pinned
 
     def is_visible(self, ordinal: int) -> bool:
         """Return whether an entry is shown, if only its words."""
@@ -217,9 +224,19 @@ class Fold:
         self._open.setdefault(call_id, []).append(ordinal)
         if its.results:
             self.shown.append(ordinal)
-        elif event.has_words:
-            self._words[ordinal] = event.without_call()
-            self.shown.append(ordinal)
+        else:
+            self._new_calls.append(ordinal)
+
+    def _show_words(self) -> None:
+        """Show the words of the new calls whose round has no result yet."""
+        for ordinal in self._new_calls:
+            event = self.entries[ordinal]
+            if self._rounds[ordinal].results:
+                continue
+            if isinstance(event, ActionEvent) and event.has_words:
+                self._words[ordinal] = event.without_call()
+                insort(self.shown, ordinal)
+        self._new_calls = []
 
     def _without_calls(self, ordinals: Sequence[int]) -> Sequence[int]:
         """Return the ordinals of entries that are shown without a call."""

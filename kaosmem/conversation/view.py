@@ -241,14 +241,11 @@ class ConversationView(Sequence[ConversationEvent]):
     @staticmethod
     def _lost(fold: Fold, found: Iterable[int]) -> set[int]:
         """Return the ordinals that go if events of these ids are forgotten: whole rounds without a pin."""
-        lost: set[int] = set()
-        for each in found:
-            ordinal = fold.places[each]
-            if ordinal in lost:
-                continue
-            members = fold.round(ordinal)
-            if not any(fold.entries[member].pinned for member in members):
-                lost.update(members)
+        lost = set(map(fold.places.__getitem__, found))
+        for ordinal in tuple(lost):
+            lost.update(fold.round(ordinal))
+        for ordinal in fold.pinned:
+            lost.difference_update(fold.round(ordinal))
         return lost
 
     @staticmethod
