@@ -462,7 +462,8 @@ class RollingCondenser(Condenser):
 
         What the agent did goes first. Where tokens are too many, the longest message of a user is
         next, alone. Then users' requests go with their answers, then the other messages of users,
-        and recalled knowledge with them.
+        and recalled knowledge with them. It does not go alone, or with earlier summaries alone,
+        while tokens are within the limits.
         """
         first = self.keep_first
         steps = self.old(outline)
@@ -477,7 +478,8 @@ class RollingCondenser(Condenser):
             stages.append(outline.longest_question([*exchanges, *users, *outline.answered_last]))
         stages += [[*steps, *exchanges], [*steps, *exchanges, *users]]
         others = stages[-1]
-        if others or CondensationReason.TOKENS in outline.reasons:
+        is_alone = all(isinstance(outline.events[unit[0]], SummaryEvent) for unit in others)
+        if not is_alone or CondensationReason.TOKENS in outline.reasons:
             stages.append([*others, *recalls])
         return stages
 

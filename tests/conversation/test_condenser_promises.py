@@ -293,14 +293,17 @@ async def test_recalled_knowledge_goes_with_other_entries_and_never_alone() -> N
     knowledge = ObservationEvent("knowledge", recalled=(RecalledText("deploy", "Use make ship."),))
     calls = [call(f"{number}", "r") for number in range(3)]
     results = [result(f"{number}") for number in range(3)]
-    log = logged(user("Fix it."), knowledge, *calls, *results)
-    view = await RollingCondenser(max_size=6).condensed_view(log)
-    assert list(view) == list(ConversationView(log)) and len(view) == 8
-    for number in range(4):
-        log.append(call(f"more {number}"))
-        log.append(result(f"more {number}"))
-        view = await RollingCondenser(max_size=6).condensed_view(log)
-        assert "Use make ship." in [event.text for event in view]
+    condensers = RollingCondenser(max_size=6), LLMSummarizingCondenser(None, max_size=6)
+    for condenser in condensers:
+        log = logged(user("Fix it."), knowledge, *calls, *results)
+        view = await condenser.condensed_view(log)
+        assert list(view) == list(ConversationView(log)) and len(view) == 8
+        for number in range(4):
+            answered = [call(f"{number}-{each}", f"r{number}") for each in range(3)]
+            for event in (*answered, *(result(f"{number}-{each}") for each in range(3))):
+                log.append(event)
+            view = await condenser.condensed_view(log)
+            assert "Use make ship." in [event.text for event in view]
 
 
 async def test_the_longest_of_a_users_old_messages_is_summarised_alone() -> None:
