@@ -5,7 +5,7 @@
 since, only at its figures, while the patterns changed: these are the figures to quote.
 `second_held_out.tsv` was written before the last change by the author of that change. Its figures
 say how well the patterns cover the sentences that their author thinks of, which is less.
-All parts have rules and near misses in equal numbers, and were written by this project's authors.
+The held-out parts have rules and near misses in equal numbers. This project's authors wrote all.
 """
 
 from __future__ import annotations
@@ -59,11 +59,17 @@ def figures(given: list[Sentence]) -> Figures:
 def test_standing_rules_are_recognised() -> None:
     """On both held-out parts, as well as when the patterns were last changed."""
     found = figures(sentences("held_out"))
-    assert found.precision >= 0.9
-    assert found.recall >= 0.83
+    assert found.precision >= 0.908
+    assert found.recall >= 0.872
     found = figures(sentences("second_held_out"))
     assert found.precision >= 0.98
     assert found.recall >= 0.97
+
+
+def test_no_sentence_is_in_two_parts() -> None:
+    """A held-out sentence is in no other part."""
+    texts = [each.text for half in HALVES for each in sentences(half)]
+    assert len(texts) == len(set(texts))
 
 
 def main() -> None:

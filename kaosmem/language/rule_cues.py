@@ -142,6 +142,20 @@ _EN_EACH = (
     r"without (?:my|asking|prior|explicit|written|approval|permission|exception|consulting|"
     r"telling|checking|confirm\w*|a (?:test|review|reason|source|ticket)))\b"
 )
+# An imperative with any verb: the first word is no other part of speech, and an object follows.
+_EN_ANY = (
+    r"(?!(?:all|any|both|each|every|no|not|only|what|which|who|half|such|like|with|from|for|to|at|"
+    r"by|"
+    r"of|as|and|but|or|so|then|than|that|this|when|while|since|until|though|not|yes|just|even|"
+    r"never|"
+    r"always|once|twice|here|there|we|you|he|she|it|they|i|my|your|our|out|over|under|about|into|"
+    r"is|are|was|were|did|has|have|had|can|will|may|must|thank|let|give|god)\b)"
+    r"(?![a-z]+(?:(?<!s)s|ed|ing|ly|tion|ness|ment)\b)[a-z-]{3,}(?: (?:up|down|out|off|in|on|"
+    r"back))? "
+    r"(?=(?:the|all|every|each|any|no|your|our|my|their|its?|them|both|these|those|nothing|"
+    r"everything|"
+    r"before|[a-z]+s)\b)"
+)
 _EN_STYLE = (
     r"(?:answer|reply|respond|write|speak|talk|format|spell|state|give|show|express)\b"
     r"(?: \w+){0,4} (?:in|with|as) (?!the\b|this\b|that\b|my\b|a\b|an\b|mind\b|it\b|me\b|us\b)\w+"
@@ -171,6 +185,16 @@ _DE_EACH = (
     r"prüfung|okay|ok|wissen|fragen|grund|test))\b"
 )
 _DE_WORK = r"\w+(?:en|eln|ern)(?: werden)?[.!]?$"
+_DE_ANY = (
+    r"(?!(?:alle|beide|danke|diese|eine|ende|ganze|gerne?|heute|ihre|jede|keine|leute|manche|meine|"
+    r"ohne|"
+    r"schade|seine|sie|solche|unsere|viele|wenige|welche|kunde|bitte|habe|hätte|hatte|wurde|wäre|"
+    r"könnte|"
+    r"frage|sache|seite|woche)\b)\w{3,}e(?:n sie)? "
+    r"(?=(?:die|den|das|dein\w*|alle\w*|jede\w*|ein\w*|kein\w*|bitte|mich|uns|dir|dich|zu|in|vor|"
+    r"nach|bei|"
+    r"(?-i:[A-ZÄÖÜ])\w+)\b)"
+)
 _DE_NOUN = r"(?-i:[A-ZÄÖÜ])[\w-]+"
 
 _FR_DO = (
@@ -185,6 +209,15 @@ _FR_DO = (
     r"protèg|masqu|anonymis|remplac|class|numérot|choisi|ignor|refus|accept|rembours|conserv|"
     r"souligne?|évit|privilégi|revoi|revoy|stock|archiv|inscri|nettoi|nettoy)"
     r"(?:e|es|s|ds|ez|ts|sez|vez|sse|ssez)?(?:[- ](?:moi|toi|vous|le|la|les|nous))*\b"
+)
+_FR_ANY = (
+    r"(?!(?:presque|même|chose|toutes?|tous|chaque|les|des|nous|vous|personne|sans|dans|après|mais|"
+    r"plus|"
+    r"moins|jamais|toujours|souvent|quelques|parfois|puis|depuis|alors|quelle|elles?|notre|votre|"
+    r"cette|"
+    r"entre|chez|très|trois|autre|autres|comme|entre|contre|pas|ils|ses|mes|tes|une|sous|vers)\b)"
+    r"\w{3,}(?:e|s|z)(?:-\w+)* (?=le\b|la\b|les\b|l['’]\w+|une?\b|des\b|chaque|tou\w+|aux?\b|à\b|"
+    r"tes\b|nos\b|ton\b|ta\b)"
 )
 _FR_EACH = (
     r"\b(?:toujours|jamais|chaque|uniquement|seulement|exclusivement|systématiquement|sauf|"
@@ -206,6 +239,15 @@ _ES_DO = (
     r"evit|le|lea|esper|trabaj|consider|di|dig|conviert|coment|tute|asegúr|procur|ten|teng|toc|"
     r"justific|compr|pag|pid|revis|deten|detén)(?:a|e|an|en|n)?"
     rf"{_ES_CLITIC}"
+)
+_ES_ANY = (
+    r"(?!(?:casa|cosa|nada|toda|todas|cada|una|esta|ella|para|hasta|hacia|donde|entre|sobre|desde|"
+    r"antes|"
+    r"este|ese|que|porque|aunque|siempre|nunca|parece|llueve|llega|viene|sale|duerme|tiene|hace|"
+    r"dice|"
+    r"está|pasa|falta|falla|quiere|puede|debe|gente|parte|noche|tarde|semana|madre|padre)\b)"
+    r"[a-zñáéíóú]{3,}(?:a|e|á|é|én|ón|í)(?:me|lo|la|los|las|les|le|nos)? "
+    r"(?=(?:el|la|los|las|cada|tod[oa]s?|cualquier|dos|siempre|mis?|tus?|sus?|nuestr[oa]s?)\b)"
 )
 _ES_EACH = (
     r"\b(?:siempre|nunca|jamás|cada|solo|sólo|solamente|únicamente|exclusivamente|salvo|excepto|"
@@ -268,6 +310,30 @@ SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"remain|stay)\b",
         rf"^{_EN_DO}.*{_EN_EACH}",
         rf"^{_EN_STYLE}",
+        rf"^you (?:will|shall) (?:always |only )?{_EN_DO}|^you [a-z]+ (?:nothing|only|nobody)\b|"
+        r"\b(?:stays?|remains?|kept) (?:untouched|private|confidential|inside|secret|internal|"
+        r"intact|"
+        r"unchanged|out of)\b|\bha(?:s|ve) no (?:place|business) in\b|\b(?:through|via|past) "
+        r"me[.!]?$|"
+        r"\bnot wanted\b|^i (?:tolerate|accept|allow|permit) (?:no|neither)\b|^ask first\b",
+        rf"^[\w -]+\bnever (?:leaves?|goes?|gets?|appears?|belongs?)\b|^(?:except|apart|other "
+        rf"than)\b[^,]*, no\b|"
+        rf"^whatever\b[^,]*, {_EN_DO}|^get \w+.* (?:each|every)\b|^(?:log|do|change|delete|send|"
+        rf"share|store|say) "
+        r"nothing\b",
+        rf"^{_EN_ANY}.*\b(?:every|each|unless|whenever|at all times|until i|before (?:you|\w+ing|"
+        rf"every|"
+        rf"each|any)|after (?:every|each|any)|without (?:my|asking|exception)|no matter)\b",
+        r"^(?:when|if|once|before|after|whenever|as soon as) (?:you|a|an|any|some|there|"
+        r"in)\b[^,]*, "
+        r"(?!(?:i|he|she|it|they|we|you|the|a|an|this|that|there|my|your|our|his|her|people|nobody|"
+        r"everyone|please let|let me|call|come)\b)(?![a-z]+(?:s|ed|ing)\b)[a-z]+\b",
+        r"^(?:the )?[\w-]+ first, then\b|^(?:one|a single) \w+ (?:per|for each|for every) \w+|"
+        r"^i want to be (?:asked|told|informed|consulted|notified)\b|^i (?:don['’]t|do not) want "
+        r"you\b|"
+        r"^(?:do not|don['’]t) let (?:any|nobody)|\b(?:is|are) (?:always )?(?:given|written|stated|"
+        r"in) (?:in )?(?:utc|gmt|"
+        r"iso|euros|dollars|usd|eur|chf|english)\b",
         r"^(?:use|prefer|favou?r) (?!the|this|that|these|those|it|my|his|her|your|an?|both|"
         r"what|which)\b[\w-]+",
         r"^(?:write|format|keep|spell|round|quote|give|state|express|treat|label|mark|name|sign|"
@@ -403,6 +469,31 @@ SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^\w+ (?:\w+ )?\w+st du (?:\w+ ){0,4}(?:immer|nie|niemals|nur|stets|kein\w*)\b",
         r"^hör(?:e|en sie)? (?:bitte )?auf,|^hör(?:e|en sie)? (?:bitte )?auf (?:mit|zu)\b",
         r"^ab (?:heute|morgen|sofort|jetzt)\b|^künftig\b|^zukünftig\b|^fortan\b|^von heute an\b",
+        r"\b(?:wird|werden)\b.*\b(?:nichts|nicht|nur|erst|nie|niemals|kein\w*)\b.*(?:ge\w+|\w+iert|"
+        r"\w+oyt|ver\w+|"
+        r"\w+ge\w+)[.!]?$|^(?-i:[A-Z])\w+ wird nur\b|^du \w+st (?:\w+ )?(?:nur|nie|niemals|nichts|"
+        r"immer|stets)\b"
+        r"(?! (?:müde|so|zu))|^bei \w+ \w+st du\b|^\w+ \w+ \w+st du (?:nicht|nie)\b|^ich (?:dulde|"
+        r"akzeptiere) "
+        r"(?:kein|nicht)\w*|\b(?:bleibt|bleiben) (?:unangetastet|unberührt|intern|vertraulich|"
+        r"unverändert|"
+        r"in der|geheim)\b|\bnichts zu suchen\b|\büber mich[.!]?$|^es wird (?:nichts|nicht|nie|"
+        r"nur)\b",
+        r"^(?:\w+ ){1,5}(?:vermeiden|verzichten|prüfen|nachfragen|fragen|angeben|nennen|verwenden|"
+        r"benutzen|nutzen|"
+        r"löschen|schreiben|antworten|testen|zitieren|belegen|einhalten|beachten|begründen|"
+        r"abstimmen|"
+        r"dokumentieren|kennzeichnen|runden|siezen|duzen)[.!]?$|^für \w+ gilt\b|^(?:die |meine "
+        r")?\w*regel\b.*:|"
+        rf"^wichtig ist, dass\b|^{_DE_NOUN} (?:mit|ohne|in|als|auf|nach|per) {_DE_NOUN}(?: "
+        rf"\w+){{0,3}}[.!]?$",
+        rf"^{_DE_ANY}.*\b(?:jede\w*|nie|niemals|immer|kein\w*|nur|stets|bevor|sobald|auf ganze|vor "
+        rf"dem "
+        rf"(?-i:[A-Z])\w+en)\b|^erst \w+ .*, dann\b|^eine?n? \w+ pro \w+|^ich (?:will|möchte) "
+        rf"gefragt\b|"
+        rf"^alle \w+ (?:bitte )?(?:in|auf|als|mit|per) \w+[.!]?$|^von \w+ (?:lässt|lass) |"
+        rf"^wenn\b[^,]*, \w+e dich\b|"
+        rf"^fragen (?:zu|über)\b.*\bgehen\b|^\w+ \w+e immer ich\b",
         rf"^{_DE_DO} .*{_DE_EACH}|^{_DE_DO} .*\b(?:auf (?:deutsch|englisch|französisch)|"
         r"kurz und|in (?:ganzen|vollständigen|kurzen|einfachen|einfacher|ganzem))",
         rf"^(?:verwende|nutze?|benutze|bevorzuge|schreib\w?|vermeide|vermeiden sie|verwenden sie|"
@@ -505,7 +596,26 @@ SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^il faut (?:toujours|que (?:tu|vous|chaque|tous|toute))\b|^il (?:ne )?faut (?:ne )?"
         r"(?:jamais|pas) \w+(?:er|ir|re) \w+ \w+|^il (?:ne faut|n['’]est pas permis|n['’]est pas "
         r"autorisé)\b(?! pas (?:exagérer|rêver|s['’]inquiéter))",
-        rf"^{_FR_DO}.*{_FR_EACH}",
+        rf"^{_FR_DO}.*{_FR_EACH}|^{_FR_ANY}.*\b(?:chaque|avant (?:de|d['’]|tou)|sans (?:mon|me|"
+        rf"m['’]|que)|à l['’](?:euro|"
+        rf"entier|unité)|sauf|toujours|jamais|systématiquement|uniquement)",
+        r"^on ne \w+ (?:jamais|pas|rien|plus)\b(?! (?:bien|là|ici|encore))|^(?:évitons|restons|"
+        r"gardons|n['’]oublions|ne "
+        r"\w+ons)\b|^il convient de\b|^(?:tu|vous) ne \w+ (?:rien|jamais|aucun\w*|que)\b|^(?:tu|"
+        r"vous) \w+(?:ras|rez)\b|"
+        r"^\w+ \w+ (?:maximum|au plus)\b|^\w+ (?:strictement )?(?:interdite?s?|obligatoires?|"
+        r"proscrite?s?)[.!]?$|"
+        r"\brien à faire dans\b|\brest(?:e|ent) (?:intouchables?|confidentiel\w*|interne\w*|dans|"
+        r"intact\w*)\b|"
+        r"\bpar moi[.!]?$|^je ne (?:tolère|accepte)\b|^contact(?:e|ez)-moi avant\b",
+        r"^d['’]abord (?:les?|la|l['’])\b.*, (?:ensuite|puis)\b|^une? (?:seule? )?\w+ par \w+|^je "
+        r"veux (?:être|que)\b|"
+        r"\b(?:est|sont) tabous?\b|\b(?:est|m['’]est|t['’]est) interdit\b|\b(?:sont|est) en (?:utc|"
+        r"iso|euros)\b|"
+        r", n['’](?:en|y) \w+ (?:jamais|pas)|^dans (?:chaque|tous|toutes)\b[^,]*, \w+e\b|^(?:quand|"
+        r"si|lorsque?)\b"
+        r"[^,]*, \w+(?:e|s|z)-(?:toi|vous|moi|le|la)\b|^les .*\bne \w+ (?:jamais|pas|que)\b|"
+        r"^chaque \w+ va\b",
         rf"^{_FR_DO} (?:\w+ ){{0,3}}(?:en (?:français|anglais|allemand|phrases|texte|minuscules|"
         r"euros|markdown)|au format|brièvement)\b|^sois (?:bref|concis|poli|précis|brève|concise)|"
         r"^soyez (?:bref|concis|poli|précis)",
@@ -598,6 +708,26 @@ SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"texto|minúsculas|euros|formato)|con frases|brevemente)\b|^sé (?:breve|conciso|claro|"
         r"cortés|"
         r"preciso)",
+        r"^(?:\w+ ){0,4}no se (?!oye|ve|sabe|puede ver|nota|siente)\w+|^(?:evitemos|mantengamos|no "
+        r"\w+mos)\b|^conviene\b|"
+        r"^(?:tú |usted )?\w+(?:as|es) (?:\w+ )?(?:solo|sólo|únicamente|nada|siempre) |^\w+(?:arás|"
+        r"erás|irás)\b|"
+        r"^no \w+as nada\b|^\w+ \w+ como máximo\b|^\w+ (?:terminantemente )?(?:prohibid|"
+        r"obligatori)[oa]s?[.!]?$|"
+        r"\bno pintan? nada\b|\b(?:es|son) (?:intocables?|confidenciales?|sagrad\w+)\b|\bpor "
+        r"mí[.!]?$|"
+        r"^no (?:tolero|acepto|admito)\b|\bantes de cada\b|: no se\b|^(?:con|por|a|tras) cada\b",
+        rf"^{_ES_ANY}.*\b(?:cada|tod[oa]s? (?:l[oa]s )?\w+|cualquier|antes de|después de cada|"
+        rf"hasta que yo|sin (?:mi|"
+        rf"que|preguntar)|al (?:euro|entero)|siempre que)\b|^(?:si|cuando)\b[^,]*, (?!(?:el|la|los|"
+        rf"las|yo|él|"
+        rf"ella|me|se|te|nos|todo|nadie|hay|es|son|no)\b)[a-zñáéíóú]{{2,}}(?:a|e|i|í|á|é|ate|"
+        rf"ete)\b",
+        r"^primero (?:el|la|los|las)\b.*, (?:luego|después)\b|^un[oa]? (?:sol[oa] )?\w+ por \w+|"
+        r"^quiero que me\b|^no quiero que\b|\b(?:es|son) tabú\b|\btienes prohibido\b|"
+        r"^(?:los|las|el|la) .*\bllevan? siempre\b|\ben (?:utc|iso)\b|, (?:no|nunca) l[oa]s? "
+        r"\w+(?:es|as)\b|"
+        r"^(?:todas?|cada) .*\bvan? (?:a|en|con)\b|^en (?:cada|tod[oa]s)\b",
         rf"^(?:siempre|solo|sólo|solamente|únicamente|nunca) {_ES_DO}(?! dos| tres| un)",
         r"^(?:usa|use|utiliza|utilice|prefiere|emplea) (?!(?:el|la|los|las|este|esta|eso|esto|mi|"
         r"un|"
@@ -727,13 +857,17 @@ SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"^(?:绝不|决不|永不|从不)|^我(?:不想|不希望|不要|更喜欢)(?:看到|你|再|在)?|^我们(?:从不|"
         r"一律|只)",
         r"^每次[^。]*(?:前|后|时)[^。]*|^修复每|^对(?:每|所有)",
+        r"^(?:星期|周|每).{1,3}不(?:部署|发布|提交|上线)",
+        r"每(?:个?月|天|周|年|次).{0,8}一次|^每[^。]{1,8}都(?!有|是|很|会|喜欢|拿到|来|去)|"
+        r"^先[^。]*再|就(?:直)?(?:说|问|停)|"
+        r"不能出现|^一次.{0,8}只|之前把|时(?:要)?先",
         r"^(?:叫我|称呼我|称我)|我(?:希望|要求|需要)(?:你|您|所有|每)",
     ),
     "ja": (
         rf"^[^、。：:]{{0,6}}(?:ルール|規則|方針|ポリシー|制約|注意事項|約束|規約|条件|原則|制限|"
         rf"予算){_COLON}\S{{3,}}",
         r"^(?:重要|注意|警告|お願い)\s*[:：!！].*(?:いけ|なら|ください|こと|禁止|必ず|ない)",
-        r"(?:て|で)は(?:いけ|なら|だめ|ダメ|駄目|困り)",
+        r"(?:て|で)は(?:いけ|なら|なり|だめ|ダメ|駄目|困り)",
         r"(?:必ず|すべて|全て|常に|毎回|つねに|は|を|に).*(?:なければ|なくては|ねば)(?:なら|なり|"
         r"いけ)(?:ない|ません)[。.!！]?$|(?:必要|義務)があ(?:る|ります)[。.!！]?$|ことに(?:なって|"
         r"して)い(?:る|ます)[。.!！]?$|べき(?:です|だ)?[。.!！]?$|べからず",
@@ -767,11 +901,37 @@ SPOKEN_CUES: Mapping[str, Sequence[str]] = {
         r"遵守)(?:して|する|で|です|のこと)",
         r"(?:必ず|絶対に?|常に|決して|一切).*(?:る|う|く|す|む|つ|ない)[。.]?$|(?:公開|使用|変更|"
         r"削除|送信)(?:不可|厳禁)",
+        r"^[^、。]{1,12}(?:には|では|は).{1,14}(?:しない|させない|出さない|使わない|"
+        r"書かない)[。.]?$|(?:のみ|だけ)[。.]?$|最大.{1,4}[。.]?$|"
+        r"ないように[。.]?$",
+        r"毎(?:月|週|年|日).*(?:ください|こと)[。.]?$|(?:て|で)ほしい(?:です)?[。.]?$|(?:認め|"
+        r"許し)ません[。.]?$|禁じます|"
+        r"一つにつき|^まず[^。]{1,12}、それから",
         r"(?:次回|次)から|(?:勝手に|無断で|むやみに)",
         r"ように(?:して|お願い|すること|しなさい|心がけ)",
         r"(?:許され|認められ|許可され)(?:ない|ません|ていません)",
     ),
 }
+
+POLITE_QUESTIONS = (
+    r"(?:can|could|would|will) you (?:(?:please|kindly) (?:always|never|only)|(?:please )?(?:from "
+    r"now "
+    r"on|stop \w+ing|in (?:the )?future))\b",
+    r"(?:can|could|would|will) you (?:please )?(?!.*\bsee\b).*\b(?:from now on|in (?:the )?future|"
+    r"every time|"
+    r"each time)\b",
+    r"(?:kannst|könntest|würdest|können|könnten|würden) (?:du|sie)\b.*\b(?:ab jetzt|ab sofort|"
+    r"künftig|"
+    r"in zukunft|bitte (?:immer|nie|nur)|jedes mal|aufhören)\b",
+    r"(?:peux|pourrais|pouvez|pourriez)[- ](?:tu|vous)\b.*\b(?:désormais|dorénavant|à l['’]avenir|"
+    r"toujours|"
+    r"arrêter de|chaque fois|ne plus)\b",
+    r"¿?(?:puedes|podrías|puede|podría)\b.*\b(?:a partir de ahora|en adelante|siempre|dejar de|"
+    r"cada vez)\b",
+    r"(?:能不能|可不可以|可以|能否|能).{0,4}(?:以后|每次|总是|一直|别再|不再|从现在)",
+    r"(?:今後|これから|いつも|常に|毎回|必ず).*(?:いただけ|もらえ|くれ)(?:ます|ません)か",
+)
+"""Beginnings of questions that ask for the same act each time: rules in the form of politeness."""
 
 # A sentence with one of these is no rule in spite of a pattern above: it tells of others, of the
 # past or of the speaker, it supposes something, it comforts, or it asks for one act now.
@@ -813,7 +973,7 @@ NO_RULES: Mapping[str, Sequence[str]] = {
         r"^(?:you|nobody|no one|everyone|everybody|never|don['’]t|do not|"
         r"stop)\b.{0,16}\b(?:worry\w*|"
         r"believe|imagine|be (?:sad|sorry|silly|afraid|shy|late|serious|ridiculous|surprised|upset|"
-        r"alone|angry|too|so)|guess|kid\w*|jok\w+|panic\w*|cry\w*|laugh\w*|hesitate|bother|mind|"
+        r"alone|angry|too|so)|kid\w*|jok\w+|panic\w*|cry\w*|laugh\w*|hesitate|bother|mind|"
         r"complain\w*|tease|teasing|star(?:e|ing)|whin\w+|pretend\w*|wast\w+|give up|know|forget "
         r"(?!to\b)|"
         r"miss|wonder\w*|feel\w*|think(?:ing)?|lose|hurry|overthink\w*|see|seen|hear|heard|"
@@ -886,7 +1046,8 @@ NO_RULES: Mapping[str, Sequence[str]] = {
     ),
     "fr": (
         r"^(?:je(?! (?:veux|ne veux|préfère|préférerais|t['’]interdis|vous interdis|te demande|"
-        r"vous demande|te serais|vous serais))|j['’](?!exige|insiste|attends|aimerais)|il(?! "
+        r"vous demande|te serais|vous serais|ne tolère|n['’]accepte|ne accepte))|j['’](?!exige|"
+        r"insiste|attends|aimerais)|il(?! "
         r"(?:faut|ne faut|est|n['’]est|te faut|vous faut))|elles?|"
         r"ils|nous(?! n(?:e |['’]))|on (?!ne)|mon|ma|mes|son|sa|ses|leurs?|ce|cette|c['’]|ça|qui|"
         r"que|où|pourquoi|comment|"
@@ -916,8 +1077,9 @@ NO_RULES: Mapping[str, Sequence[str]] = {
         r"\w+ (?!doi|ne |va |vont|son)\w+|je|j['’]|il|elle|nous)\b",
         r"^(?:toujours|jamais) (?:de ma vie|cette?|ce|le|la|les|un|une|rien|plus)\b|^(?:en règle "
         r"générale|chacun)|"
-        r"^(?:tous|toutes|chaque|aucun\w*)\b.*\b(?:est|sont|a|ont|n['’]est|"
-        r"n['’]a)\b(?!.*\b(?:interdit|"
+        r"^chaque jour\b|\ba été\b|(?<!de )maintenant\b|^(?:tous|toutes|chaque|"
+        r"aucun\w*)\b.*\b(?:est|sont|a|ont|n['’]est|"
+        r"n['’]a)\b(?!.*\b(?:interdit|utc|"
         r"obligatoire|sans|avant|doi))",
         r"^(?:tiens|dis|attends|note),|^n['’](?:importe|est|y a|empêche)|^ne serait|^plus d(?:e |"
         r"['’])(?:\d|"
@@ -933,7 +1095,8 @@ NO_RULES: Mapping[str, Sequence[str]] = {
     "es": (
         r"^(?:yo|él|ella|ellos|ellas|mi(?! (?:regla|preferencia))|sus? (?!respuesta|código|"
         r"mensaje)\w+|nosotros|esto|eso|esta|este|qué|"
-        r"quién|cómo|por qué|dónde|quizás?|ayer|algunos|muchos|la gente|en (?:ese|aquel|mi))\b",
+        r"quién|cómo|por qué|dónde|quizás?|ayer|algunos|muchos|la gente|en (?:ese|aquel|mi)|nunca "
+        r"digas|no mires|no puedes hablar)\b",
         r"\b(?:dijo|dice|dicen|pidió|contó|exige|exigió|afirma|cree|piensa|me han dicho) (?:que|"
         r"a)\b",
         r"^debe[sn]? (?:de )?(?:estar|ser|tener|haber)\b(?!.*\b(?:siempre|breve|conciso|cortés))|"
@@ -999,7 +1162,7 @@ NO_RULES: Mapping[str, Sequence[str]] = {
         r"(?:でした|ました|かった|だった|ていた|ていました|たのです|でしょう|だろう|かもしれ\w*|"
         r"ません|と思います|たい(?:です)?|らしいです|"
         r"そうです|(?<!す)るのです|違いない|ますか|ですか|れます|えます|おります|います|あります|"
-        r"なります)[。.!！]?$(?<!いけません。)(?<!いけません)(?<!なりません。)(?<!なりません)(?<!できません。)(?<!必要があります。)(?<!義務があります。)(?<!なっています。)(?<!しています。)(?<!見たくありません。)(?<!許されません。)(?<!認められません。)",
+        r"なります)[。.!！]?$(?<!いけません。)(?<!いけません)(?<!なりません。)(?<!なりません)(?<!できません。)(?<!認めません。)(?<!許しません。)(?<!必要があります。)(?<!義務があります。)(?<!なっています。)(?<!しています。)(?<!見たくありません。)(?<!許されません。)(?<!認められません。)",
         r"(?:心配し|気にし|遠慮し|驚か|怒ら|忘れ|泣か|行か|諦め|悲しま|がっかりし|落ち込ま|慌て|"
         r"焦ら|笑わ|無理し|待た|悩ま|恐れ|"
         r"冗談は|死な|気を落と)(?:ないで|ずに|やめて)?",
@@ -1009,7 +1172,8 @@ NO_RULES: Mapping[str, Sequence[str]] = {
         r"(?:看板|もう一度|今削除|だけが)|べきですよ|もっと寝|なりませんが|"
         r"止めてください(?<!を使うのは止めてください)(?<!のは止めてください)|"
         r"おいてください、暑",
-        r"(?:と言|って言|と聞|と書いて(?:あ|い)|だそう|いつもの|(?<!のは)(?<!者は)(?:二つ|三つ|"
+        r"(?:と言[いっわ]|って言|と聞|と書いて(?:あ|い)|だそう|いつもの|(?<!のは)(?<!者は)(?:二つ|"
+        r"三つ|"
         r"一つ|二人|一人)だけ|のことです|ということです)",
         r"(?:時間|暇|余裕)が(?:あれば|ある(?:とき|時|なら)|あったら)|(?:着い|戻っ|終わっ|帰っ|"
         r"よかっ|よろしかっ)たら",

@@ -12,7 +12,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kaosmem.language.rule_cues import NO_RULES, PLAIN_CUES, SPOKEN_CUES
+from kaosmem.language.rule_cues import NO_RULES, PLAIN_CUES, POLITE_QUESTIONS, SPOKEN_CUES
 from kaosmem.language.sentences import sentence_ends
 from kaosmem.types import ChatMessage, TextBlock, Trust
 
@@ -49,6 +49,7 @@ _HINT = re.compile(_HINTS)
 _LATIN = re.compile(r"[\x00-\u024f\u2000-\u22ff]*")
 _FENCED = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _QUESTION_ENDS = ("?", "\uff1f", "\u061f")
+_POLITE = re.compile("|".join(POLITE_QUESTIONS), re.IGNORECASE)
 _MARKDOWN = re.compile(r"[*_`]{1,3}|^[\s#>]+")
 _TOKEN = re.compile(r"\\.|[\[\]()|]", re.DOTALL)
 _BULLET = re.compile(
@@ -108,8 +109,11 @@ def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterat
         plain = _plain(sentence)
         if not is_plain and _HEADING.match(plain):
             is_listed = True
-        elif len(sentence) > MAX_RULE_CHARS or sentence.endswith(_QUESTION_ENDS):
+        elif len(sentence) > MAX_RULE_CHARS:
             continue
+        elif sentence.endswith(_QUESTION_ENDS):
+            if not is_plain and _POLITE.match(plain):
+                yield sentence
         elif (is_listed and is_item) or recogniser.is_rule(sentence, plain):
             yield sentence
 
