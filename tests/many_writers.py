@@ -120,10 +120,10 @@ def commit_often(tell: Callable[[Any], None], place: str, name: str, commits: in
                 log.commit([*opening, change])
             except ConflictError:
                 refused += 1
-                news = log.catch_up()
-                seen = news.recovery.recovered
-                items = [*(seen.items if news.is_whole else items), *_items(seen.records)]
-                log.adopt(news)
+                log_changes = log.catch_up()
+                seen = log_changes.recovery.recovered
+                items = [*(seen.items if log_changes.is_whole else items), *_items(seen.records)]
+                log.adopt(log_changes)
             else:
                 break
         items += _items([change])

@@ -1,13 +1,13 @@
 """The session log: durable on any fsspec filesystem, with synchronous calls."""
 
-from kaosmem.persistence.commit import News
+from kaosmem.persistence.commit import LogChanges
 from kaosmem.persistence.erasure import Erasure
 from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.items import decoded_entries
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Record
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.places import (
     Location,
     StoredSession,
@@ -28,9 +28,9 @@ __all__ = [
     "Change",
     "Entry",
     "Erasure",
-    "Leave",
+    "LeaveLine",
     "Location",
-    "News",
+    "LogChanges",
     "Record",
     "Recovered",
     "SessionLog",

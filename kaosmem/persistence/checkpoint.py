@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.commit import Sight, check_last, check_same_log, look
+from kaosmem.persistence.commit import LogView, check_last, check_same_log, look
 from kaosmem.persistence.files.archive import NewArchive
 from kaosmem.persistence.files.items import decode_items
 from kaosmem.persistence.files.lines import decode_line, encode_line
@@ -73,22 +73,22 @@ def store_snapshot(
     purged: up to where the writer knows of files deleted because something was to be forgotten.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
-    sight = yield from _sight(head)
-    if seq <= max(sight.snapshots, default=0):
+    view = yield from _view(head)
+    if seq <= max(view.snapshots, default=0):
         return False
-    before = max((each for each in sound if each < seq and each in sight.snapshots), default=0)
+    before = max((each for each in sound if each < seq and each in view.snapshots), default=0)
     drafts = []
     if archive is not None:
         drafts.append((yield from _drafted(archive, seq)))
     drafts.append(
         (
             snapshot_file(seq),
-            (yield Draft(snapshot_file(seq), lines(spare_files(sight.segments, before, seq)))),
+            (yield Draft(snapshot_file(seq), lines(spare_files(view.segments, before, seq)))),
         )
     )
     yield Lock(create=False)
     try:
-        snapshots = (yield from _sight(head)).snapshots
+        snapshots = (yield from _view(head)).snapshots
     except (ConflictError, OSError):
         yield from (Discard(path, draft) for path, draft in drafts)
         raise
@@ -124,14 +124,14 @@ def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
     return archive.listed.path, draft
 
 
-def _sight(head: Head) -> Steps[Sight]:
+def _view(head: Head) -> Steps[LogView]:
     """Return the present view of the log.
 
     Raises ConflictError if it is another log than that of `head`.
     """
-    sight = yield from look(head)
-    check_same_log(head, sight)
-    return sight
+    view = yield from look(head)
+    check_same_log(head, view)
+    return view
 
 
 def purge(
@@ -386,9 +386,9 @@ def _is_welcome(head: Head, path: str, seq: int, sound: Collection[int]) -> Step
 
 def _is_clean(head: Head, seq: int, sound: Collection[int]) -> Steps[bool]:
     """Return whether nothing was forgotten since record `seq`. Raises ConflictError."""
-    sight = yield from look(head)
-    check_same_log(head, sight)
-    newest = max(sight.snapshots, default=0)
+    view = yield from look(head)
+    check_same_log(head, view)
+    newest = max(view.snapshots, default=0)
     try:
         return newest in (0, *sound) or (yield from purged_by(newest)) <= seq
     except FileNotFoundError:  # another has taken its place

@@ -38,7 +38,7 @@ from kaosmem.persistence.steps import (
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class LogView:
     """A writer's view of the log.
 
     segments, snapshots: listed, ascending.
@@ -53,7 +53,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class LogChanges:
     """The commits of others since a handle read the log.
 
     is_whole: the recovery is of the whole session, as the log no longer reaches back to where the
@@ -83,8 +83,8 @@ def append(
     if commit.snapshot:  # who stored it may have been killed before its name was durable
         with suppress(FileNotFoundError):  # then a newer one is there
             yield Sync(snapshot_file(commit.snapshot))
-    sight = yield from look(head, snapshot=snapshot)
-    steps, after = _plan_append(head, sight, commit)
+    view = yield from look(head, snapshot=snapshot)
+    steps, after = _plan_append(head, view, commit)
     if (
         unnamed is not None
     ):  # the writer of the segment that it names may have been killed before that was durable
@@ -142,7 +142,7 @@ def _is_still_there(head: Head) -> Steps[bool]:
     return is_in_log or head.seq in numbers((yield List(SNAP)))
 
 
-def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> Steps[News]:
+def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> Steps[LogChanges]:
     """Return the commits after `head`.
 
     unsettled: a commit that may or may not have reached the log. whole: read the whole session.
@@ -170,12 +170,12 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
                 "can tell whether it "
                 "took effect; open the session again and look"
             ) from None
-        return News(recovery, True, is_settled)
+        return LogChanges(recovery, True, is_settled)
     records = recovery.recovered.records
     others = [record for record in records if record.txn != txn]
     is_settled = len(others) < len(records)
     records[:] = others
-    return News(recovery, False, is_settled)
+    return LogChanges(recovery, False, is_settled)
 
 
 def settle(head: Head) -> Steps[None]:
@@ -191,7 +191,7 @@ def withdraw(commit: Commit) -> Steps[None]:
         yield Delete(blob_file(name), at_once=True)
 
 
-def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
+def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
     """Return the changes that another writer may have made.
 
     snapshot: the newest that is known, if others do not matter as long as the log ends in the
@@ -207,23 +207,23 @@ def look(head: Head, *, snapshot: int | None = None) -> Steps[Sight]:
         tail = yield Read(log_file(head.segment), head.last)
     if head.seq + 1 in segments and head.segment != head.seq + 1:
         following = yield Read(log_file(head.seq + 1))
-    return Sight(segments, snapshots, tail, following)
+    return LogView(segments, snapshots, tail, following)
 
 
-def _plan_append(head: Head, sight: Sight, commit: Commit) -> tuple[list[Step], Head]:
+def _plan_append(head: Head, view: LogView, commit: Commit) -> tuple[list[Step], Head]:
     """Return the steps that append a commit to this view of the log, and the head after them."""
-    check_unmoved(head, sight)
+    check_unmoved(head, view)
     known = head
-    before = head.segment in sight.segments
-    head, steps = _cut_tail(head, sight.tail[head.size - head.last :], commit.txn)
-    is_followed = head.seq + 1 in sight.segments and head.segment != head.seq + 1
-    if head.seq == known.seq and (is_followed or head.segment <= max(sight.snapshots, default=0)):
+    before = head.segment in view.segments
+    head, steps = _cut_tail(head, view.tail[head.size - head.last :], commit.txn)
+    is_followed = head.seq + 1 in view.segments and head.segment != head.seq + 1
+    if head.seq == known.seq and (is_followed or head.segment <= max(view.snapshots, default=0)):
         # A writer may have been killed before what it wrote was durable: it must not be missing
         # before what follows.
         steps += [Sync(log_file(head.segment), head.began)] if before else []
         head = head.before(head.seq + 1)
         if is_followed:
-            head, cut = _cut_tail(head, sight.following, commit.txn)
+            head, cut = _cut_tail(head, view.following, commit.txn)
             steps += cut
     if head.seq > known.seq:  # this commit itself, of which an error was reported
         return [*steps, Sync(log_file(head.segment), head.began)], head
@@ -243,31 +243,31 @@ def _store_blobs(commit: Commit) -> Steps[None]:
         yield Write(blob_file(name), [text])
 
 
-def check_same_log(head: Head, sight: Sight) -> None:
+def check_same_log(head: Head, view: LogView) -> None:
     """Raise ConflictError if the log of `head` was deleted, as far as can be seen."""
     if not head.seq:
         return
     if not head.size:  # a snapshot holds all that it is of, or a segment was just begun
-        is_same = head.seq in sight.snapshots or head.segment in sight.segments
+        is_same = head.seq in view.snapshots or head.segment in view.segments
     else:
-        is_same = head.segment in sight.segments
-        is_same &= _is_last(sight.tail, head)
+        is_same = head.segment in view.segments
+        is_same &= _is_last(view.tail, head)
     if not is_same:
         raise _replaced()
 
 
-def check_unmoved(head: Head, sight: Sight) -> None:
+def check_unmoved(head: Head, view: LogView) -> None:
     """Raise ConflictError if the log goes on after `head`, as far as names tell."""
-    check_same_log(head, sight)
-    if max(sight.segments, default=0) > head.seq + 1 or max(sight.snapshots, default=0) > head.seq:
+    check_same_log(head, view)
+    if max(view.segments, default=0) > head.seq + 1 or max(view.snapshots, default=0) > head.seq:
         raise conflict(head)
 
 
-def check_last(head: Head, sight: Sight) -> None:
+def check_last(head: Head, view: LogView) -> None:
     """Raise ConflictError if the log goes on after `head`, CorruptionError if it ends in damage."""
-    check_unmoved(head, sight)
-    _cut_tail(head, sight.tail[head.size - head.last :], "")
-    _cut_tail(head.before(head.seq + 1), sight.following, "")
+    check_unmoved(head, view)
+    _cut_tail(head, view.tail[head.size - head.last :], "")
+    _cut_tail(head.before(head.seq + 1), view.following, "")
 
 
 def conflict(head: Head) -> ConflictError:
@@ -346,7 +346,7 @@ class End:
         return cls(head.crc, head.txns[-1] if head.txns else "", log_bytes)
 
 
-class Extent:
+class LogSinceSnapshot:
     """The part of a log since its last snapshot. It grows with each commit, and a snapshot cuts it.
 
     snapshot_bytes, log_bytes: of the last snapshot, and of the records after it.

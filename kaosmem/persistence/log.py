@@ -27,8 +27,8 @@ from kaosmem.persistence.checkpoint import (
 )
 from kaosmem.persistence.commit import (
     End,
-    Extent,
-    News,
+    LogChanges,
+    LogSinceSnapshot,
     append,
     catch_up,
     conflict,
@@ -69,7 +69,7 @@ from kaosmem.persistence.recovery import (
 )
 from kaosmem.persistence.salvage import salvage, salvage_archive
 from kaosmem.persistence.steps import Steps, Sync, run
-from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.places import (
     Location,
     Storage,
@@ -129,7 +129,7 @@ class SessionLog:
     def _start_from(self, recovery: Recovery) -> None:
         self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
         self._is_outdated = False
-        self._extent = Extent(recovery)
+        self._since_snapshot = LogSinceSnapshot(recovery)
         self._purged = recovery.purged
         self._has_leftovers = recovery.has_leftovers
         self._archives = recovery.archives
@@ -226,7 +226,9 @@ class SessionLog:
     @property
     def snapshot_due(self) -> bool:
         """Return whether the log since the last snapshot is as long as that snapshot."""
-        return self._extent.log_bytes >= max(self._extent.snapshot_bytes, MIN_LOG_BYTES)
+        return self._since_snapshot.log_bytes >= max(
+            self._since_snapshot.snapshot_bytes, MIN_LOG_BYTES
+        )
 
     def commit(self, changes: Sequence[Change]) -> int:
         """Make `changes` durable, all or none, and return the number of the last record.
@@ -279,7 +281,7 @@ class SessionLog:
             unnamed = Identity(self._session_id, head.log_id, head.segment)
         if self._storage.appends:
             steps = append(
-                head, commit, snapshot=max(self._extent.sound, default=0), unnamed=unnamed
+                head, commit, snapshot=max(self._since_snapshot.sound, default=0), unnamed=unnamed
             )
         else:
             look_first = self._clock() - self._seen_at > _TRUSTED_S
@@ -300,7 +302,7 @@ class SessionLog:
             yield from write_identity(Identity(self._session_id, head.log_id, head.segment))
         return head
 
-    def catch_up(self) -> News:
+    def catch_up(self) -> LogChanges:
         """Return the later commits of others, and whether a failed commit is stored.
 
         Nothing changes here.
@@ -309,23 +311,29 @@ class SessionLog:
         """
         with as_durability_error("reading what others committed"):
             unsettled = self._unsettled and self._unsettled[0]
-            news = run(catch_up(self._head, unsettled, whole=self._is_outdated), self._storage)
-            if news.is_settled and self._storage.appends:
-                run(settle(news.recovery.head), self._storage)
-            if unsettled and not news.is_settled and news.recovery.head.seq > self._head.seq:
+            log_changes = run(
+                catch_up(self._head, unsettled, whole=self._is_outdated), self._storage
+            )
+            if log_changes.is_settled and self._storage.appends:
+                run(settle(log_changes.recovery.head), self._storage)
+            if (
+                unsettled
+                and not log_changes.is_settled
+                and log_changes.recovery.head.seq > self._head.seq
+            ):
                 run(withdraw(unsettled), self._storage)  # another has its place
-            return news
+            return log_changes
 
-    def state_at(self, news: News) -> Recovered | None:
-        """Return the whole session as it was at the news, None where the log no longer tells.
+    def state_at(self, log_changes: LogChanges) -> Recovered | None:
+        """Return the whole session as it was at the log_changes, None where the log no longer tells.
 
         Raises as `catch_up`.
         """
-        if news.is_whole:
-            return news.recovery.recovered
+        if log_changes.is_whole:
+            return log_changes.recovery.recovered
         with as_durability_error("reading what others committed"):
             recovery = run(recover(), self._storage)
-        seq = news.recovery.head.seq
+        seq = log_changes.recovery.head.seq
         found = recovery.recovered
         if recovery.snapshot > seq:
             return None
@@ -339,12 +347,12 @@ class SessionLog:
             self._archives = tuple(known[path] for path in sorted(known))
         return replace(found, records=[record for record in found.records if record.seq <= seq])
 
-    def adopt(self, news: News) -> None:
+    def adopt(self, log_changes: LogChanges) -> None:
         """Go on from the result of `catch_up`."""
-        recovery = news.recovery
+        recovery = log_changes.recovery
         self._unsettled = None
         with self._measures:
-            if news.is_whole:
+            if log_changes.is_whole:
                 self._start_from(recovery)
                 return
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
@@ -353,7 +361,7 @@ class SessionLog:
             self._may_lose_texts |= any(
                 record.op == Forget.op for record in recovery.recovered.records
             )
-            self._extent.follow(recovery)
+            self._since_snapshot.follow(recovery)
 
     def snapshot(
         self,
@@ -376,10 +384,10 @@ class SessionLog:
         with self._measures:
             # Another writer may finish an unfinished purge at any time, and delete archive files
             # that are named here.
-            end = self._extent.end(seq)
+            end = self._since_snapshot.end(seq)
             if end is None or self._is_outdated or self._has_leftovers:
                 return False
-            sound = {*self._extent.sound}
+            sound = {*self._since_snapshot.sound}
             purged = self._purged
         # A snapshot holds no tombstone: a later opening would not know that files still hold the
         # forgotten texts.
@@ -394,7 +402,7 @@ class SessionLog:
         with self._measures:
             commits = {
                 last: txn
-                for last, txn in self._extent.commits.items()
+                for last, txn in self._since_snapshot.commits.items()
                 if last < seq and last in indexed
             }
         archive = self._new_archive(archived, seq, self._texts.place(), header)
@@ -415,7 +423,7 @@ class SessionLog:
         if stored:
             with self._measures:
                 self._archives = _listed(self._archives or (), archive)
-                self._extent.cut(seq, end, snapshot_bytes=sum(sizes), indexed=commits)
+                self._since_snapshot.cut(seq, end, snapshot_bytes=sum(sizes), indexed=commits)
         return stored
 
     def _is_purged_by_another(self) -> bool:
@@ -424,8 +432,10 @@ class SessionLog:
         It has forgotten something, and nothing locks.
         """
         with as_durability_error("the snapshot"):
-            news = run(archives_after_purge(self._purged, self._archives or ()), self._storage)
-        self._is_outdated = news is not None
+            log_changes = run(
+                archives_after_purge(self._purged, self._archives or ()), self._storage
+            )
+        self._is_outdated = log_changes is not None
         return self._is_outdated or self._may_lose_texts
 
     def store_index(
@@ -446,8 +456,8 @@ class SessionLog:
         self._check_writable()
         with self._measures:
             head = self._head
-            sound = {*self._extent.sound}
-            txn = self._extent.commits.get(seq)
+            sound = {*self._since_snapshot.sound}
+            txn = self._since_snapshot.commits.get(seq)
         if txn is None:  # the log was read anew since, without it
             return False
         lines = encode_index(section, header, chunks, seq=seq, txn=txn, ranker=ranker)
@@ -462,7 +472,7 @@ class SessionLog:
     ) -> tuple[dict[str, JSONValue], memoryview] | None:
         """Return the header of a ranker's index of a section, and the index; None where none can be used."""
         with self._measures:
-            commits = dict(self._extent.commits)
+            commits = dict(self._since_snapshot.commits)
         try:
             return run(read_index(section, commits, ranker), self._storage)
         except (KaosmemError, OSError):  # all that it says can be made anew
@@ -496,7 +506,7 @@ class SessionLog:
             self._texts = self._texts.only(kept)
             self._may_lose_texts = False
             self._archives = _listed((), archive)
-            self._extent.begin_anew(head, snapshot_bytes=sum(sizes))
+            self._since_snapshot.begin_anew(head, snapshot_bytes=sum(sizes))
             self._purged = head.seq
             self._has_leftovers = False
             self._keyed = {}
@@ -611,7 +621,7 @@ class SessionLog:
         """Return whether old versions of deleted files stay in the storage; None if it does not tell."""
         return self._storage.keeps_versions()
 
-    def line_up(self) -> Future[Leave] | None:
+    def line_up(self) -> Future[LeaveLine] | None:
         """Wait in line with other writers, as `Storage.line_up` says."""
         return self._storage.line_up()
 
@@ -668,7 +678,7 @@ class SessionLog:
         # Where nothing locks, another may be deleting texts for good that are known here from
         # before the tombstone.
         names = {} if self._may_lose_texts and not self._storage.appends else self._texts.names
-        newest = max(self._extent.sound, default=0)
+        newest = max(self._since_snapshot.sound, default=0)
         return encode_commit(
             changes,
             txn,
@@ -718,10 +728,14 @@ class SessionLog:
 
     def _is_settled_alone(self) -> bool:
         """Return whether the commit that failed is the only one that has come to the log, and go on from it if so."""
-        news = self.catch_up()
-        if not news.is_settled or news.is_whole or news.recovery.recovered.records:
+        log_changes = self.catch_up()
+        if (
+            not log_changes.is_settled
+            or log_changes.is_whole
+            or log_changes.recovery.recovered.records
+        ):
             return False
-        self.adopt(news)
+        self.adopt(log_changes)
         return True
 
     def _sync_name(self) -> None:
@@ -735,21 +749,21 @@ class SessionLog:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
             self._texts.add({name: sha256 for sha256, name in commit.names.items()})
             self._stated = max(self._stated, commit.snapshot)
-            self._extent.add(head, commit)
+            self._since_snapshot.add(head, commit)
             if not self._storage.appends:
-                self._extent.segments.append((head.segment, 1))
+                self._since_snapshot.segments.append((head.segment, 1))
         if not self._storage.appends:
             self._roll_up()
 
     def _roll_up(self) -> None:
         """Make the newest small segments one, so that opening reads few files."""
-        while count := segments_to_roll_up(self._extent.segments):
+        while count := segments_to_roll_up(self._since_snapshot.segments):
             try:
-                rolled = run(roll_up(self._extent.segments[-count:]), self._storage)
+                rolled = run(roll_up(self._since_snapshot.segments[-count:]), self._storage)
             except OSError:  # the commit stands, and so do the small segments
                 return
             with self._measures:
-                self._extent.segments[-count:] = [rolled]
+                self._since_snapshot.segments[-count:] = [rolled]
 
 
 def _listed(archives: Iterable[ListedArchive], new: NewArchive | None) -> tuple[ListedArchive, ...]:

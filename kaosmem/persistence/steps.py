@@ -127,7 +127,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Prepare a whole file out of sight; answered by the draft, which is published or discarded."""
+    """Prepare a whole file out of view; answered by the draft, which is published or discarded."""
 
     path: str
     chunks: Iterable[bytes]

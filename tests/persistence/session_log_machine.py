@@ -298,16 +298,16 @@ class SessionLogMachine(PlaceMachine):
 
     def _catch_up(self, writer: Writer) -> None:
         before = writer.log.seq
-        news = writer.log.catch_up()
-        assert not news.is_settled
-        recovered = news.recovery.recovered
-        if news.is_whole:
+        log_changes = writer.log.catch_up()
+        assert not log_changes.is_settled
+        recovered = log_changes.recovery.recovered
+        if log_changes.is_whole:
             writer.archived = self._check(recovered)
             writer.ends = [self.account.seq]
         else:
             self._check_records(recovered, after=before)
             writer.ends.append(self.account.seq)
-        writer.log.adopt(news)
+        writer.log.adopt(log_changes)
         assert writer.log.seq == self.account.seq
 
     def _check(self, recovered: Recovered) -> int:

@@ -359,9 +359,9 @@ def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
     purge(log)
     with pytest.raises(ConflictError):
         keep(other)
-    news = other.catch_up()
-    assert news.is_whole
-    other.adopt(news)
+    log_changes = other.catch_up()
+    assert log_changes.is_whole
+    other.adopt(log_changes)
     assert not keep(other, seq=3)
     assert holding(place, WORDS) == []
 

@@ -18,7 +18,7 @@ from kaosmem.errors import (
     InvalidArgumentError,
     ReadOnlyError,
 )
-from kaosmem.persistence import Change, SessionLog, checkpoint, filesystem_of
+from kaosmem.persistence import Change, SessionLog, checkpoint
 from kaosmem.persistence.files.records import TXNS_KEPT
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.log import MIN_LOG_BYTES
@@ -27,28 +27,7 @@ from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.storage.places import Storage, open_storage
 from kaosmem.sections.operations import Forget
-from tests.persistence.worlds import OPENING, CountingFileSystem, add, ids, snapshot, started
-
-
-def test_a_commit_is_there_when_opened_again(place: Any) -> None:
-    """What was committed comes back in order, with its sections, operations and numbers."""
-    log = started(place, "a")
-    assert log.commit([add("b"), Change("findings", "remove", {"id": "a"})]) == 4
-    again, found = SessionLog.open(place, "s")
-    assert [(r.seq, r.k, r.section, r.op) for r in found.records] == [
-        (1, 0, "", "open"),
-        (2, 0, "messages", "add"),
-        (3, 1, "messages", "add"),
-        (4, 0, "findings", "remove"),
-    ]
-    assert again.seq == 4
-    assert again.txns == log.txns == tuple(r.txn for r in found.records if r.k == 0)
-
-
-def test_a_filesystem_opens_the_session_again(place: Any) -> None:
-    """The filesystem of a place is a place that opens the same session."""
-    started(place, "a")
-    assert ids(SessionLog.open(filesystem_of(place), "s")[1]) == ["a"]
+from tests.persistence.worlds import CountingFileSystem, add, ids, snapshot, started
 
 
 def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -> None:
@@ -64,13 +43,6 @@ def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -
         )
     assert list(tmp_path.iterdir()) == []
     assert not isinstance(place, IsolatedMemoryFileSystem) or place.store == {}
-
-
-def test_an_empty_commit_writes_nothing(place: Any, tmp_path: Path) -> None:
-    """Committing no changes is no record."""
-    log, _ = SessionLog.open(place, "s")
-    assert log.commit([]) == 0
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_session_begins_with_its_version(place: Any) -> None:
@@ -108,26 +80,6 @@ def test_a_commit_on_a_head_that_moved_is_a_conflict(place: Any) -> None:
     with pytest.raises(ConflictError):
         first.commit([add("e")])
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b", "c"]
-
-
-def test_two_first_commits_are_a_conflict(place: Any) -> None:
-    """Of two writers that make the same session one makes it."""
-    first, _ = SessionLog.open(place, "s")
-    second, _ = SessionLog.open(place, "s")
-    first.commit([OPENING])
-    with pytest.raises(ConflictError):
-        second.commit([OPENING])
-
-
-def test_a_snapshot_by_another_writer_keeps_the_head(place: Any) -> None:
-    """A snapshot moves nothing: a writer that was open before it goes on."""
-    first = started(place, "a")
-    second, _ = SessionLog.open(place, "s")
-    snapshot(first, ["a"])
-    second.commit([add("b")])
-    with pytest.raises(ConflictError):
-        first.commit([add("c")])
-    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 
 
 class Interrupted:
@@ -321,17 +273,6 @@ def test_racing_writers_lose_nothing(place: Any) -> None:
     assert len(found) >= 30
 
 
-def test_a_snapshot_replaces_the_log_before_it(place: Any) -> None:
-    """A session opens from its newest snapshot and the records after it."""
-    log = started(place, "a", "b")
-    snapshot(log, ["b"], archived=["a"])
-    log.commit([add("c")])
-    _, found = SessionLog.open(place, "s")
-    assert found.header == {"count": 1}
-    assert ids(found) == ["b", "c"]
-    assert log.txns == SessionLog.open(place, "s")[0].txns
-
-
 @pytest.mark.parametrize("since", [3, 63, 64, 70])
 def test_a_session_knows_its_newest_commits(place: Any, since: int) -> None:
     """A snapshot stored while others committed does not let the newest 64 commits be counted twice."""
@@ -359,23 +300,6 @@ def test_a_snapshot_may_be_older_than_the_log(place: Any) -> None:
     assert not log.snapshot({}, [], seq=seq - 1)  # a newer one is stored
     with pytest.raises(ValueError, match="not the last of a commit"):
         log.snapshot({}, [], seq=log.seq + 1)
-
-
-def test_a_damaged_snapshot_costs_nothing(place: Any) -> None:
-    """With the newest snapshot damaged the session opens with the same items, says so, and goes on."""
-    log = started(place, "a")
-    snapshot(log, ["a"])
-    log.commit([add("b")])
-    snapshot(log, ["a", "b"])
-    log.commit([add("c")])
-    damage(place, f"snap/{log.seq - 1:020d}.jsonl")
-    log, found = SessionLog.open(place, "s")
-    assert ids(found) == ["a", "b", "c"]
-    assert "damaged" in str(found.damage[0])
-    log.commit([add("d")])
-    snapshot(log, ["a", "b", "c", "d"])
-    _, found = SessionLog.open(place, "s")
-    assert (ids(found), found.damage) == (["a", "b", "c", "d"], [])
 
 
 def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:

@@ -10,10 +10,10 @@ import pytest
 from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, DurabilityError
-from kaosmem.persistence import SessionLog, delete_session, list_sessions
+from kaosmem.persistence import SessionLog
 from kaosmem.persistence.steps import Delete
 from kaosmem.persistence.storage.objects import RETENTION_S, IsolatedMemoryFileSystem, ObjectStorage
-from tests.persistence.worlds import OPENING, Bucket, add, ids, snapshot, started
+from tests.persistence.worlds import OPENING, Bucket, add, ids, started
 
 
 class Overwriting(Bucket):
@@ -45,21 +45,6 @@ class Answering(Bucket):
         if self.after:
             self.after -= 1
             raise TimeoutError("no answer")
-
-
-def test_a_bucket_keeps_sessions() -> None:
-    """Any filesystem that creates only what is absent keeps a session, lists it and deletes it."""
-    bucket = Bucket()
-    log = started(bucket, "a")
-    snapshot(log, ["a"], archived=["z"])
-    log.commit([add("b")])
-    log, found = SessionLog.open(bucket, "s")
-    assert ids(found) == ["a", "b"]
-    assert log.archived("z") is not None
-    assert list_sessions(bucket) == ["s"]
-    delete_session(bucket, "s")
-    assert list_sessions(bucket) == []
-    assert bucket.inner.store == {}
 
 
 @pytest.mark.parametrize("kind", [Overwriting, LookingFirst])

@@ -294,7 +294,7 @@ async def test_a_conflict_that_was_caught_is_not_raised_again(place: Any) -> Non
 
 
 async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any) -> None:
-    """Unsaved changes stay unsaved, after the other's; a refresh without news changes nothing."""
+    """Unsaved changes stay unsaved, after the other's; a refresh without log_changes changes nothing."""
     async with writers(place) as (one, other):
         one.add("messages", "from one")
         await one.save()

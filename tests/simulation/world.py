@@ -27,7 +27,7 @@ from kaosmem.errors import KaosmemError, NotFoundError
 from kaosmem.persistence import checkpoint, log
 from kaosmem.persistence.files import manifest, records
 from kaosmem.persistence.storage import local, objects, places
-from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.retrieval import BM25Ranker
 from kaosmem.sections import lazy_index
@@ -184,13 +184,13 @@ class World:
         if is_critical and self.rng.random() < self.looks:
             process.schedule.apart(process, self.look)
 
-    def line_up(self, process: Process) -> Future[Leave]:
+    def line_up(self, process: Process) -> Future[LeaveLine]:
         """Let a process wait for the first place in the line of writers."""
         process.schedule.wait(
             process, lambda: self.first is None or self.first.is_killed or self.first.is_over
         )
         self.first = process
-        turn: Future[Leave] = Future()
+        turn: Future[LeaveLine] = Future()
         turn.set_result(lambda: setattr(self, "first", None))
         return turn
 

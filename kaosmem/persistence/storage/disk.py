@@ -29,7 +29,7 @@ Its holder writes at most one commit, or the whole session where it forgets.
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
-Leave: TypeAlias = Callable[[], None]
+LeaveLine: TypeAlias = Callable[[], None]
 """Lets the next one in line go on."""
 
 
@@ -160,7 +160,7 @@ class Disk:
         waiting.result()
         os.close(twin)
 
-    def line_up(self, folder: str) -> Future[Leave]:
+    def line_up(self, folder: str) -> Future[LeaveLine]:
         """Return the end of a wait in line, as `Storage` says: a lock on a folder.
 
         Raises OSError.
@@ -189,7 +189,7 @@ def irregular(path: str) -> CorruptionError:
     )
 
 
-def _waited_for(descriptor: int) -> Future[Leave]:
+def _waited_for(descriptor: int) -> Future[LeaveLine]:
     """Return the end of a wait for a lock, in a thread of its own.
 
     The system keeps a queue of all waits.
@@ -197,7 +197,7 @@ def _waited_for(descriptor: int) -> Future[Leave]:
     Such a wait cannot be called off. If its future is cancelled, the descriptor is closed at its
     end.
     """
-    future: Future[Leave] = Future()
+    future: Future[LeaveLine] = Future()
     if _try_lock(descriptor):  # without a thread
         future.set_result(partial(_leave, descriptor))
         return future

@@ -39,7 +39,7 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
-from kaosmem.persistence.storage.disk import Disk, Leave, irregular
+from kaosmem.persistence.storage.disk import Disk, LeaveLine, irregular
 
 _ABANDONED_S = 3600.0
 _LOCK_TRIES = 100
@@ -115,7 +115,7 @@ class LocalStorage:
             case Create(path):
                 raise ValueError(f"{path!r} is on a local disk, where commits are appended")
 
-    def line_up(self) -> Future[Leave] | None:
+    def line_up(self) -> Future[LeaveLine] | None:
         """Wait in line with other writers, as `Storage` says."""
         with suppress(
             OSError
@@ -167,7 +167,7 @@ class LocalStorage:
         return next((name for name in names if name not in OWN and not name.startswith(".")), None)
 
     def delete(self) -> None:
-        """Delete the session: renamed out of sight first, so that no reader sees a part of it.
+        """Delete the session: renamed out of view first, so that no reader sees a part of it.
 
         No power loss brings its files back.
         """

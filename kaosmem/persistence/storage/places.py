@@ -23,7 +23,7 @@ from kaosmem.errors import (
 from kaosmem.names import check_name, name_of, path_of, shown, shown_location
 from kaosmem.persistence.layout import LOG, SNAP
 from kaosmem.persistence.steps import Performer
-from kaosmem.persistence.storage.disk import Leave
+from kaosmem.persistence.storage.disk import LeaveLine
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -40,7 +40,7 @@ class Storage(Performer, Protocol):
     def appends(self) -> bool:
         """Return whether a commit is appended under a lock, instead of stored under a name of its own."""
 
-    def line_up(self) -> Future[Leave] | None:
+    def line_up(self) -> Future[LeaveLine] | None:
         """Return the end of a wait in line with other writers, None if there is no line.
 
         The line keeps no writer out. It gives turns, in order, to writers that others outran. A

@@ -12,7 +12,7 @@ from typing import Any
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.memos import clear_memos
 from kaosmem.persistence import Change, Recovered, SessionLog
-from kaosmem.persistence.commit import News
+from kaosmem.persistence.commit import LogChanges
 from kaosmem.sections import Archived, Moment, Section, derived_from
 from kaosmem.sections.operations import (
     Add,
@@ -94,7 +94,7 @@ class Saver:
             Operation
         ] = []  # being committed, or failed and to be tried again as it is
         self._to_forget: set[str] = set()  # until the log says so
-        self._told: set[str] = set()  # of these, what the batch says
+        self._ids_in_batch: set[str] = set()  # of these, what the batch says
         self._to_purge = hydrated.unpurged  # until no file holds them
         self._erased = Erased()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
@@ -230,7 +230,7 @@ class Saver:
         described = (each.data for each in self._batch if isinstance(each, Describe))
         self._description = next(described, self._description)
         if any(isinstance(each, Forget) for each in self._batch):
-            self._to_forget -= self._told  # others may have been asked for meanwhile
+            self._to_forget -= self._ids_in_batch  # others may have been asked for meanwhile
         self._batch = []
 
     @property
@@ -244,12 +244,12 @@ class Saver:
 
         Return False if the log must be read again.
         """
-        news = await asyncio.to_thread(self._log.catch_up)
-        recovered = await asyncio.to_thread(self._log.state_at, news)
+        log_changes = await asyncio.to_thread(self._log.catch_up)
+        recovered = await asyncio.to_thread(self._log.state_at, log_changes)
         if recovered is None:
             return False
         stored = await asyncio.to_thread(self._rehydrate, recovered)
-        theirs = [] if news.is_whole else await asyncio.to_thread(_operations, news)
+        theirs = [] if log_changes.is_whole else await asyncio.to_thread(_operations, log_changes)
         ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
         self._batch = []
         self._unsaved = []
@@ -259,14 +259,18 @@ class Saver:
             elif section.spec.persistence != "none":
                 dropped = [type(each) for each in ours if each.section == name]
                 # What both know alike stays indexed; what is dropped may have touched it.
-                is_known = not news.is_whole and not news.is_settled and {*dropped} <= {Add, Use}
+                is_known = (
+                    not log_changes.is_whole
+                    and not log_changes.is_settled
+                    and {*dropped} <= {Add, Use}
+                )
                 shared = (
                     max(0, self._sections[name].held.taken - dropped.count(Add)) if is_known else 0
                 )
                 self._sections[name].take_over(section, shared=shared)
         self.windows.go_back(stored.windows)
         self._take_in(theirs, stored)
-        self._log.adopt(news)
+        self._log.adopt(log_changes)
         self._is_purge_due |= self._log.has_leftovers
         return True
 
@@ -277,23 +281,23 @@ class Saver:
 
         Return False if the log must be read again.
         """
-        news = await asyncio.to_thread(self._log.catch_up)
-        theirs = [] if news.is_whole else await asyncio.to_thread(_operations, news)
-        touched = None if news.is_whole else await asyncio.to_thread(touched_by, theirs)
+        log_changes = await asyncio.to_thread(self._log.catch_up)
+        theirs = [] if log_changes.is_whole else await asyncio.to_thread(_operations, log_changes)
+        touched = None if log_changes.is_whole else await asyncio.to_thread(touched_by, theirs)
         # Others may also have derived more from what is forgotten here, but not yet in the log.
         is_all_read = (
-            news.is_whole
+            log_changes.is_whole
             or bool(self._to_forget)
             or self._is_foreign(theirs)
             or len(theirs) > _MANY_RECORDS
         )
         stored: Hydrated | None = None
         if is_all_read or self._changed_by(theirs):
-            recovered = await asyncio.to_thread(self._log.state_at, news)
+            recovered = await asyncio.to_thread(self._log.state_at, log_changes)
             if recovered is None:
                 return False  # to catch up once more says again what is settled
             stored = await asyncio.to_thread(self._rehydrate, recovered)
-        if news.is_settled:
+        if log_changes.is_settled:
             self._settle()
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
@@ -323,11 +327,11 @@ class Saver:
             [each.data for each in theirs if isinstance(each, Turn)],
             None if stored is None else stored.windows,
             forgotten=forgotten,
-            is_history_changed=news.is_whole or not histories.isdisjoint(changed_by_others),
+            is_history_changed=log_changes.is_whole or not histories.isdisjoint(changed_by_others),
             has_replies=any(each.section in histories and is_reply(each) for each in ours),
         )
         self._take_in(theirs, stored)
-        self._log.adopt(news)
+        self._log.adopt(log_changes)
         self._is_purge_due |= self._log.has_leftovers
         return True
 
@@ -385,7 +389,7 @@ class Saver:
             not self._is_settled or moments != self._moments()
         ):  # a section that is not stored has no journal
             return
-        self._told = told
+        self._ids_in_batch = told
         for name, section in self._sections.items():
             operation = section.forget(forgotten, stored=archived.get(name, ()))
             if operation.ids and section.spec.persistence != "none":
@@ -486,8 +490,8 @@ def _commit(log: SessionLog, batch: Iterable[Operation]) -> None:
     log.commit([Change(each.section, each.op, each.data) for each in batch])
 
 
-def _operations(news: News) -> list[Operation]:
-    return list(map(operation_of, news.recovery.recovered.records))
+def _operations(log_changes: LogChanges) -> list[Operation]:
+    return list(map(operation_of, log_changes.recovery.recovered.records))
 
 
 def _forgotten(operations: Iterable[Operation]) -> set[str]:

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 from kaosmem.errors import ConcurrentUseError
-from kaosmem.persistence import Leave
+from kaosmem.persistence import LeaveLine
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ _LINES, _LINE_S = Queues(), 5.0
 
 @asynccontextmanager
 async def in_line(
-    key: Hashable, line_up: Callable[[], Future[Leave] | None]
+    key: Hashable, line_up: Callable[[], Future[LeaveLine] | None]
 ) -> AsyncIterator[None]:
     """Hold the first place in the line of writers of a session: in this process, then among processes.
 
@@ -145,7 +145,7 @@ async def _result(waiting: Future[T]) -> T:
     return waiting.result() if waiting.done() else await asyncio.wrap_future(waiting)
 
 
-def _leave(waiting: Future[Leave]) -> None:
+def _leave(waiting: Future[LeaveLine]) -> None:
     if not waiting.cancel():
         with suppress(OSError, CancelledError):
             waiting.result()()

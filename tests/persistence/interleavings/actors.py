@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
-from kaosmem.persistence import Change, News, Recovered, SessionLog
-from kaosmem.persistence.commit import Extent
+from kaosmem.persistence import Change, LogChanges, Recovered, SessionLog
+from kaosmem.persistence.commit import LogSinceSnapshot
 from kaosmem.persistence.files.manifest import KnownTexts
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.storage.places import Storage
@@ -95,12 +95,16 @@ class Actor:
 
     def catch_up(self, unsettled: tuple[str, ...] = ()) -> Turn[bool]:
         """Take over what others have committed, and return whether the unsettled commit is among it."""
-        news: News = yield from self._again(lambda: self._log.catch_up())
-        self._log.adopt(news)
+        log_changes: LogChanges = yield from self._again(lambda: self._log.catch_up())
+        self._log.adopt(log_changes)
         # An own commit followed what was known.
-        known = () if news.is_whole else (*self.ids, *(unsettled if news.is_settled else ()))
-        self.ids = _item_ids(news.recovery.recovered, known)
-        return news.is_settled
+        known = (
+            ()
+            if log_changes.is_whole
+            else (*self.ids, *(unsettled if log_changes.is_settled else ()))
+        )
+        self.ids = _item_ids(log_changes.recovery.recovered, known)
+        return log_changes.is_settled
 
     def snapshot(self) -> Turn[bool]:
         """Store the state and prune; not where another has forgotten something since, and deleted what came before."""
@@ -232,7 +236,7 @@ def _twin(attributes: dict[str, Any]) -> dict[str, Any]:
 def _copy(value: Any) -> Any:
     if isinstance(value, dict | list | set):
         return copy.copy(value)
-    if isinstance(value, Extent | KnownTexts):
+    if isinstance(value, LogSinceSnapshot | KnownTexts):
         twin = copy.copy(value)
         vars(twin).update(_twin(vars(value)))
         return twin

@@ -35,7 +35,7 @@ class Unlock:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Put a whole session out of sight, as a rename of its folder does."""
+    """Put a whole session out of view, as a rename of its folder does."""
 
 
 @dataclass(frozen=True, slots=True)
