@@ -371,12 +371,23 @@ class SessionLog:
         archived: Iterable[Entry] = (),
         seq: int,
     ) -> bool:
-        """Store the state after record `seq`, the last of a commit since the snapshot before, and prune.
+        """Store the state after a record, and prune.
 
-        Returns whether it was stored: not where a newer state is stored, nor where another writer is forgetting.
-        items: (section, data) in the order to be read back. archived: items evicted or replaced since the snapshot
-        before, oldest first, each with its `id`; kept for good.
-        Raises InvalidArgumentError, ReadOnlyError, DurabilityError, and ConflictError where the session is gone.
+        Args:
+            items: The section and data of each item, in the order to be read back.
+            archived: Items evicted or replaced since the snapshot before, oldest first, each with
+                its `id`. They are kept for good.
+            seq: The last record of a commit since the snapshot before.
+
+        Returns:
+            Whether it was stored: not where a newer state is stored, nor where another writer is
+            forgetting.
+
+        Raises:
+            InvalidArgumentError: If JSON can't hold a value.
+            ReadOnlyError: If the log is read-only or closed.
+            DurabilityError: If the storage fails.
+            ConflictError: If the session is gone.
         """
         self._check_writable()
         if self._session_id and not self._named:  # the next commit names it
@@ -389,22 +400,9 @@ class SessionLog:
                 return False
             sound = {*self._since_snapshot.sound}
             purged = self._purged
-        # A snapshot holds no tombstone: a later opening would not know that files still hold the
-        # forgotten texts.
-        is_forgetting = self._may_lose_texts
-        if (is_forgetting or purged) and not self._storage.appends:
-            is_forgetting = self._is_purged_by_another()
-        if is_forgetting:
+        if self._is_forgetting(purged):
             return False
-        with as_durability_error("the snapshot"):
-            self._sync_name()
-            indexed = {*run(indexed_records(), self._storage)}
-        with self._measures:
-            commits = {
-                last: txn
-                for last, txn in self._since_snapshot.commits.items()
-                if last < seq and last in indexed
-            }
+        commits = self._indexed_commits(seq)
         archive = self._new_archive(archived, seq, self._texts.place(), header)
         archives = self._archives or ()
         sizes = list[int]()
@@ -416,15 +414,32 @@ class SessionLog:
             return self._lines(file, items, end.txn, sizes, archives=(archives, archive))
 
         with as_durability_error("the snapshot"):
-            stored = run(
-                store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged),
-                self._storage,
-            )
+            storing = store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged)
+            stored = run(storing, self._storage)
         if stored:
             with self._measures:
                 self._archives = _listed(self._archives or (), archive)
                 self._since_snapshot.cut(seq, end, snapshot_bytes=sum(sizes), indexed=commits)
         return stored
+
+    def _is_forgetting(self, purged: int) -> bool:
+        """Return whether the log has a tombstone that the next snapshot would hide.
+
+        A snapshot holds no tombstone: a later opening would not know that files still hold the
+        forgotten texts.
+        """
+        if (self._may_lose_texts or purged) and not self._storage.appends:
+            return self._is_purged_by_another()
+        return self._may_lose_texts
+
+    def _indexed_commits(self, seq: int) -> dict[int, str]:
+        """Return the ids of the commits before a record of which an index is stored."""
+        with as_durability_error("the snapshot"):
+            self._sync_name()
+            indexed = {*run(indexed_records(), self._storage)}
+        with self._measures:
+            known = self._since_snapshot.commits.items()
+            return {last: txn for last, txn in known if last < seq and last in indexed}
 
     def _is_purged_by_another(self) -> bool:
         """Return whether another writer deletes the archive files that a snapshot would name, now or soon.

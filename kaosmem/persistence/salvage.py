@@ -319,6 +319,27 @@ class _Log:
         end = max([newest, self.start, *self.records, *(stretch.last for stretch in bad)])
         is_end_unknown = named > end
         end = max(end, named - 1)
+        yield from self._gaps(end, bad)
+        if is_end_unknown:
+            path = log_file(named)
+            what = f"record {named} and all later ones are lost; {_OLDER_ITEMS}"
+            yield CorruptionError(
+                f"{path!r} is missing, so {what}; bring it back from a copy", file=path, seq=named
+            )
+        for at in bad:
+            yield _damaged(
+                at.path, at.start, f"{at.size} bytes are not valid, and no record is lost"
+            )
+        for seq, path in self.unchecked:
+            what = f"record {seq} cannot be checked, as what precedes it is lost, and is served as it is"
+            yield _damaged(path, 0, what, seq)
+
+    def _gaps(self, end: int, bad: list[_Stretch]) -> Iterator[CorruptionError]:
+        """Yield the damage of each range of records that are lost, up to a record.
+
+        Args:
+            bad: The lines that are not valid. Those that stand for a lost range are taken out.
+        """
         for before, after in pairwise(sorted([self.start, *self.records, end + 1])):
             first = before + 1
             last = after - 1
@@ -333,19 +354,6 @@ class _Log:
                 bad.remove(at)
                 what = f"{at.size} bytes are not valid, and {which} lost; {_OLDER_ITEMS}"
                 yield _damaged(at.path, at.start, what, first)
-        if is_end_unknown:
-            path = log_file(named)
-            what = f"record {named} and all later ones are lost; {_OLDER_ITEMS}"
-            yield CorruptionError(
-                f"{path!r} is missing, so {what}; bring it back from a copy", file=path, seq=named
-            )
-        for at in bad:
-            yield _damaged(
-                at.path, at.start, f"{at.size} bytes are not valid, and no record is lost"
-            )
-        for seq, path in self.unchecked:
-            what = f"record {seq} cannot be checked, as what precedes it is lost, and is served as it is"
-            yield _damaged(path, 0, what, seq)
 
 
 def _read_log(

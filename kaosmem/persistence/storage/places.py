@@ -179,30 +179,10 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     """Return the local folder that a location is, or else its filesystem and the path in it."""
     if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
         return _folder(location)
-    from fsspec import AbstractFileSystem
-    from fsspec.core import url_to_fs
     from fsspec.implementations.dirfs import DirFileSystem
     from fsspec.implementations.local import LocalFileSystem
 
-    if not isinstance(location, str | AbstractFileSystem):
-        raise InvalidNameError(
-            f"no session can be kept in {shown_location(location)}; give a folder, a URL or an "
-            "fsspec filesystem"
-        )
-    try:
-        filesystem, path = url_to_fs(location) if isinstance(location, str) else (location, "")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{shown_location(location)} needs a package that is not installed: {error}"
-        ) from error
-    except ValueError:  # whose message may show what the URL holds
-        raise InvalidNameError(
-            f"no session can be kept in {shown_location(location)}, which fsspec cannot read; give "
-            "a folder, or a URL "
-            "whose scheme it knows"
-        ) from None
-    except Exception as error:
-        raise _unreachable(location, error) from None
+    filesystem, path = _filesystem(location)
     # Filesystems that leave credentials in the path, such as s3fs and fsspec's http, log them.
     if isinstance(location, str) and "@" in path.rpartition("://")[2].partition("/")[0]:
         raise InvalidNameError(
@@ -218,6 +198,41 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     if isinstance(inner, LocalFileSystem):
         return _folder(below or "/")
     return filesystem, path.rstrip("/")
+
+
+def _filesystem(location: Location) -> tuple[AbstractFileSystem, str]:
+    """Return the filesystem that a URL names, and the path in it; a filesystem with its root.
+
+    Raises:
+        InvalidNameError: If it is neither, or fsspec cannot read the URL.
+        MissingExtraError: If the filesystem's package is not installed.
+        DurabilityError: If the server can't be reached.
+    """
+    from fsspec import AbstractFileSystem
+    from fsspec.core import url_to_fs
+
+    if isinstance(location, AbstractFileSystem):
+        return location, ""
+    if not isinstance(location, str):
+        raise InvalidNameError(
+            f"no session can be kept in {shown_location(location)}; give a folder, a URL or an "
+            "fsspec filesystem"
+        )
+    try:
+        found: tuple[AbstractFileSystem, str] = url_to_fs(location)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{shown_location(location)} needs a package that is not installed: {error}"
+        ) from error
+    except ValueError:  # whose message may show what the URL holds
+        raise InvalidNameError(
+            f"no session can be kept in {shown_location(location)}, which fsspec cannot read; give "
+            "a folder, or a URL "
+            "whose scheme it knows"
+        ) from None
+    except Exception as error:
+        raise _unreachable(location, error) from None
+    return found
 
 
 def _folder(given: str | os.PathLike[str]) -> Path:

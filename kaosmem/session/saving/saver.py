@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -277,20 +286,16 @@ class Saver:
     async def _rebase(self) -> bool:
         """Take in the commits of others, and put the unsaved changes after them.
 
-        Raises ConflictError.
+        Returns:
+            Whether it is done. If not, the log must be read again.
 
-        Return False if the log must be read again.
+        Raises:
+            ConflictError: If the session was deleted or replaced.
         """
         log_changes = await asyncio.to_thread(self._log.catch_up)
         theirs = [] if log_changes.is_whole else await asyncio.to_thread(_operations, log_changes)
         touched = None if log_changes.is_whole else await asyncio.to_thread(touched_by, theirs)
-        # Others may also have derived more from what is forgotten here, but not yet in the log.
-        is_all_read = (
-            log_changes.is_whole
-            or bool(self._to_forget)
-            or self._is_foreign(theirs)
-            or len(theirs) > _MANY_RECORDS
-        )
+        is_all_read = log_changes.is_whole or self._needs_all(theirs)
         stored: Hydrated | None = None
         if is_all_read or self._changed_by(theirs):
             recovered = await asyncio.to_thread(self._log.state_at, log_changes)
@@ -301,14 +306,7 @@ class Saver:
             self._settle()
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
-        ours = [
-            *self._batch,
-            *self._unsaved,
-            *drain(self._sections.values()),
-            *self.windows.drain(),
-        ]
-        self._batch = []
-        self._unsaved = ours
+        ours = self._taken_out()
         forgotten = _forgotten(theirs) if stored is None else stored.forgotten
         self._unsaved = rebase(
             self._sections,
@@ -318,22 +316,52 @@ class Saver:
             forgotten=forgotten,
             touched=touched,
         )
-        histories = {
-            name for name, section in self._sections.items() if section.spec.placement == "history"
-        }
+        self._follow_windows(ours, theirs, stored, forgotten, is_whole=log_changes.is_whole)
+        self._take_in(theirs, stored)
+        self._log.adopt(log_changes)
+        self._is_purge_due |= self._log.has_leftovers
+        return True
+
+    def _needs_all(self, theirs: Sequence[Operation]) -> bool:
+        """Return whether the whole session must be read after operations of others."""
+        # Others may also have derived more from what is forgotten here, but not yet in the log.
+        return bool(self._to_forget) or self._is_foreign(theirs) or len(theirs) > _MANY_RECORDS
+
+    def _taken_out(self) -> list[Operation]:
+        """Take all unsaved changes out of the batch and the journals, oldest first."""
+        ours = [
+            *self._batch,
+            *self._unsaved,
+            *drain(self._sections.values()),
+            *self.windows.drain(),
+        ]
+        self._batch = []
+        self._unsaved = ours
+        return ours
+
+    def _follow_windows(
+        self,
+        ours: Sequence[Operation],
+        theirs: Sequence[Operation],
+        stored: Hydrated | None,
+        forgotten: Container[str],
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Put the turns of windows that are unsaved after the turns of others."""
+        histories = set()
+        for name, section in self._sections.items():
+            if section.spec.placement == "history":
+                histories.add(name)
         changed_by_others = {each.section for each in theirs if not isinstance(each, Use)}
         self.windows.follow(
             [each.data for each in ours if isinstance(each, Turn)],
             [each.data for each in theirs if isinstance(each, Turn)],
             None if stored is None else stored.windows,
             forgotten=forgotten,
-            is_history_changed=log_changes.is_whole or not histories.isdisjoint(changed_by_others),
+            is_history_changed=is_whole or not histories.isdisjoint(changed_by_others),
             has_replies=any(each.section in histories and is_reply(each) for each in ours),
         )
-        self._take_in(theirs, stored)
-        self._log.adopt(log_changes)
-        self._is_purge_due |= self._log.has_leftovers
-        return True
 
     def _is_foreign(self, theirs: Iterable[Operation]) -> bool:
         """Return whether others open the session with other settings, or may count tokens in another way."""
