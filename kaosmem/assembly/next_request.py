@@ -146,7 +146,7 @@ def is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
         section = sections.get(visible.section)
         if section is None:
             continue
-        if item_id in section.ledger.removed:
+        if item_id in section.removed:
             return True
         if section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
             return True

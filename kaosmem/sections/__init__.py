@@ -3,7 +3,6 @@
 from kaosmem.sections.archive import Archive, Archived, parse_time
 from kaosmem.sections.holdings import Moment
 from kaosmem.sections.lazy_index import IndexDump, StoredIndex
-from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposal import (
     Candidate,
@@ -44,7 +43,6 @@ __all__ = [
     "Forgotten",
     "Hit",
     "IndexDump",
-    "Ledger",
     "Moment",
     "NamedSource",
     "Proposal",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
-from kaosmem.sections.archive import check_updated
+from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
@@ -237,6 +237,63 @@ class Holdings:
                 firsts=self._held,
                 standing=self._evictable,
             )
+
+    def has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
+        """Return whether versions can come back to their places once these items have left."""
+        free = {self.ordinal(item_id) for item_id in item_ids}
+        places = {
+            version.place[0]
+            for version in versions
+            if version.place and version.item.id not in self.ordinals
+        }
+        return len(places) == len(versions) and all(
+            at in free or (at < self.taken and at not in self) for at in places
+        )
+
+    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
+        """Keep in `past` the items that were evicted earlier and are not there yet, and return their ordinals.
+
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
+        """
+        past = self.past
+        found = {
+            at: version
+            for version in versions
+            if (at := version.position) is not None and at not in past and at not in past.returned
+        }
+        if max(found, default=-1) >= self.taken or any(map(self._held.__contains__, found)):
+            raise InvalidArgumentError("an evicted item is out of its place")
+        self.updated |= {at: version.updated for at, version in found.items() if version.updated}
+        past.ended |= {
+            at: version.valid_until for at, version in found.items() if version.valid_until
+        }
+        past.put_all(
+            {at: version.item for at, version in found.items()},
+            {
+                at: unit
+                for at, version in found.items()
+                if (unit := version.unit) is not None and unit != at
+            },
+        )
+        return found.keys()
+
+    def inherit_evicted(self, other: Holdings, shared: int) -> None:
+        """Keep in `past` the items that another has there of the first `shared` ones, which both have in common."""
+        past = self.past
+        evicted = past.unloaded + len(past)
+        for unit in other.past.units():
+            if max(unit) < shared and not any(
+                at in past or at in self or at in past.returned for at in unit
+            ):
+                past.put(unit)
+                past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
+                if past.keeps_texts:
+                    past.texts.update(
+                        (each, other.past.texts[each])
+                        for each in unit.values()
+                        if each in other.past.texts
+                    )
+        past.expect(evicted)
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
@@ -532,11 +589,6 @@ def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
     return item.pinned or (spec.placement == "static" and item.role == "system")
 
 
-def is_older(item: Item, live: Item) -> bool:
-    """Return whether an item is an older version than the live one with its key: by its own timestamp alone."""
-    return item.stated_from is not None and item.stated_from < live.valid_from
-
-
 def _standing(
     item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use: int = 0
 ) -> Standing:
@@ -544,3 +596,8 @@ def _standing(
     return Standing(
         ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned)
     )
+
+
+def is_older(item: Item, live: Item) -> bool:
+    """Return whether an item is an older version than the live one with its key: by its own timestamp alone."""
+    return item.stated_from is not None and item.stated_from < live.valid_from

@@ -16,10 +16,12 @@ from datetime import datetime
 from typing import ClassVar, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
+from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archived, parse_time
-from kaosmem.sections.ledger import Ledger
-from kaosmem.sections.substitution import Substitution
+from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.substitution import Replaced, Substitution
+from kaosmem.sections.table import Table
 from kaosmem.types import Item, JSONValue
 
 
@@ -78,10 +80,10 @@ class SectionOperation(Operation):
     """
 
     @abstractmethod
-    def apply(self, ledger: Ledger) -> None:
-        """Carry the change out.
+    def apply(self, table: Table) -> None:
+        """Carry the change out in a table whose lock is held.
 
-        Raises InvalidArgumentError and NotFoundError if it does not fit the section.
+        Raises InvalidArgumentError and NotFoundError if it does not fit the table.
         """
 
     @property
@@ -105,10 +107,13 @@ class Add(SectionOperation):
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(section, Item.from_dict(data["item"], section), data["evicted"])
 
-    def apply(self, ledger: Ledger) -> None:
-        if self.item.id in ledger.held.ordinals:
+    def apply(self, table: Table) -> None:
+        if self.item.id in table.held.ordinals:
             raise InvalidArgumentError("an item is added that is live already")
-        ledger.add(self.item, self.evicted)
+        table.removed.discard(self.item.id)
+        if self.evicted != []:
+            evict(table, self.evicted, successor=self.item)
+        table.held.put(self.item)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -144,8 +149,14 @@ class Update(SectionOperation):
         item = Item.from_dict(data["item"], section)
         return cls(section, item, data["evicted"], _time(data), data.get("is_version", True))
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.update(self.item, self.evicted, self.at, is_version=self.is_version)
+    def apply(self, table: Table) -> None:
+        evict(table, self.evicted, successor=self.item)
+        held = table.held
+        ordinal = held.ordinal(self.item.id)
+        if self.is_version:
+            table.archive.put(Archived(held[ordinal], ordinal=ordinal, corrected=self.at))
+        held.replace(ordinal, self.item)
+        table.index.changed(ordinal)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -176,8 +187,8 @@ class Remove(SectionOperation):
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(section, data["id"], _time(data), "expired" in data)
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.remove(self.id, self.at)
+    def apply(self, table: Table) -> None:
+        remove(table, self.id, self.at)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -203,8 +214,8 @@ class Use(_ItemsOperation):
 
     op = "use"
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.held.use(map(ledger.held.ordinal, self.ids))
+    def apply(self, table: Table) -> None:
+        table.held.use(map(table.held.ordinal, self.ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +224,8 @@ class Evict(_ItemsOperation):
 
     op = "evict"
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.evict(self.ids)
+    def apply(self, table: Table) -> None:
+        evict(table, self.ids)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -239,8 +250,31 @@ class Compact(SectionOperation):
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(section, Substitution.from_dict(data, section))
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.compact(self.change)
+    def apply(self, table: Table) -> None:
+        held = table.held
+        replaced = {at: held[at] for at in map(held.ordinal, self.change.replaced)}
+        taken_over = {held.ordinal(place): item for place, item in self.change.items}
+        new_ids = {item.id for item in taken_over.values() if item.id not in held.ordinals}
+        if len(new_ids) < len(self.change.items) or not taken_over.keys() <= replaced.keys():
+            raise InvalidArgumentError(
+                "an item takes a place that is not free, or has the id of another one"
+            )
+        leaving = replaced.keys() - taken_over
+        # Whole units may be recalled, but no summary beside the items that it stands for.
+        original = {at for at in leaving if table.spec.recalls and not Replaced.by(replaced[at])}
+        units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
+        recallable = {at for unit in units if original.issuperset(unit) for at in unit}
+        for ordinal, item in replaced.items():
+            if ordinal not in recallable:
+                place = ordinal, held.units.first(ordinal)
+                table.archive.put(Archived(item, replaced_at=place, ordinal=ordinal))
+        evict(table, [replaced[ordinal].id for ordinal in sorted(recallable)])
+        rest = sorted(leaving - recallable)
+        held.take(rest)
+        table.index.removed(rest)
+        for ordinal, item in taken_over.items():
+            held.replace(ordinal, item)
+            table.index.changed(ordinal)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -265,10 +299,21 @@ class Expand(SectionOperation):
             section, data["ids"], [Archived.from_dict(each, section) for each in data["versions"]]
         )
 
-    def apply(self, ledger: Ledger) -> None:
-        if not ledger.has_places(self.ids, self.versions):
+    def apply(self, table: Table) -> None:
+        if not table.held.has_places(self.ids, self.versions):
             raise InvalidArgumentError("an item comes back to a place that is not free")
-        ledger.expand(self.ids, self.versions)
+        held = table.held
+        items = {
+            place[0]: (place[1], version.item)
+            for version in self.versions
+            if (place := version.place)
+        }
+        for item_id in self.ids:
+            remove(table, item_id)
+        evicted = sum(version.position is not None for version in self.versions)
+        table.index.removed(held.past.give_back(items, evicted))
+        held.bring_back(items)
+        table.index.came_back(items)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -296,8 +341,18 @@ class Forget(SectionOperation):
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(section, data["ids"], data["archived"], data["evicted"])
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.forget({*self.ids}, archived=self.archived, evicted=self.evicted)
+    def apply(self, table: Table) -> None:
+        erased = {*self.ids}
+        held = table.held
+        live = [held.ordinal(item_id) for item_id in erased if item_id in table.held.ordinals]
+        past = held.past.ordinals(erased)
+        held.take(live)
+        held.past.forget(past, self.evicted)
+        held.purge()
+        table.index.removed((*live, *past))
+        table.archive.forget(erased, self.archived)
+        table.removed -= erased
+        clear_memos()
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -334,12 +389,75 @@ class Replace(SectionOperation):
             [Archived.from_dict(each, section) for each in data["archived"]],
         )
 
-    def apply(self, ledger: Ledger) -> None:
-        ledger.start_again(self.state, self.entries, self.archived)
+    def apply(self, table: Table) -> None:
+        for version in self.archived:
+            table.archive.put(version)
+        other = table.restore(
+            table.spec,
+            self.state,
+            self.entries,
+            archive=table.archive,
+            ranker=table.ranker,
+        )
+        other.index.inherit(table.index, 0)
+        other.held.past.keeps_texts = table.held.past.keeps_texts
+        table.hold_as(other)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
         return _touched((), [Item.from_dict(entry, self.section) for entry in self.entries])
+
+
+def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
+    """Move whole units to the archive; they may be recalled.
+
+    successor: the item that is about to come, which supersedes the item with its key.
+    Raises NotFoundError, InvalidArgumentError.
+    """
+    held = table.held
+    ordinals = [held.ordinal(item_id) for item_id in item_ids]
+    ends = {ordinal: end for ordinal in ordinals if (end := _end(held, ordinal, successor))}
+    if table.spec.recalls:
+        firsts = held.units.firsts(ordinals)
+        for ordinal, first, item in zip(ordinals, firsts, held.evict(ordinals), strict=True):
+            updated = held.updated.get(ordinal, 0)
+            ended = ends.get(ordinal)
+            table.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
+        held.past.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
+    else:
+        for ordinal, item in zip(ordinals, held.take(ordinals), strict=True):
+            table.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
+        table.index.removed(ordinals)
+
+
+def _end(held: Holdings, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
+    """Return when an item that leaves is superseded, and when that was told; None if it is only evicted."""
+    item = held.undecoded(ordinal)
+    if item.key is None:
+        return None
+    live = held.keyed.get(item.key)
+    if live is not None and live != ordinal:
+        successor = held[live]
+    if successor is None or successor.key != item.key or successor.id == item.id:
+        return None
+    return successor.valid_from, successor.created_at
+
+
+def remove(
+    table: Table, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None
+) -> None:
+    """Move one item to the archive.
+
+    at: when this was decided, None if that is not known.
+    corrected: when an update took its place, whose text is lost.
+    """
+    table.removed.add(item_id)
+    ordinal = table.held.ordinal(item_id)
+    (item,) = table.held.take((ordinal,))
+    table.archive.put(
+        Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected)
+    )
+    table.index.removed((ordinal,))
 
 
 _OPERATIONS = {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kaosmem.display import fitted, preview
-from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError, SectionFullError
+from kaosmem.errors import DuplicateError, ReadOnlyError
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived
-from kaosmem.sections.holdings import Holdings, is_older
-from kaosmem.sections.ledger import Ledger
+from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -24,12 +23,14 @@ from kaosmem.sections.operations import (
     SectionOperation,
     Update,
     Use,
+    evict,
+    remove,
 )
-from kaosmem.sections.proposer import Proposer
+from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
+from kaosmem.sections.table import Table
 from kaosmem.types import Item, check_extent
-from kaosmem.units import Link
 
 if TYPE_CHECKING:
     from kaosmem.retrieval import Ranker
@@ -38,7 +39,7 @@ _NEWEST = 10
 """How many items a notebook shows."""
 
 
-class Section:
+class Section(Table):
     """An ordered list of items under a spec.
 
     Its policy decides which items leave. It keeps a journal of its changes.
@@ -46,13 +47,8 @@ class Section:
     Each change is entered in `journal` as an operation, and `apply` repeats it. A section that is
     never persisted keeps no journal. Iterating over a section yields its live items in order.
     ranker: for a spec without its own. The default is `LinearRanker`.
-    ledger: what the section holds. It carries out each change that was decided, and reads evicted
-        items back.
-    held, archive, index: of the ledger: live items, items that left, and the index over all that
-        may be shown.
     frozen: the reason why the section refuses changes, and so may be asked from several threads; ""
         if it does not.
-    proposer: ranks the items, and proposes units for a context.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -63,19 +59,16 @@ class Section:
     """
 
     def __init__(
-        self, spec: SectionSpec, *, ranker: Ranker | None = None, ledger: Ledger | None = None
+        self,
+        spec: SectionSpec,
+        *,
+        ranker: Ranker | None = None,
+        held: Holdings | None = None,
+        archive: Archive | None = None,
     ) -> None:
-        self.spec = spec
+        super().__init__(spec, ranker=ranker, held=held, archive=archive)
         self.journal: list[SectionOperation] = []
         self.frozen = ""
-        self._go_on(Ledger(spec, ranker=ranker) if ledger is None else ledger)
-
-    def _go_on(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.held = ledger.held
-        self.archive = ledger.archive
-        self.index = ledger.index
-        self.proposer = Proposer(self.spec, self.held, self.index)
 
     def __repr__(self) -> str:
         bound = "unbounded" if self.budget is None else f"of {self.budget:,}"
@@ -160,9 +153,16 @@ class Section:
 
         shared: number of leading items that both sections have in common; their loaded texts and index entries stay.
         """
-        other.ledger.inherit(self.ledger, shared)
+        other.held.past.keeps_texts = self.held.past.keeps_texts
+        with self.index.asking:
+            if shared and self.spec.recalls and other.held.past.unloaded:
+                other.held.inherit_evicted(self.held, shared)
+            other.index.inherit(self.index, shared)
         self.journal = other.journal
-        self._go_on(other.ledger)
+        self.archive = other.archive
+        self.lost = other.lost
+        self.ranker = other.ranker
+        self.hold_as(other)
 
     def add(self, item: Item) -> None:
         """Add an item.
@@ -182,7 +182,7 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
                 "choose another id"
             )
-        evicted = _choose_leaving(self.spec, self.held, item, tokens=item.tokens, items=1)
+        evicted = choose_leaving(self.spec, self.held, item, tokens=item.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -197,7 +197,7 @@ class Section:
         """
         self._check_change(item)
         check_extent(item)
-        evicted = _choose_leaving(self.spec, self.held, shorter, tokens=shorter.tokens, items=1)
+        evicted = choose_leaving(self.spec, self.held, shorter, tokens=shorter.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -223,7 +223,7 @@ class Section:
         self._check_change(item)
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
-        evicted = _choose_leaving(self.spec, self.held, item, tokens=growth, items=0)
+        evicted = choose_leaving(self.spec, self.held, item, tokens=growth, items=0)
         self._change(Update(self.spec.name, item, evicted or [], at, is_version))
         if evicted is None:
             self.evict((item.id,))
@@ -267,7 +267,7 @@ class Section:
         item_ids: live items that go to the archive before.
         """
         self._check_writable()
-        if not self.ledger.has_places(item_ids, versions):
+        if not self.held.has_places(item_ids, versions):
             return False
         self._change(Expand(self.spec.name, item_ids, versions))
         return True
@@ -278,7 +278,7 @@ class Section:
         The newest unit stays, and so do the units of the items to keep.
         """
         self._check_writable()
-        victims = _choose_surplus(self.spec, self.held, tokens=tokens, keep=keep)
+        victims = choose_surplus(self.spec, self.held, tokens=tokens, keep=keep)
         if victims:
             self.evict(victims)
         return victims is not None
@@ -305,7 +305,7 @@ class Section:
                 "may hold items to "
                 "be forgotten; drain and log them first"
             )
-        operation = Forget(self.spec.name, *self.ledger.known_versions(item_ids, stored))
+        operation = Forget(self.spec.name, *self.known_versions(item_ids, stored))
         self.apply(operation)
         return operation
 
@@ -322,15 +322,26 @@ class Section:
         Raises InvalidArgumentError, LookupError, TypeError and ValueError for an operation that
         does not fit.
         """
-        operation.apply(self.ledger)
-        if self.held is not self.ledger.held:  # it started again
-            self._go_on(self.ledger)
+        with self.lock:
+            operation.apply(self)
 
     def drain_journal(self) -> list[SectionOperation]:
         """Return the changes since the last drain."""
         journal = self.journal
         self.journal = []
         return journal
+
+    def put_back(self, item: Item, valid_until: datetime | None) -> None:
+        """Take an item in as it once was: live, or evicted if it has stopped to hold by now."""
+        with self.lock:
+            ordinal = self.held.put(item)
+            if valid_until is None:
+                return
+            if self.spec.recalls and not self.held.units.ties(ordinal):
+                evict(self, (item.id,))
+                self.held.past.ended[ordinal] = valid_until
+            else:
+                remove(self, item.id)
 
     def _check_change(self, item: Item) -> None:
         self._check_writable()
@@ -346,143 +357,6 @@ class Section:
 
     def _change(self, operation: SectionOperation) -> None:
         """Carry out an operation and enter it in the journal."""
-        operation.apply(self.ledger)
+        self.apply(operation)
         if self.spec.persistence != "none":
             self.journal.append(operation)
-
-
-def _choose_leaving(
-    spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int
-) -> list[str] | None:
-    """Return the ids of the items that an item, new or updated, supersedes or evicts.
-
-    None: it leaves itself.
-
-    It leaves if it is outranked, or if the live item with its key began to hold later.
-
-    tokens, items: growth of the section.
-    Raises InvalidArgumentError, SectionFullError.
-    """
-    if _is_older(held, item):
-        return None
-    budget = spec.budget if spec.policy.bounded else None
-    if budget is not None and item.tokens > budget:
-        raise SectionFullError(
-            f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of section "
-            f"{spec.name!r}; split it, or raise the section's budget",
-            section=spec.name,
-            need=item.tokens,
-            budget=budget,
-        )
-    first = _superseded(held, item)
-    if first is None:
-        try:
-            return _choose_victims(spec, held, item, tokens=tokens, items=items)
-        except SectionFullError:
-            if spec.policy.competes and _may_leave(held, item):
-                return None
-            raise
-    unit, freed = held.unit(first)
-    victims = _choose_victims(
-        spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,)
-    )
-    return [*(each.id for each in unit), *victims]
-
-
-def _choose_surplus(
-    spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]
-) -> list[str] | None:
-    """Return the ids to evict to free tokens and be within `max_items`, None if that can't be done.
-
-    The newest unit stays, as it would have if it had just been added, and so do those of the items
-    to keep.
-    """
-    surplus = 0 if spec.max_items is None else len(held) - spec.max_items
-    kept = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
-    victims = held.choose_victims(None, tokens=tokens, items=surplus, keep=kept)
-    return None if victims is None else _ids(held, victims)
-
-
-def _is_older(held: Holdings, item: Item) -> bool:
-    """Return whether the live item with an item's key began to hold later.
-
-    Raises InvalidArgumentError.
-    """
-    ordinal = held.keyed.get(item.key)
-    if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
-        return False
-    if not Link.of(item).is_plain:
-        raise InvalidArgumentError(
-            f"item {shown(item.id)} is an older version of {shown(newer.id)} by its timestamp, and "
-            "is in one unit with "
-            "other items, as a call and its result are; leave out its key"
-        )
-    return True
-
-
-def _superseded(held: Holdings, item: Item) -> int | None:
-    """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
-    ordinal = held.keyed.get(item.key)
-    if ordinal is None or (older := held[ordinal]).id == item.id:
-        return None
-    (first,) = held.firsts((ordinal,))
-    if first in held.would_join(item):
-        raise InvalidArgumentError(
-            f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with "
-            "it, as a call "
-            "and its result are, which stay together; leave out the key of one"
-        )
-    return first
-
-
-def _choose_victims(
-    spec: SectionSpec,
-    held: Holdings,
-    item: Item,
-    *,
-    tokens: int,
-    items: int,
-    leaving: Collection[int] = (),
-) -> list[str]:
-    """Return the ids that must go so that a section may grow by these, for an item new or updated.
-
-    leaving: first ordinals of units that go anyway.
-    """
-    budget = spec.budget if spec.policy.bounded else None
-    if spec.compaction is not None:  # which comes before any eviction
-        return []
-    excess = 0 if budget is None or tokens <= 0 else held.used + tokens - budget
-    surplus = 0 if spec.max_items is None or items <= 0 else len(held) + items - spec.max_items
-    if excess <= 0 and surplus <= 0:
-        return []
-    victims = held.choose_victims(item, tokens=excess, items=surplus, keep=leaving)
-    if victims is None:
-        raise SectionFullError(
-            f"section {spec.name!r} is full: item {shown(item.id)} needs "
-            + (f"{excess} tokens" if excess > 0 else f"{surplus} place")
-            + f" more than its policy {spec.policy.name!r} can free; {_advice(spec)}",
-            section=spec.name,
-            need=item.tokens,
-            budget=budget,
-        )
-    return _ids(held, victims)
-
-
-def _may_leave(held: Holdings, item: Item) -> bool:
-    """Return whether an item, new or updated, can be archived without tearing a unit."""
-    unit = [each for first in held.would_join(item) for each in held.unit(first)[0]]
-    link = Link.of(item)
-    return link.is_plain and not item.pinned and all(each.id == item.id for each in unit)
-
-
-def _advice(spec: SectionSpec) -> str:
-    """Return the reason why a full section cannot evict enough, and the remedy."""
-    limit = "budget" if spec.max_items is None else "budget or max_items"
-    if spec.policy.key is None:
-        return f"it evicts nothing: remove items, raise its {limit}, or choose a policy that evicts, such as 'fifo'"
-    stays = "pinned items, calls that wait for their results and the item's own unit stay"
-    return f"{stays}; unpin or remove items, or raise its {limit}"
-
-
-def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:
-    return [item.id for first in firsts for item in held.unit(first)[0]]

@@ -132,7 +132,7 @@ class SessionAdmin:
             lacking = section.held.past.without_text
             for start in range(0, len(lacking), _READ_AT_ONCE):
                 part = lacking[start : start + _READ_AT_ONCE]
-                section.ledger.take_in(await asyncio.to_thread(read_evicted, part))
+                section.take_in(await asyncio.to_thread(read_evicted, part))
 
     async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
         """Return a sentence for each reason why an erasure does not hold, none if it holds.
@@ -188,4 +188,4 @@ async def _index(sections: Sequence[Section], progress: Callable[[int, int], Non
         for section in sections:
             unread = section.proposer.unindexed_evicted()
             if unread:
-                section.ledger.take_in(await asyncio.to_thread(read_evicted, unread))
+                section.take_in(await asyncio.to_thread(read_evicted, unread))

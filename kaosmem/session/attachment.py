@@ -144,7 +144,7 @@ class AttachedSection:
             proposal = await self._propose(query, cap, wanted)
             if not proposal.unread:
                 return proposal
-            self.section.ledger.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
+            self.section.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
 
     async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
         def asked() -> Proposal:

@@ -262,7 +262,7 @@ async def _caught_up(
 ) -> None:
     """Read evicted items, and index the sections that are to be ranked, in other threads."""
     for name, evicted in unread.items():
-        sections[name].ledger.take_in(await asyncio.to_thread(read_evicted, evicted))
+        sections[name].take_in(await asyncio.to_thread(read_evicted, evicted))
     while True:
         lagging = [
             each

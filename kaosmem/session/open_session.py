@@ -216,7 +216,7 @@ class OpenSession:
     def lost(self) -> Iterator[CorruptionError]:
         """The archived items that could not be read."""
         for section in self.sections.values():
-            yield from section.ledger.lost
+            yield from section.lost
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:

@@ -44,7 +44,7 @@ from kaosmem.compaction import (
 from kaosmem.filters import parse_filter
 from kaosmem.persistence import log as session_log
 from kaosmem.retrieval import Query
-from kaosmem.sections import Ledger, Section, lazy_index
+from kaosmem.sections import Section, lazy_index
 from kaosmem.session.saving import past
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
@@ -710,9 +710,7 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
     section.evict(["x", "y"])
     section.archive.release(section.archive.in_memory())
-    stored = Section(
-        spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())
-    )
+    stored = Section.restore(spec, section.state(), section.held.entries())
     assert stored.held.past.unloaded == 2
     section.take_over(stored, shared=3)
     assert section.held.past.unloaded == 0
@@ -735,16 +733,14 @@ def test_what_came_back_and_is_forgotten_is_counted_once() -> None:
     section.evict(["x", "y"])
     versions = section.archive.in_memory()
     section.archive.release(versions)
-    again = Section(
-        spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())
-    )
+    again = Section.restore(spec, section.state(), section.held.entries())
     assert again.held.past.unloaded == 2
     assert again.expand([], versions[:1])
     assert again.held.past.unloaded == 1
     again.drain_journal()
     assert again.forget(["x"], stored=versions[:1]).archived == 1
     assert again.held.past.unloaded == 1
-    again.ledger.load(versions[1:])
+    again.load(versions[1:])
     assert [unit.items[0].id for unit in again.proposer.propose(Query(""), cap=100).earlier] == [
         "y"
     ]

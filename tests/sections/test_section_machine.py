@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
 from kaosmem.retrieval import Query
-from kaosmem.sections import Archived, Ledger, Section, SectionSpec, Substitution
+from kaosmem.sections import Archived, Section, SectionSpec, Substitution
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.operations import Evict, SectionOperation, parse_operation
 from kaosmem.sections.substitution import COMPACTED, Replaced
@@ -411,7 +411,7 @@ class SectionMachine(RuleBasedStateMachine):
     def seen(self) -> object:
         section = self.section
         return (
-            section.ledger.state(),
+            section.state(),
             list(section.held.entries()),
             len(section.archive),
             len(section.journal),
@@ -621,15 +621,13 @@ class SectionMachine(RuleBasedStateMachine):
         self.section.archive.release(on_disk)
         self.flushed += on_disk
         self.journal += self.section.drain_journal()
-        stored = json.loads(
-            json.dumps([self.section.ledger.state(), list(self.section.held.entries())])
-        )
-        self.section = Section(self.spec, ledger=Ledger.restore(self.spec, *stored))
+        stored = json.loads(json.dumps([self.section.state(), list(self.section.held.entries())]))
+        self.section = Section.restore(self.spec, *stored)
 
     @precondition(lambda self: self.section.held.past.unloaded)
     @rule()
     def load_what_was_evicted_before_a_restart(self) -> None:
-        self.section.ledger.load(self.flushed)
+        self.section.load(self.flushed)
 
     @invariant()
     def holds_what_the_plain_account_holds(self) -> None:
@@ -679,10 +677,10 @@ class SectionMachine(RuleBasedStateMachine):
             stored = parse_operation(each.section, each.op, json.loads(json.dumps(each.data)))
             assert stored.data == each.data and stored.touched.keys() == each.touched.keys()
             again.apply(stored)
-        assert again.ledger.state() == self.section.ledger.state()
+        assert again.state() == self.section.state()
         assert list(again.held.entries()) == list(self.section.held.entries())
         assert [version.item for version in again.archive.in_memory()] == self.plain.archived
-        self.section.ledger.load(self.flushed)
+        self.section.load(self.flushed)
         assert (
             again.proposer.propose(Query(""), cap=10**6).earlier
             == self.section.proposer.propose(Query(""), cap=10**6).earlier

@@ -22,7 +22,6 @@ from kaosmem.sections import (
     DEFAULT_SECTIONS,
     Archived,
     Candidate,
-    Ledger,
     Proposal,
     Section,
     SectionSpec,
@@ -211,7 +210,7 @@ def test_an_update_that_shrinks_never_needs_room() -> None:
     """A section that came to hold too much, by a smaller budget or another counter, can always be shrunk."""
     wide = section_of(item("a"), item("b"), eviction="refuse")
     spec = SectionSpec("s", 12, eviction="refuse")
-    section = Section(spec, ledger=Ledger.restore(spec, wide.ledger.state(), wide.held.entries()))
+    section = Section.restore(spec, wide.state(), wide.held.entries())
     section.update(item("a", "less", 5))
     assert section.used == 15
 
@@ -566,14 +565,14 @@ def test_the_same_section_proposes_the_same_whatever_led_to_it(
         )
         other.proposer.propose(Query("merger detour"), cap=cap)
         other.update(each)
-    before = section.ledger.state(), pickle.dumps(list(section.held.entries()))
+    before = section.state(), pickle.dumps(list(section.held.entries()))
     proposals: list[Proposal] = [
         section.proposer.propose(Query(query), cap=cap),
         section.proposer.propose(Query(query), cap=cap),
         other.proposer.propose(Query(query), cap=cap),
-        Section(
-            spec, ledger=Ledger.restore(spec, section.ledger.state(), section.held.entries())
-        ).proposer.propose(Query(query), cap=cap),
+        Section.restore(spec, section.state(), section.held.entries()).proposer.propose(
+            Query(query), cap=cap
+        ),
     ]
     assert all(proposal == proposals[0] for proposal in proposals)
-    assert (section.ledger.state(), pickle.dumps(list(section.held.entries()))) == before
+    assert (section.state(), pickle.dumps(list(section.held.entries()))) == before

@@ -33,7 +33,7 @@ from kaosmem import (
 )
 from kaosmem.errors import ReadOnlyError, SourceError
 from kaosmem.retrieval import GraphRanker, Query, RankBM25Ranker
-from kaosmem.sections import Archived, ForgettingSource, Ledger, derived_from
+from kaosmem.sections import Archived, ForgettingSource, derived_from
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
@@ -423,10 +423,10 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> Non
     section = history(CALL, *RESULTS, item("next"), *map(item, "abc"))
     archived = section.archive.in_memory()
     if restarted:
-        state = section.ledger.state()
+        state = section.state()
         entries = list(section.held.entries())
-        section = Section(section.spec, ledger=Ledger.restore(section.spec, state, entries))
-        section.ledger.load(archived)
+        section = Section.restore(section.spec, state, entries)
+        section.load(archived)
     assert ["call", "first", "second"] in earlier(section)
     section.forget({"first"}, stored=archived if restarted else ())
     assert ["call", "second"] in earlier(section)
@@ -446,12 +446,10 @@ def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive
     section = history(item("a"), CALL, *RESULTS, *map(item, "bcde"))
     kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
     section.forget({"call"})
-    again = Section(
-        section.spec,
-        ledger=Ledger.restore(section.spec, section.ledger.state(), list(section.held.entries())),
-    )
-    again.ledger.load(kept)
-    assert again.ledger.state() == section.ledger.state()
+    entries = list(section.held.entries())
+    again = Section.restore(section.spec, section.state(), entries)
+    again.load(kept)
+    assert again.state() == section.state()
     assert earlier(again) == earlier(section)
 
 
@@ -459,13 +457,13 @@ def test_places_of_others_do_not_move_and_counts_are_right() -> None:
     """What was taken stays taken; what is held and archived is less."""
     section = history(*map(item, "abcdefg"))
     before = {entry["id"]: entry["position"] for entry in section.held.entries()}
-    taken = section.ledger.state()["taken"]
+    taken = section.state()["taken"]
     tombstone = section.forget(["a", "e", "nowhere"])
     assert tombstone.data == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
     assert {entry["id"]: entry["position"] for entry in section.held.entries()} == {
         each: position for each, position in before.items() if each != "e"
     }
-    assert section.ledger.state()["taken"] == taken
+    assert section.state()["taken"] == taken
     assert (section.used, len(section), len(section.archive)) == (30, 3, 2)
     assert section.forget(["a", "e"]).data == {"ids": [], "archived": 0, "evicted": 0}
 
@@ -475,21 +473,19 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
     items = [CALL, *RESULTS, *map(item, "abcdefg")]
     first = history(*items)
     stored: list[Archived] = first.archive.in_memory()
-    state, entries = json.loads(json.dumps([first.ledger.state(), list(first.held.entries())]))
-    restarted, loaded = (
-        Section(first.spec, ledger=Ledger.restore(first.spec, state, entries)) for _ in range(2)
-    )
-    loaded.ledger.load(stored)
+    state, entries = json.loads(json.dumps([first.state(), list(first.held.entries())]))
+    restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
+    loaded.load(stored)
     tombstone = loaded.forget({"first", "a", "e"}, stored=stored)
     for other in (first, restarted):
         other.apply(tombstone)
-    assert first.ledger.state() == restarted.ledger.state() == loaded.ledger.state()
+    assert first.state() == restarted.state() == loaded.state()
     assert (
         list(first.held.entries()) == list(restarted.held.entries()) == list(loaded.held.entries())
     )
-    restarted.ledger.load([each for each in stored if each.item.id not in tombstone.ids])
+    restarted.load([each for each in stored if each.item.id not in tombstone.ids])
     assert earlier(first) == earlier(restarted) == earlier(loaded)
-    assert first.ledger.state() == restarted.ledger.state()
+    assert first.state() == restarted.state()
 
 
 def test_what_is_still_to_be_stored_of_an_archive_lacks_what_is_forgotten() -> None:
@@ -598,7 +594,7 @@ async def test_versions_with_other_tokens_are_forgotten_too() -> None:
     memory, item_ids = filled()
     crowd(memory)
     for spec in memory.sections:
-        memory[spec.name].ledger.recount(lambda each: each.tokens + 1)
-        memory[spec.name].ledger.load(())
+        memory[spec.name].recount(lambda each: each.tokens + 1)
+        memory[spec.name].load(())
     forget(memory, item_ids)
     assert traces(NEEDLES, [memory, *modules_of()]) == []

@@ -50,7 +50,7 @@ def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
         spec.name: (
             list(memory[spec.name]),
             len(memory[spec.name].archive),
-            memory[spec.name].ledger.state(),
+            memory[spec.name].state(),
         )
         for spec in memory.sections
         if spec.persistence != "none"

@@ -18,7 +18,6 @@ from kaosmem.sections import (
     Archived,
     Forgotten,
     IndexDump,
-    Ledger,
     Moment,
     Section,
     SectionSpec,
@@ -153,14 +152,14 @@ def _restored(
     for name, entry in recovered.items:
         entries.setdefault(name, []).append(entry)
     states = (recovered.header or {}).get("states", {})
-    ledgers = {
-        name: Ledger.restore(spec, states[name], entries.get(name, ()), ranker=ranker)
-        for name, spec in specs.items()
-        if name in states
-    }
-    return {
-        name: Section(spec, ranker=ranker, ledger=ledgers.get(name)) for name, spec in specs.items()
-    }
+    sections = {}
+    for name, spec in specs.items():
+        if name in states:
+            own = entries.get(name, ())
+            sections[name] = Section.restore(spec, states[name], own, ranker=ranker)
+        else:
+            sections[name] = Section(spec, ranker=ranker)
+    return sections
 
 
 def check_section_count(names: Collection[str]) -> None:
@@ -219,7 +218,7 @@ def _shrunk_notice(section: Section, stored: JSONValue) -> str:
 def recount(sections: Iterable[Section], counter: TokenCounter) -> None:
     """Count all items anew."""
     for section in sections:
-        section.ledger.recount(lambda item: count_content(item.content, counter))
+        section.recount(lambda item: count_content(item.content, counter))
 
 
 def operation_of(record: Record) -> Operation:
@@ -245,7 +244,7 @@ def drain(sections: Iterable[Section]) -> list[Operation]:
             operations.append(
                 Replace(
                     section.spec.name,
-                    section.ledger.state(),
+                    section.state(),
                     list(section.held.entries()),
                     versions,
                 )
@@ -282,7 +281,7 @@ def freeze(
         windows.to_list({section.spec.name: section for section in sections}) if windows else []
     )
     kept = [section for section in sections if section.spec.persistence != "none"]
-    states = {section.spec.name: section.ledger.state() for section in kept}
+    states = {section.spec.name: section.state() for section in kept}
     entries = [(section.spec.name, section.held.entries()) for section in kept]
     return Frozen(
         header={

@@ -50,12 +50,10 @@ async def load_past(
             found = await asyncio.to_thread(salvage_past, log, counter)
         found = [version for version in found if version.item.id not in unpurged]
         for section in unloaded:
-            section.ledger.load(
-                version for version in found if version.item.section == section.spec.name
-            )
+            section.load(version for version in found if version.item.section == section.spec.name)
     except (CorruptionError, InvalidArgumentError) as error:
         for section in unloaded:
-            section.ledger.load(())
+            section.load(())
         return error
     return None
 
@@ -114,7 +112,7 @@ def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> N
         by_section.setdefault(each.section, []).append(each)
     for name, own in by_section.items():
         if name in sections:
-            sections[name].ledger.let_go(own)
+            sections[name].let_go(own)
 
 
 def _recounted(evicted: Sequence[EvictedItem], counter: TokenCounter) -> Iterator[EvictedItem]:
@@ -328,9 +326,9 @@ def section_at(
         version.item.item.id: version for version in chosen
     }  # an id may have been given again
     unique = [version for version in chosen if newest[version.item.item.id] is version]
-    then = Section(section.spec, ranker=section.ledger.ranker)
+    then = Section(section.spec, ranker=section.ranker)
     for version in unique:
-        then.ledger.restored(version.item.item, version.valid_until)
+        then.put_back(version.item.item, version.valid_until)
     return then
 
 

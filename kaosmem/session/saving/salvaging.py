@@ -31,6 +31,7 @@ from kaosmem.sections.operations import (
     Turn,
     Update,
     Use,
+    remove,
 )
 from kaosmem.session.saving.hydration import DORMANT, Hydrated, hydrate, operation_of
 from kaosmem.tokens import TokenCounter, get_counter
@@ -232,4 +233,4 @@ def _put(section: Section, item: Item) -> None:
 def _take_out(section: Section, item_id: str, at: JSONValue) -> None:
     """Archive an item as one that an update replaced at a time. The text of that update is lost."""
     if item_id in section:
-        section.ledger.remove(item_id, corrected=parse_time(at))
+        remove(section, item_id, corrected=parse_time(at))

@@ -137,7 +137,7 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
         log.archived("ma0")
         versions = list(log.archive())
         for name, section in sections.items():
-            section.ledger.load(
+            section.load(
                 (Archived.from_dict(data, other) for other, data in versions if other == name)
             )
             show(section)
@@ -150,7 +150,7 @@ def show(section: Section) -> None:
     for item in section:
         json.dumps(item.to_dict())
         repr(item)
-    json.dumps([section.ledger.state(), *section.held.entries()])
+    json.dumps([section.state(), *section.held.entries()])
 
 
 def tokens_of(item: Any) -> int:

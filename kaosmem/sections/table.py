@@ -1,0 +1,166 @@
+"""The items of a section: live, evicted and archived, with their index and their proposer. It decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
+from typing import TYPE_CHECKING, Self
+
+from kaosmem.errors import CorruptionError, InvalidArgumentError
+from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.proposer import Proposer
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types import Item, JSONValue, StoredItem
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval import Ranker
+
+_COUNTS = ("taken", "updates", "clock", "archived", "evicted")
+"""The counts in a stored state."""
+
+
+class Table:
+    """The items of a section, which operations change.
+
+    ranker: for a spec without its own. The default is `LinearRanker`.
+    held, archive, index: live items, items that left, and the index over all that may be shown.
+    lock: held while any of these changes, so that no other thread looks at them meanwhile.
+    proposer: ranks the items, and proposes units for a context.
+    removed: ids of the items that were removed, not evicted, since the section was read.
+    lost: the reasons why evicted items can no longer be recalled.
+    """
+
+    def __init__(
+        self,
+        spec: SectionSpec,
+        *,
+        ranker: Ranker | None = None,
+        held: Holdings | None = None,
+        archive: Archive | None = None,
+    ) -> None:
+        self.spec = spec
+        self.ranker = ranker
+        self.held = Holdings(spec) if held is None else held
+        self.archive = Archive() if archive is None else archive
+        self.removed: set[str] = set()
+        self.lost: list[CorruptionError] = []
+        self.lock = RLock()
+        self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
+        self.proposer = Proposer(spec, self.held, self.index)
+
+    @classmethod
+    def restore(
+        cls,
+        spec: SectionSpec,
+        state: Mapping[str, JSONValue],
+        entries: Iterable[Mapping[str, JSONValue] | StoredItem],
+        *,
+        archive: Archive | None = None,
+        ranker: Ranker | None = None,
+    ) -> Self:
+        """Return a table that goes on where another one was when it gave its state and its holdings' entries.
+
+        archive: versions that have left it and are still in memory; without it, archive files hold all.
+        Raises InvalidArgumentError, KeyError, TypeError for a state that no table gave.
+        """
+        state = {"updates": 0, "returned": [], **state}  # which were not kept at first
+        counts = [*(state[name] for name in _COUNTS), *state["returned"]]
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise InvalidArgumentError("a section's state has a count that is none")
+        archive = Archive(on_disk=state["archived"]) if archive is None else archive
+        held = Holdings.restore(spec, state, entries)
+        held.past.returned.update(state["returned"])
+        if spec.recalls:
+            held.recall(archive.in_memory())
+            held.past.expect(state["evicted"])
+        return cls(spec, ranker=ranker, held=held, archive=archive)
+
+    def state(self) -> dict[str, JSONValue]:
+        """Return the state that `restore` needs beside the entries, as JSON values."""
+        held = self.held
+        past = held.past
+        state: dict[str, JSONValue] = {
+            "taken": held.taken,
+            "updates": held.updates,
+            "clock": held.clock,
+            "asking": held.units.asking,
+            "archived": len(self.archive),
+            "evicted": past.unloaded + len(past),
+        }
+        if past.returned:
+            state["returned"] = sorted(past.returned)
+        return state
+
+    def hold_as(self, other: Table) -> None:
+        """Hold what another table holds, under its lock."""
+        self.held = other.held
+        self.removed = other.removed
+        self.lock = other.lock
+        self.index = other.index
+        self.proposer = Proposer(self.spec, self.held, self.index)
+
+    def known_versions(
+        self, item_ids: Iterable[str], stored: Iterable[Archived]
+    ) -> tuple[list[str], int, int]:
+        """Return the ids of the known items among these, and how many versions of them are archived and evicted.
+
+        stored: the versions that archive files hold and that are not in memory.
+        """
+        wanted = frozenset(item_ids)
+        past = self.held.past
+        versions = [each for each in (*stored, *self.archive.in_memory()) if each.item.id in wanted]
+        evicted = past.ordinals(wanted)
+        known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
+        known |= {version.item.id for version in versions}
+        evicted |= {
+            version.position for version in versions if version.position is not None
+        } - past.returned
+        return sorted(known), len(versions), len(evicted)
+
+    def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
+        """Take in all that archive files hold, so that evicted items can be recalled.
+
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has
+        changed.
+        """
+        with self.lock:
+            self.index.came_back(self.held.recall(versions))
+            self.held.past.expect(len(self.held.past))
+
+    def let_go(self, evicted: Iterable[EvictedItem]) -> None:
+        """Keep no text of those evicted items that these files hold now."""
+        with self.lock:
+            for each in evicted:
+                self.held.past.place(each)
+
+    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
+        """Take in the texts that a proposal needs.
+
+        A unit whose text could not be read can no longer be recalled.
+        """
+        errors: dict[str, CorruptionError] = {}
+        lost: set[int] = set()
+        with self.lock:
+            past = self.held.past
+            self.index.read(evicted.position for evicted in read)
+            for evicted, found in read.items():
+                if isinstance(found, Item):
+                    past.texts[evicted] = found
+                else:
+                    errors.setdefault(str(found), found)
+                    lost.update(past.members(past.first(evicted.position)))
+            if lost:
+                past.forget(lost)
+                self.index.removed(lost)
+            for error in map(str, self.lost):
+                errors.pop(error, None)
+            self.lost += errors.values()
+
+    def recount(self, count: Callable[[Item], int]) -> None:
+        """Measure all items anew, for another token counter."""
+        with self.lock:
+            self.held.recount(count)
+            self.archive.recount(count)
