@@ -44,7 +44,7 @@ def test_git_ignores_the_same_files(
     (folder / ".gitignore").write_text("\n".join(above))
     if (folder / "a").is_dir():
         (folder / "a" / ".gitignore").write_text("\n".join(below))
-    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    subprocess.run(["git", "init", "--quiet", "--template=", folder], check=True)
     listed = subprocess.run(
         ["git", "-C", folder, "ls-files", "--others", "--exclude-standard", "-z"],
         capture_output=True,
