@@ -8,16 +8,15 @@ from types import TracebackType
 
 from kaosmem.arguments import Clock
 from kaosmem.backends.folder import FolderFileStore
-from kaosmem.backends.sqlite import (
-    SqliteDatabase,
-    SqliteGraphStore,
+from kaosmem.backends.sqlite.database import SqliteDatabase, local_path
+from kaosmem.backends.sqlite.graph import SqliteGraphStore
+from kaosmem.backends.sqlite.stores import (
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
-    SqliteVectorStore,
 )
-from kaosmem.backends.sqlite.database import local_path
+from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 from kaosmem.clients import EmbeddingClient
 from kaosmem.persistence.storage.places import Location
 

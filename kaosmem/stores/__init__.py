@@ -1,14 +1,14 @@
 """Stores outside a session: a Protocol and an implementation in memory for each kind."""
 
-from kaosmem.entities import Entity, GraphPath, Relationship, SubGraph
-from kaosmem.stores.blob import BlobInfo, BlobStore, InMemoryFileStore
+from kaosmem.entities import Entity, Relationship, SubGraph
+from kaosmem.stores.blob import BlobStore, InMemoryFileStore
 from kaosmem.stores.facts import (
     BaseLongTermMemory,
     InMemoryLongTermMemory,
     LongTermMemory,
     StoredFact,
 )
-from kaosmem.stores.graph import BaseGraphStore, CypherCapable, GraphStore, InMemoryGraphStore
+from kaosmem.stores.graph import BaseGraphStore, GraphStore, InMemoryGraphStore
 from kaosmem.stores.history import (
     BaseHistoryProvider,
     HistoryProvider,
@@ -22,11 +22,7 @@ from kaosmem.stores.task_list import (
     TaskList,
     TaskStatus,
     agent_scope,
-    current_agent_id,
-    current_agent_label,
     current_board_key,
-    current_parent_agent_id,
-    current_thread_id,
 )
 from kaosmem.stores.tasks import BaseTaskStore, GlobalTaskStore, InMemoryTaskStore, TaskStore
 from kaosmem.stores.vector import (
@@ -44,12 +40,9 @@ __all__ = [
     "BaseShortTermMemory",
     "BaseTaskStore",
     "BaseVectorStore",
-    "BlobInfo",
     "BlobStore",
-    "CypherCapable",
     "Entity",
     "GlobalTaskStore",
-    "GraphPath",
     "GraphStore",
     "HistoryProvider",
     "InMemoryFileStore",
@@ -72,11 +65,7 @@ __all__ = [
     "VectorDocument",
     "VectorStore",
     "agent_scope",
-    "current_agent_id",
-    "current_agent_label",
     "current_board_key",
-    "current_parent_agent_id",
-    "current_thread_id",
     "decode_message",
     "encode_message",
 ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem import NotFoundError
 from kaosmem.errors import InvalidNameError
-from kaosmem.stores import (
+from kaosmem.stores.task_list import (
     agent_scope,
     current_agent_id,
     current_agent_label,

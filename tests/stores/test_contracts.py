@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import InvalidArgumentError
 from kaosmem.stores import (
@@ -22,6 +24,15 @@ from kaosmem.testing import (
     ShortTermContract,
     TaskContract,
     VectorContract,
+)
+from tests.stores.machines import (
+    BlobMachine,
+    GraphMachine,
+    HistoryMachine,
+    LongTermMachine,
+    ShortTermMachine,
+    TaskMachine,
+    VectorMachine,
 )
 
 
@@ -72,6 +83,29 @@ class TestInMemoryTasks(TaskContract):
 
     async def make(self) -> InMemoryTaskStore:
         return InMemoryTaskStore()
+
+
+MACHINES = {
+    TestInMemoryHistory: HistoryMachine,
+    TestInMemoryShortTerm: ShortTermMachine,
+    TestInMemoryLongTerm: LongTermMachine,
+    TestInMemoryVector: VectorMachine,
+    TestInMemoryGraph: GraphMachine,
+    TestInMemoryFiles: BlobMachine,
+    TestInMemoryTasks: TaskMachine,
+}
+
+
+@pytest.mark.parametrize("contract", MACHINES, ids=lambda each: each.__name__)
+def test_anything_in_any_order_does_what_plain_dicts_do(contract: type) -> None:
+    """After any calls, a store in memory reads as a model of plain dicts does."""
+    tried = settings(
+        max_examples=25,
+        stateful_step_count=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    run_state_machine_as_test(lambda: MACHINES[contract](contract()), settings=tried)
 
 
 def test_a_contract_refuses_a_subclass_that_overrides_a_test() -> None:

@@ -34,7 +34,7 @@ from kaosmem.testing import (
     VectorContract,
 )
 
-MACHINE = "anything_in_any_order_does_what_plain_dicts_do"
+MACHINE = "anything_in_any_order_does_what_the_model_does"
 
 
 class LimitFromTheEnd(InMemoryHistoryProvider):
@@ -129,9 +129,10 @@ class KeepsForever(InMemoryLongTermMemory):
 class GetsFromAnyNamespace(InMemoryLongTermMemory):
     async def get(self, agent_id, memory_id, namespace="default"):
         await super().get(agent_id, memory_id, namespace=namespace)
-        return next(
-            (found for shelf in self._shelves.values() if (found := shelf.get(memory_id))), None
-        )
+        for shelf in self._shelves.values():
+            if memory_id in shelf.rows:
+                return shelf.rows[memory_id].fact()
+        return None
 
 
 class SavesATextOnce(InMemoryLongTermMemory):
@@ -169,7 +170,7 @@ class BringsTheVersionBeforeBack(InMemoryLongTermMemory):
         if gone:
             for version in (await self.versions(agent_id, gone.key, namespace=namespace))[-1:]:
                 shelf = self._shelves[agent_id, namespace]
-                shelf._live.add(shelf.ids[version.item.id])
+                shelf._live.add(shelf.rows[version.item.id].number)
 
 
 class KeysOfAllNamespaces(InMemoryLongTermMemory):
@@ -181,7 +182,7 @@ class KeysOfAllNamespaces(InMemoryLongTermMemory):
         )
         for (agent, other), shelf in self._shelves.items():
             if agent == agent_id and other != namespace:
-                shelf._live = {at for at in shelf._live if shelf._versions[at].item.key != key}
+                shelf._live -= {each.number for each in shelf.rows.values() if each.key == key}
         return saved
 
 
@@ -195,13 +196,10 @@ class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
             agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
         )
         shelf = self._shelves[agent_id, namespace]
-        known = {shelf.ids[each.item.id] for each in before if each.item.id in shelf.ids}
-        others = {
-            at
-            for at, each in shelf._versions.items()
-            if each.item.key == key and each.item.id != saved
+        known = {saved, *(each.item.id for each in before)}
+        shelf._live |= {
+            each.number for each in shelf.rows.values() if each.key == key and each.id not in known
         }
-        shelf._live |= others - known
         return saved
 
 
@@ -209,7 +207,7 @@ class OrdersVersionsBySaving(InMemoryLongTermMemory):
     async def versions(self, agent_id, key, namespace="default"):
         listed = await super().versions(agent_id, key, namespace=namespace)
         shelf = self._shelves.get((agent_id, namespace))
-        return sorted(listed, key=lambda each: shelf.ids[each.item.id])
+        return sorted(listed, key=lambda each: shelf.rows[each.item.id].number)
 
 
 class UpdateKeepsMetadata(InMemoryLongTermMemory):
@@ -359,7 +357,7 @@ class InOrderOfAdding(InMemoryGraphStore):
         found = await super().get_neighbors(
             entity_id, depth=depth, relationship_types=relationship_types, types=types
         )
-        order = {each: number for number, each in enumerate(self._graph)}
+        order = {each: number for number, each in enumerate(self._entities)}
         return replace(
             found, entities=tuple(sorted(found.entities, key=lambda each: order[each.id]))
         )
@@ -554,7 +552,7 @@ def test_a_fault_is_caught_by_the_machine_too(contract: type, store: type) -> No
         max_examples=3_000, stateful_step_count=30, phases=[Phase.generate], database=None
     )
     with pytest.raises((Exception, pytest.fail.Exception)):
-        run_state_machine_as_test(lambda: tested.machine(tested), settings=once)
+        run_state_machine_as_test(tested.machine(), settings=once)
 
 
 RIGHT: list[tuple[type, type]] = [

@@ -16,7 +16,6 @@ from kaosmem.filters import parse_filter
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.stores import (
     BlobStore,
-    CypherCapable,
     GraphStore,
     HistoryProvider,
     InMemoryFileStore,
@@ -32,6 +31,7 @@ from kaosmem.stores import (
     TaskStore,
     VectorStore,
 )
+from kaosmem.stores.graph import CypherCapable
 from kaosmem.stores.history import decode_message
 from kaosmem.testing import Clock
 from kaosmem.testing.contracts.vector import FILTERS, METADATA

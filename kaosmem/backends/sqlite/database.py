@@ -98,7 +98,7 @@ _SETTINGS = (
 
 
 class SqliteDatabase(SqlDatabase["_Workers"]):
-    """A file of SQLite for the stores in `kaosmem.backends.sqlite`.
+    """A file of SQLite for the stores of `kaosmem.backends` whose names begin with `Sqlite`.
 
     Several processes may use it at once.
 

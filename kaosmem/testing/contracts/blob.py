@@ -4,74 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError, MissingFileError
-from kaosmem.stores.blob import BlobStore
-from kaosmem.testing.contracts.store import IDS, StoreContract, StoreMachine, refuses
+from kaosmem.stores.blob import BlobStore, InMemoryFileStore
+from kaosmem.testing.contracts.store import IDS, Step, StoreContract, refuses, steps
 
 _TEXT = "text/plain"
 _KEYS = ("a", "a/b", "A")
 _keys = st.sampled_from(_KEYS)
 
 
-class BlobMachine(StoreMachine[BlobStore]):
-    """Blobs as a dict of bytes and the time when they are gone."""
-
-    held: dict[str, tuple[bytes, float]]
-
-    def __init__(self, contract: StoreContract[BlobStore]) -> None:
-        super().__init__(contract)
-        self.now = 0.0
-
-    @rule(key=_keys, data=st.binary(max_size=9), lives=st.sampled_from([None, None, 1, 2]))
-    def upload(self, key: str, data: bytes, lives: int | None) -> None:
-        ttl = None if lives is None else lives * self.contract.ttl_s
-        self.ask(self.store.upload(key, data, content_type=_TEXT, ttl=ttl))
-        self.held[key] = data, self.now + (lives or float("inf"))
-
-    @rule()
-    def wait(self) -> None:
-        if any(gone < float("inf") for _, gone in self.held.values()):
-            self.now += 1
-            self.ask(self.contract.wait(self.contract.ttl_s))
-
-    @rule(key=_keys)
-    def delete(self, key: str) -> None:
-        self.ask(self.store.delete(key))
-        self.held.pop(key, None)
-
-    @rule()
-    def reconnect(self) -> None:
-        self.ask(self.store.disconnect())
-        self.ask(self.store.connect())
-
-    def keys_held(self) -> set[str]:
-        return {key for key, (_, gone) in self.held.items() if gone > self.now}
-
-    @invariant()
-    def what_is_there_can_be_read_and_nothing_else(self) -> None:
-        for key in _KEYS:
-            data, gone = self.held.get(key, (b"", -1.0))
-            if gone > self.now:
-                assert self.ask(self.store.download(key)) == data
-                assert self.ask(self.store.presign_url(key))
-                assert self.ask(self.store.describe(key)) == (_TEXT, len(data))
-            else:
-                self.ask(refuses(MissingFileError, self.store.download(key)))
-                self.ask(refuses(MissingFileError, self.store.presign_url(key)))
-                self.ask(refuses(MissingFileError, self.store.describe(key)))
-
-
 class BlobContract(StoreContract[BlobStore]):
     """Every BlobStore passes this: subclass it and provide `make`."""
 
     protocol = BlobStore
-    machine = BlobMachine
+    model = InMemoryFileStore
+    expires = True
+    reads = tuple(Step(method, (key,)) for method, key in product(("download", "describe"), _KEYS))
     keys = IDS
+
+    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+        lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
+        yield steps("upload", _keys, st.binary(max_size=9), content_type=st.just(_TEXT), ttl=lives)
+        yield steps("delete", _keys)
+        yield steps("disconnect")
+        yield steps("connect")
 
     async def put(self, store: BlobStore, key: str) -> None:
         await store.upload(key, key.encode(), content_type=_TEXT)

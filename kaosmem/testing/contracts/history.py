@@ -9,16 +9,16 @@ from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
-from kaosmem.stores.history import HistoryProvider
+from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing.contracts.store import (
     LARGE,
     TEXTS,
+    Step,
     StoreContract,
-    StoreMachine,
     refuses,
+    steps,
     texts,
 )
 from kaosmem.types import (
@@ -33,7 +33,7 @@ from kaosmem.types import (
     Trust,
 )
 
-_BLOCKS = (
+BLOCKS = (
     TextBlock("text"),
     ThinkingBlock("thought", "seal", "data"),
     ToolUseBlock("call", "search", '{"q": "é"}'),
@@ -52,54 +52,14 @@ def said(*texts: str) -> list[ChatMessage]:
     return [ChatMessage("user", text) for text in texts]
 
 
-_THREADS = (("a", "b:a"), ("a:b", "a"), ("A", "b:a"))
-_threads = st.sampled_from(_THREADS)
+_AGENTS = ("a", "a:b")
+_SESSIONS = ("b:a", "a")
+_agents = st.sampled_from(_AGENTS)
+_sessions = st.sampled_from(_SESSIONS)
 _runs = st.sampled_from(["", "r", "r-1"])
-_messages = st.builds(
-    ChatMessage, st.sampled_from(["user", "assistant", "tool", "critic"]), texts
-) | st.just(ChatMessage("assistant", _BLOCKS))
+_spoken = st.builds(ChatMessage, st.sampled_from(["user", "assistant", "tool", "critic"]), texts)
+_messages = _spoken | st.just(ChatMessage("assistant", BLOCKS))
 _numbers = st.integers(0, 6)
-
-
-class HistoryMachine(StoreMachine[HistoryProvider]):
-    """Threads as lists of runs and messages."""
-
-    held: dict[tuple[str, str], list[tuple[str, ChatMessage]]]
-
-    @rule(thread=_threads, run=_runs, message=_messages)
-    def append(self, thread: tuple[str, str], run: str, message: ChatMessage) -> None:
-        self.ask(self.store.append(thread[0], message, session_id=thread[1], run_id=run))
-        self.held.setdefault(thread, []).append((run, message))
-
-    @rule(thread=_threads, run=_runs, messages=st.lists(_messages, max_size=5))
-    def append_many(self, thread: tuple[str, str], run: str, messages: list[ChatMessage]) -> None:
-        self.ask(self.store.append_many(thread[0], messages, session_id=thread[1], run_id=run))
-        self.held.setdefault(thread, []).extend((run, message) for message in messages)
-
-    @rule(thread=_threads)
-    def clear(self, thread: tuple[str, str]) -> None:
-        self.ask(self.store.clear(thread[0], session_id=thread[1]))
-        self.held.pop(thread, None)
-
-    @rule(thread=_threads, run=_runs.filter(bool))
-    def clear_run(self, thread: tuple[str, str], run: str) -> None:
-        self.ask(self.store.clear_run(thread[0], session_id=thread[1], run_id=run))
-        self.held[thread] = [each for each in self.held.get(thread, []) if each[0] != run]
-
-    @rule(thread=_threads, limit=st.none() | _numbers, offset=_numbers)
-    def read(self, thread: tuple[str, str], limit: int | None, offset: int) -> None:
-        left = [message for _, message in self.held.get(thread, [])][offset:]
-        read = self.ask(
-            self.store.get_messages(thread[0], session_id=thread[1], limit=limit, offset=offset)
-        )
-        assert read == (left if limit is None else left[:limit])
-
-    @invariant()
-    def threads_are_what_was_written(self) -> None:
-        for agent, session in _THREADS:
-            expected = [message for _, message in self.held.get((agent, session), [])]
-            assert self.ask(self.store.get_messages(agent, session_id=session)) == expected
-            assert self.ask(self.store.count_messages(agent, session_id=session)) == len(expected)
 
 
 class HistoryContract(StoreContract[HistoryProvider]):
@@ -111,7 +71,20 @@ class HistoryContract(StoreContract[HistoryProvider]):
     """
 
     protocol = HistoryProvider
-    machine = HistoryMachine
+    model = InMemoryHistoryProvider
+    reads = tuple(
+        Step(method, (agent, session))
+        for method, agent, session in product(
+            ("get_messages", "count_messages"), _AGENTS, _SESSIONS
+        )
+    )
+
+    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+        yield steps("append", _agents, _messages, _sessions, _runs)
+        yield steps("append_many", _agents, st.lists(_messages, max_size=5), _sessions, _runs)
+        yield steps("clear", _agents, _sessions)
+        yield steps("clear_run", _agents, _sessions, st.sampled_from(["r", "r-1"]))
+        yield steps("get_messages", _agents, _sessions, st.none() | _numbers, _numbers)
 
     async def put(self, store: HistoryProvider, key: tuple[str, str]) -> None:
         agent, session = key
@@ -235,8 +208,8 @@ class HistoryContract(StoreContract[HistoryProvider]):
         """Texts in any script, blocks of every kind, and a very long message."""
         messages = [
             *said(*TEXTS, LARGE),
-            ChatMessage("日本 critic", _BLOCKS),
-            *(ChatMessage("x", (b,)) for b in _BLOCKS),
+            ChatMessage("日本 critic", BLOCKS),
+            *(ChatMessage("x", (b,)) for b in BLOCKS),
             ChatMessage(
                 "summary",
                 "text",

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, precondition, rule
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.stores.facts import LongTermMemory, StoredFact
+from kaosmem.stores.facts import InMemoryLongTermMemory, LongTermMemory, StoredFact
 from kaosmem.testing.contracts.store import (
     IDS,
     PAIRS,
     TEXTS,
+    Step,
     StoreContract,
-    StoreMachine,
     refuses,
+    steps,
     texts,
 )
 
-_FACTS = (
+FACTS = (
     "The tenant prefers quiet neighbours.",
     "Deliveries of steel arrive on Tuesdays.",
     "Kant was born in Königsberg.",
@@ -34,213 +35,129 @@ _TIMES = {
     "2025-01-01T09:30:00": datetime(2025, 1, 1, 9, 30, tzinfo=UTC),
     "2125-06-30T23:30:00-02:00": datetime(2125, 7, 1, 1, 30, tzinfo=UTC),
 }
-_shelves = st.sampled_from([("a", "b:a"), ("a:b", "a"), ("A", "b:a"), ("a", "b:A")])
-_contents = st.sampled_from(_FACTS) | st.sampled_from(_FACTS) | texts
-_lives = st.sampled_from([None, None, 1, 2])
-_keys = st.sampled_from([None, "address", "address", "Address"])
+_AGENTS = ("a", "a:b")
+_NAMESPACES = ("b:a", "a")
+_KEYS = ("address", "Address")
+_agents = st.sampled_from(_AGENTS)
+_namespaces = st.sampled_from(_NAMESPACES)
+_contents = st.sampled_from(FACTS) | st.sampled_from(FACTS) | texts
 _metadata = st.fixed_dictionaries(
     {}, optional={"timestamp": st.sampled_from([*_TIMES]), "source": texts, "n": st.integers(0, 9)}
 )
 
 
-@dataclass
-class _Fact:
-    """A version of a fact, as plain values.
+class _Saved(NamedTuple):
+    """Stands for the id of the fact that was saved as the number-th, counted around."""
 
-    gone: the time from which it is not read; -1 once it is deleted.
-    """
-
-    shelf: tuple[str, str]
-    key: str
-    content: str
-    since: datetime
-    metadata: dict[str, Any]
-    gone: float
-    until: datetime | None = None
+    number: int
 
 
-class LongTermMachine(StoreMachine[LongTermMemory]):
-    """Facts as plain values in the order in which they were saved, and the time when each is gone."""
+_saved = st.builds(_Saved, st.integers(0, 99))
 
-    held: dict[str, _Fact]
 
-    def __init__(self, contract: StoreContract[LongTermMemory]) -> None:
-        super().__init__(contract)
-        self.now = 0.0
+def _comparable_fact(fact: StoredFact, ids: list[str]) -> tuple[object, ...]:
+    key = ids.index(fact.key) if fact.key in ids else fact.key
+    metadata = dict(fact.metadata)
+    if metadata["timestamp"] not in _TIMES:
+        del metadata["timestamp"]
+    return ids.index(fact.id), fact.content, key, metadata
 
-    @rule(shelf=_shelves, content=_contents, lives=_lives, key=_keys, metadata=_metadata)
-    def save(
-        self,
-        shelf: tuple[str, str],
-        content: str,
-        lives: int | None,
-        key: str | None,
-        metadata: dict[str, Any],
-    ) -> None:
-        ttl = None if lives is None else lives * self.contract.ttl_s
-        saving = self.store.save(
-            shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=metadata
-        )
-        self._saved(self.ask(saving), shelf, content, lives, key, metadata)
 
-    @precondition(lambda self: self.held)
-    @rule(which=st.integers(0, 99), content=_contents, lives=_lives, metadata=_metadata)
-    def update(self, which: int, content: str, lives: int | None, metadata: dict[str, Any]) -> None:
-        ttl = None if lives is None else lives * self.contract.ttl_s
-        memory_id = self._one(which)
-        fact = self.held[memory_id]
-        agent, namespace = fact.shelf
-        updating = self.store.update(
-            agent, memory_id, content, namespace=namespace, ttl=ttl, metadata=metadata
-        )
-        if fact.gone > self.now:
-            self._saved(self.ask(updating), fact.shelf, content, lives, fact.key, metadata)
-        else:
-            self.ask(refuses(NotFoundError, updating))
-
-    @precondition(lambda self: any(fact.gone < float("inf") for fact in self.held.values()))
-    @rule()
-    def wait(self) -> None:
-        self.now += 1
-        self.ask(self.contract.wait(self.contract.ttl_s))
-
-    @precondition(lambda self: self.held)
-    @rule(which=st.integers(0, 99), shelf=_shelves)
-    def look_elsewhere(self, which: int, shelf: tuple[str, str]) -> None:
-        memory_id = self._one(which)
-        if self.held[memory_id].shelf != shelf:
-            assert self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1])) is None
-
-    @precondition(lambda self: self.held)
-    @rule(which=st.integers(0, 99), shelf=_shelves, own=st.sampled_from([True, True, False]))
-    def delete(self, which: int, shelf: tuple[str, str], own: bool) -> None:
-        memory_id = self._one(which)
-        shelf = self.held[memory_id].shelf if own else shelf
-        self.ask(self.store.delete(shelf[0], memory_id, namespace=shelf[1]))
-        if self.held[memory_id].shelf == shelf:
-            self.held[memory_id].gone = -1.0
-
-    @precondition(lambda self: sum(fact.gone > self.now for fact in self.held.values()) > 3)
-    @rule(shelf=_shelves)
-    def clear(self, shelf: tuple[str, str]) -> None:
-        self.ask(self.store.clear(shelf[0], namespace=shelf[1]))
-        for fact in self.held.values():
-            if fact.shelf == shelf:
-                fact.gone = -1.0
-
-    @precondition(lambda self: self.held)
-    @rule(
-        which=st.integers(0, 99),
-        limit=st.integers(0, 4),
-        superseded=st.sampled_from([False, False, True]),
-    )
-    def search(self, which: int, limit: int, superseded: bool) -> None:
-        fact = self.held[self._one(which)]
-        shelf = fact.shelf
-        asked = fact.content if fact.content in _FACTS else _FACTS[0]
-        searching = self.store.search(
-            shelf[0], asked, namespace=shelf[1], limit=limit, superseded=superseded
-        )
-        found = self.ask(searching)
-        known = {
-            each: fact.content
-            for each, fact in self._held(shelf).items()
-            if superseded or fact.until is None
-        }
-        assert all(known[memory.id] == memory.content for memory in found)
-        assert [memory.score for memory in found] == sorted(
-            (memory.score for memory in found), reverse=True
-        )
-        assert len({memory.id for memory in found}) == len(found) <= limit
-        exact = sum(text == asked for text in known.values())
-        assert [memory.content for memory in found[:exact]] == [asked] * min(exact, limit)
-
-    def emptied(self) -> None:
-        for fact in self.held.values():
-            fact.gone = -1.0
-
-    def keys_held(self) -> set[tuple[str, str]]:
-        return {fact.shelf for fact in self.held.values() if fact.gone > self.now}
-
-    @invariant()
-    def facts_are_what_was_saved(self) -> None:
-        for memory_id, fact in self.held.items():
-            memory = self.ask(self.store.get(fact.shelf[0], memory_id, namespace=fact.shelf[1]))
-            assert (memory and memory.content) == (fact.content if fact.gone > self.now else None)
-
-    @invariant()
-    def versions_are_what_was_saved_in_order(self) -> None:
-        for shelf, key in {(fact.shelf, fact.key) for fact in self.held.values()}:
-            listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
-            held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
-            held = dict(sorted(held.items(), key=lambda each: each[1].since))
-            assert [(version.item.id, version.item.key) for version in listed] == [
-                (each, key) for each in held
-            ]
-            assert [version.valid_from for version in listed] == [
-                fact.since for fact in held.values()
-            ]
-            assert [version.valid_until for version in listed] == [
-                fact.until for fact in held.values()
-            ]
-            for version, fact in zip(listed, held.values(), strict=True):
-                assert {**version.item.metadata, **fact.metadata} == version.item.metadata
-
-    def _one(self, which: int) -> str:
-        return [*self.held][which % len(self.held)]
-
-    def _held(self, shelf: tuple[str, str]) -> dict[str, _Fact]:
-        return {
-            each: fact
-            for each, fact in self.held.items()
-            if fact.shelf == shelf and fact.gone > self.now
-        }
-
-    def _saved(
-        self,
-        memory_id: str,
-        shelf: tuple[str, str],
-        content: str,
-        lives: int | None,
-        key: str | None,
-        metadata: dict[str, Any],
-    ) -> None:
-        assert memory_id not in self.held
-        key = key or memory_id
-        listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
-        [version] = [each for each in listed if each.item.id == memory_id]
-        since = version.valid_from
-        fact_of = [each for each in self.held.values() if (each.shelf, each.key) == (shelf, key)]
-        begun = [each.since for each in fact_of if each.gone > self.now]
-        stated = metadata.get("timestamp")
-        assert since == (max([version.known_from, *begun]) if stated is None else _TIMES[stated])
-        for fact in fact_of:
-            if fact.since <= since:
-                fact.until = since if fact.until is None else min(fact.until, since)
-        until = min(
-            (each.since for each in fact_of if each.since > since and each.gone > self.now),
-            default=None,
-        )
-        gone = self.now + (lives or float("inf"))
-        self.held[memory_id] = _Fact(shelf, key, content, since, metadata, gone, until)
+def _given(time: datetime | None) -> object:
+    """Return a time that was given, and True for a time of the clock."""
+    return time if time is None or time in _TIMES.values() else True
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
     """Every LongTermMemory passes this: subclass it and provide `make`."""
 
     protocol = LongTermMemory
-    machine = LongTermMachine
+    model = InMemoryLongTermMemory
+    expires = True
+    reads = tuple(
+        Step("versions", (agent, key, namespace))
+        for agent, key, namespace in product(_AGENTS, _KEYS, _NAMESPACES)
+    )
+
+    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+        lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
+        keys = st.sampled_from([None, "address", *_KEYS])
+        for _ in range(2):
+            yield steps(
+                "save", _agents, _contents, _namespaces, lives, key=keys, metadata=_metadata
+            )
+        yield steps("update", _agents, _saved, _contents, _namespaces, lives, metadata=_metadata)
+        yield steps("get", _agents, _saved, _namespaces)
+        yield steps("versions", _agents, _saved, _namespaces)
+        yield steps("delete", _agents, _saved, _namespaces)
+        yield steps("clear", _agents, _namespaces)
+        yield steps(
+            "search",
+            _agents,
+            st.sampled_from(FACTS),
+            _namespaces,
+            st.integers(0, 4),
+            superseded=st.booleans(),
+        )
+
+    async def outcome(self, store: LongTermMemory, step: Step, ids: list[str]) -> object:
+        """Do a step, with ids in the place of the numbers of saved facts."""
+        arguments = []
+        for each in step.arguments:
+            if isinstance(each, _Saved):
+                each = ids[each.number % len(ids)] if ids else "no such id"
+            arguments.append(each)
+        if step.method == "search":
+            return await self._search(store, arguments, **step.options)
+        return await super().outcome(store, Step(step.method, (*arguments,), step.options), ids)
+
+    def comparable(self, result: Any, ids: list[str]) -> object:
+        """Return ids as their numbers, and times only where they were given."""
+        if isinstance(result, str):
+            ids.append(result)
+            return len(ids)
+        if isinstance(result, StoredFact):
+            return _comparable_fact(result, ids)
+        return [
+            (
+                _comparable_fact(each.item, ids),
+                _given(each.valid_from),
+                _given(each.valid_until),
+                each.is_current,
+            )
+            for each in result or ()
+        ]
+
+    async def _search(
+        self, store: LongTermMemory, arguments: list[Any], *, superseded: bool
+    ) -> int:
+        """Search for the text of a fact, check the answer, and return how many facts say just that.
+
+        Stores rank other facts as they like.
+        """
+        agent, asked, namespace, limit = arguments
+        found = await store.search(agent, asked, namespace, limit, superseded=superseded)
+        scores = [each.score for each in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len({each.id for each in found}) == len(found) <= limit
+        for each in found:
+            versions = await store.versions(agent, each.key, namespace)
+            current = {version.item.id: version.is_current for version in versions}
+            assert superseded or current[each.id]
+        exact = [each.content for each in found].count(asked)
+        assert [each.content for each in found[:exact]] == [asked] * exact
+        return exact
 
     async def put(self, store: LongTermMemory, key: tuple[str, str]) -> None:
-        await store.save(key[0], _FACTS[0], namespace=key[1], metadata={"of": [*key]})
+        await store.save(key[0], FACTS[0], namespace=key[1], metadata={"of": [*key]})
 
     async def has(self, store: LongTermMemory, key: tuple[str, str]) -> bool:
-        found = await store.search(key[0], _FACTS[0], namespace=key[1], superseded=True)
+        found = await store.search(key[0], FACTS[0], namespace=key[1], superseded=True)
         return [each.metadata["of"] for each in found] == [[*key]]
 
     async def drop(self, store: LongTermMemory, key: tuple[str, str], way: int) -> None:
         agent, namespace = key
-        [fact] = await store.search(agent, _FACTS[0], namespace=namespace)
+        [fact] = await store.search(agent, FACTS[0], namespace=namespace)
         if way == 0:
             await store.clear(agent, namespace=namespace)
         else:
@@ -252,24 +169,24 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     def calls_with(self, store: LongTermMemory, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
         for agent, namespace in ((bad, "default"), ("a", bad)):
-            yield store.save(agent, _FACTS[0], namespace=namespace)
-            yield store.search(agent, _FACTS[0], namespace=namespace)
+            yield store.save(agent, FACTS[0], namespace=namespace)
+            yield store.search(agent, FACTS[0], namespace=namespace)
             yield store.get(agent, "id", namespace=namespace)
             yield store.delete(agent, "id", namespace=namespace)
             yield store.clear(agent, namespace=namespace)
-            yield store.update(agent, "id", _FACTS[0], namespace=namespace)
+            yield store.update(agent, "id", FACTS[0], namespace=namespace)
             yield store.versions(agent, "key", namespace=namespace)
         yield store.get("a", bad)
         yield store.delete("a", bad)
-        yield store.update("a", bad, _FACTS[0])
+        yield store.update("a", bad, FACTS[0])
         yield store.versions("a", bad)
         if bad is not None:
-            yield store.save("a", _FACTS[0], key=bad)
+            yield store.save("a", FACTS[0], key=bad)
 
     async def test_an_id_is_known_on_its_own_shelf_alone(self, store: LongTermMemory) -> None:
         """No other agent or namespace reads or deletes a memory by its id."""
         for shelf in PAIRS:
-            memory_id = await store.save(shelf[0], _FACTS[0], namespace=shelf[1])
+            memory_id = await store.save(shelf[0], FACTS[0], namespace=shelf[1])
             for agent, namespace in PAIRS:
                 if (agent, namespace) != shelf:
                     await store.delete(agent, memory_id, namespace=namespace)
@@ -278,8 +195,8 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_arguments_may_stand_in_order(self, store: LongTermMemory) -> None:
         """Agent, content, namespace and time to live may be given by position, and so may a namespace elsewhere."""
-        memory_id = await store.save("agent", _FACTS[0], "space", 3_600.0)
-        assert [memory.id for memory in await store.search("agent", _FACTS[0], "space", 1)] == [
+        memory_id = await store.save("agent", FACTS[0], "space", 3_600.0)
+        assert [memory.id for memory in await store.search("agent", FACTS[0], "space", 1)] == [
             memory_id
         ]
         assert await store.get("agent", memory_id, "space") == await store.get(
@@ -292,15 +209,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_a_namespace_of_expired_facts_is_not_listed(self, store: LongTermMemory) -> None:
         """It is, until the last of them is expired."""
-        await store.save("a", _FACTS[0], "b", self.ttl_s)
-        await store.save("a", _FACTS[0], "c")
+        await store.save("a", FACTS[0], "b", self.ttl_s)
+        await store.save("a", FACTS[0], "c")
         assert await store.list_namespaces() == [("a", "b"), ("a", "c")]
         await self.wait(self.ttl_s)
         assert await store.list_namespaces() == [("a", "c")]
 
     async def test_a_memory_is_found_by_what_it_says(self, store: LongTermMemory) -> None:
         """It comes first for its own words, with its id, a score and the time when it was saved."""
-        saved = {fact: await store.save("a", fact) for fact in _FACTS}
+        saved = {fact: await store.save("a", fact) for fact in FACTS}
         for fact, memory_id in saved.items():
             found = await store.search("a", fact)
             assert (found[0].content, found[0].id) == (fact, memory_id)
@@ -380,22 +297,22 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [each.item.id for each in await store.versions("a", first)] == [first, second]
         assert await store.search("a", "When are invoices paid?") == []
         for unknown in (third, "no such id"):
-            await refuses(NotFoundError, store.update("a", unknown, _FACTS[0]))
-        await refuses(NotFoundError, store.update("a", first, _FACTS[0], "elsewhere"))
-        await refuses(NotFoundError, store.update("b", first, _FACTS[0]))
+            await refuses(NotFoundError, store.update("a", unknown, FACTS[0]))
+        await refuses(NotFoundError, store.update("a", first, FACTS[0], "elsewhere"))
+        await refuses(NotFoundError, store.update("b", first, FACTS[0]))
         assert len(await store.versions("a", first)) == 2
 
     async def test_a_version_that_is_gone_brings_none_back(self, store: LongTermMemory) -> None:
         """When the live version is deleted, the earlier one stays superseded, with the same end."""
-        await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
-        new = await store.save("a", _FACTS[0], key="k", metadata={"timestamp": "2025-01-01"})
+        await store.save("a", FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
+        new = await store.save("a", FACTS[0], key="k", metadata={"timestamp": "2025-01-01"})
         before, _ = await store.versions("a", "k")
         await store.delete("a", new)
-        assert await store.search("a", _FACTS[0]) == []
+        assert await store.search("a", FACTS[0]) == []
         assert await store.versions("a", "k") == [before]
         await store.clear("a")
         assert await store.versions("a", "k") == []
-        await store.save("a", _FACTS[0], key="k")
+        await store.save("a", FACTS[0], key="k")
         assert [each.is_current for each in await store.versions("a", "k")] == [True]
 
     async def test_versions_follow_their_own_times(self, store: LongTermMemory) -> None:
@@ -435,9 +352,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
         """A key supersedes nothing of another key, namespace or agent."""
         for agent, namespace in PAIRS:
             for key in IDS:
-                await store.save(agent, _FACTS[0], namespace=namespace, key=key)
+                await store.save(agent, FACTS[0], namespace=namespace, key=key)
         for agent, namespace in PAIRS:
-            found = await store.search(agent, _FACTS[0], namespace=namespace, limit=99)
+            found = await store.search(agent, FACTS[0], namespace=namespace, limit=99)
             assert {each.key for each in found} == {*IDS}
             for key in IDS:
                 assert len(await store.versions(agent, key, namespace=namespace)) == 1
@@ -460,7 +377,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_metadata_that_json_cannot_hold_are_refused(self, store: LongTermMemory) -> None:
         """So is a timestamp that is no time; nothing is saved or superseded."""
-        live = await store.save("a", _FACTS[0], key="k")
+        live = await store.save("a", FACTS[0], key="k")
         bad: Any
         for bad in (
             {"a": float("nan")},
@@ -472,59 +389,59 @@ class LongTermContract(StoreContract[LongTermMemory]):
                 for each in ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")
             ),
         ):
-            await refuses(InvalidArgumentError, store.save("a", _FACTS[1], key="k", metadata=bad))
-            await refuses(InvalidArgumentError, store.update("a", live, _FACTS[1], metadata=bad))
+            await refuses(InvalidArgumentError, store.save("a", FACTS[1], key="k", metadata=bad))
+            await refuses(InvalidArgumentError, store.update("a", live, FACTS[1], metadata=bad))
         assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [
             (live, True)
         ]
 
     async def test_the_same_text_twice_is_two_memories(self, store: LongTermMemory) -> None:
         """Deleting one leaves the other."""
-        first = await store.save("a", _FACTS[0])
-        second = await store.save("a", _FACTS[0])
+        first = await store.save("a", FACTS[0])
+        second = await store.save("a", FACTS[0])
         assert first != second
         await store.delete("a", first)
-        assert [memory.id for memory in await store.search("a", _FACTS[0])] == [second]
+        assert [memory.id for memory in await store.search("a", FACTS[0])] == [second]
         assert await store.get("a", first) is None
 
     async def test_what_was_never_saved_is_nothing(self, store: LongTermMemory) -> None:
         """Reading and deleting it is no error, and deleting twice is like once."""
         assert await store.search("a", "anything") == []
         assert await store.get("a", "no such id") is None
-        memory_id = await store.save("a", _FACTS[0])
+        memory_id = await store.save("a", FACTS[0])
         for _ in range(2):
             await store.delete("a", "no such id")
             await store.delete("a", memory_id)
             await store.clear("nobody")
-        assert await store.search("a", _FACTS[0]) == []
+        assert await store.search("a", FACTS[0]) == []
 
     async def test_a_memory_is_gone_when_its_time_has_come(self, store: LongTermMemory) -> None:
         """Found until then, and afterwards neither found nor read; others stay."""
-        brief = await store.save("a", _FACTS[0], ttl=self.ttl_s)
-        longer = await store.save("a", _FACTS[0], ttl=3 * self.ttl_s)
-        lasting = await store.save("a", _FACTS[0])
+        brief = await store.save("a", FACTS[0], ttl=self.ttl_s)
+        longer = await store.save("a", FACTS[0], ttl=3 * self.ttl_s)
+        lasting = await store.save("a", FACTS[0])
         await self.wait(self.ttl_s / 2)
-        assert {memory.id for memory in await store.search("a", _FACTS[0])} == {
+        assert {memory.id for memory in await store.search("a", FACTS[0])} == {
             brief,
             longer,
             lasting,
         }
         await self.wait(self.ttl_s / 2)
-        assert {memory.id for memory in await store.search("a", _FACTS[0])} == {longer, lasting}
+        assert {memory.id for memory in await store.search("a", FACTS[0])} == {longer, lasting}
         assert await store.get("a", brief) is None
         await self.wait(2 * self.ttl_s)
         assert await store.get("a", longer) is None
-        assert [memory.id for memory in await store.search("a", _FACTS[0], limit=1)] == [lasting]
+        assert [memory.id for memory in await store.search("a", FACTS[0], limit=1)] == [lasting]
 
     async def test_a_time_to_live_that_is_none_is_refused(self, store: LongTermMemory) -> None:
         """Nothing is saved or superseded."""
         bad: Any
-        live = await store.save("a", _FACTS[1], key="k")
+        live = await store.save("a", FACTS[1], key="k")
         for bad in (0, -1, float("nan"), float("inf"), "60", True):
-            await refuses(InvalidArgumentError, store.save("a", _FACTS[0], ttl=bad))
-            await refuses(InvalidArgumentError, store.save("a", _FACTS[0], ttl=bad, key="k"))
-            await refuses(InvalidArgumentError, store.update("a", live, _FACTS[0], ttl=bad))
-        assert await store.search("a", _FACTS[0]) == []
+            await refuses(InvalidArgumentError, store.save("a", FACTS[0], ttl=bad))
+            await refuses(InvalidArgumentError, store.save("a", FACTS[0], ttl=bad, key="k"))
+            await refuses(InvalidArgumentError, store.update("a", live, FACTS[0], ttl=bad))
+        assert await store.search("a", FACTS[0]) == []
         assert [(each.item.id, each.is_current) for each in await store.versions("a", "k")] == [
             (live, True)
         ]
@@ -556,14 +473,14 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def test_any_query_may_be_asked(self, store: LongTermMemory) -> None:
         """Nothing in it is an operator, and one that says nothing is no error."""
-        await store.save("a", _FACTS[0])
+        await store.save("a", FACTS[0])
         for query in (*TEXTS, "quiet AND NOT tenant*", "(", '"', "quiet:*", "a' OR '1'='1"):
             assert len(await store.search("a", query)) <= 1
 
     async def test_what_is_no_text_is_refused(self, store: LongTermMemory) -> None:
         """As content and as query."""
         bad: Any
-        memory_id = await store.save("a", _FACTS[0])
+        memory_id = await store.save("a", FACTS[0])
         for bad in ("\ud800", b"text", None, ["text"]):
             await refuses(InvalidArgumentError, store.save("a", bad))
             await refuses(InvalidArgumentError, store.update("a", memory_id, bad))
@@ -580,9 +497,9 @@ class LongTermContract(StoreContract[LongTermMemory]):
     async def test_what_is_returned_is_not_the_store(self, store: LongTermMemory) -> None:
         """Changing metadata that were given or found changes nothing that is stored."""
         given: dict[str, Any] = {"tags": ["lease"]}
-        memory_id = await store.save("a", _FACTS[0], metadata=given)
+        memory_id = await store.save("a", FACTS[0], metadata=given)
         given["tags"].append("forged")
-        found = [await store.get("a", memory_id), *await store.search("a", _FACTS[0])]
+        found = [await store.get("a", memory_id), *await store.search("a", FACTS[0])]
         for memory in [*found, *(each.item for each in await store.versions("a", memory_id))]:
             assert isinstance(memory, StoredFact)
             memory.metadata["forged"] = True  # type: ignore[index]

@@ -7,17 +7,17 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.stores.state import ShortTermMemory
+from kaosmem.stores.state import InMemoryShortTermMemory, ShortTermMemory
 from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
     TEXTS,
+    Step,
     StoreContract,
-    StoreMachine,
     refuses,
+    steps,
     values,
 )
 
@@ -28,38 +28,18 @@ _states = st.dictionaries(
 )
 
 
-class ShortTermMachine(StoreMachine[ShortTermMemory]):
-    """States as dicts."""
-
-    held: dict[str, dict[str, Any]]
-
-    @rule(session=_sessions, state=_states)
-    def set_state(self, session: str, state: dict[str, Any]) -> None:
-        self.ask(self.store.set_state(session, state))
-        self.held[session] = state
-
-    @rule(session=_sessions, patch=_states)
-    def update_state(self, session: str, patch: dict[str, Any]) -> None:
-        self.held[session] = {**self.held.get(session, {}), **patch}
-        assert self.ask(self.store.update_state(session, patch)) == self.held[session]
-
-    @rule(session=_sessions)
-    def clear(self, session: str) -> None:
-        self.ask(self.store.clear(session))
-        self.held.pop(session, None)
-
-    @invariant()
-    def states_are_what_was_written(self) -> None:
-        for session in _SESSIONS:
-            assert self.ask(self.store.get_state(session)) == self.held.get(session, {})
-
-
 class ShortTermContract(StoreContract[ShortTermMemory]):
     """Every ShortTermMemory passes this: subclass it and provide `make`."""
 
     protocol = ShortTermMemory
-    machine = ShortTermMachine
+    model = InMemoryShortTermMemory
+    reads = tuple(Step("get_state", (each,)) for each in _SESSIONS)
     keys = IDS
+
+    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+        yield steps("set_state", _sessions, _states)
+        yield steps("update_state", _sessions, _states)
+        yield steps("clear", _sessions)
 
     async def put(self, store: ShortTermMemory, key: str) -> None:
         await store.set_state(key, {"of": key})

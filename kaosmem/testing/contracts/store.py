@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import pytest
 import pytest_asyncio
@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
 
-from kaosmem.errors import InvalidArgumentError, InvalidNameError
+from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -92,6 +91,21 @@ class Clock:
         self._now += timedelta(seconds=seconds)
 
 
+class Step(NamedTuple):
+    """A call of a store: the name of its method and the arguments."""
+
+    method: str
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = {}
+
+
+def steps(
+    method: str, *arguments: st.SearchStrategy[Any], **options: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Step]:
+    """Return a strategy of calls of a method."""
+    return st.builds(Step, st.just(method), st.tuples(*arguments), st.fixed_dictionaries(options))
+
+
 class StoreContract(Generic[S]):
     """The tests of every kind of store: subclass the contract of a kind and provide `make`.
 
@@ -100,14 +114,18 @@ class StoreContract(Generic[S]):
     asynchronous and need pytest-asyncio, in any mode. A subclass that overrides a test raises
     InvalidArgumentError.
     durable: False for a store in memory, which needs no `reopen`.
-    protocol: of the store. machine: does anything in any order. examples, steps: how much it tries.
+    protocol: of the store. model: a store in memory, which does in any order of calls what the
+        store does. expires: whether stored things have times to live. reads: calls that show all
+        of the store to the comparison. examples, steps: how much it tries.
     keys: names that a store may mix up. ways: number of ways to remove what is stored under a key.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
     """
 
     durable: ClassVar[bool] = True
     protocol: ClassVar[type]
-    machine: ClassVar[type[StoreMachine[Any]]]
+    model: ClassVar[Callable[..., Any]]
+    expires: ClassVar[bool] = False
+    reads: ClassVar[Iterable[Step]] = ()
     keys: ClassVar[tuple[Any, ...]] = KEYS
     ways: ClassVar[int] = 2
     examples: ClassVar[int] = 25
@@ -236,61 +254,97 @@ class StoreContract(Generic[S]):
                 await refuses(InvalidNameError, call)
         assert await self.listed(store) == []
 
-    def test_anything_in_any_order_does_what_plain_dicts_do(self) -> None:
-        """After any calls, the store reads as a model of plain dicts does."""
+    def test_anything_in_any_order_does_what_the_model_does(self) -> None:
+        """After any calls, the store reads as a store in memory does."""
         tried = settings(
             max_examples=self.examples,
             stateful_step_count=self.steps,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         )
-        run_state_machine_as_test(lambda: self.machine(self), settings=tried)  # type: ignore[arg-type]
+        run_state_machine_as_test(self.machine(), settings=tried)  # type: ignore[arg-type]
+
+    def operations(self) -> Iterable[st.SearchStrategy[Step]]:
+        """Return the calls that the comparison with the model chooses from."""
+        raise NotImplementedError
+
+    def new_model(self, clock: Clock) -> S:
+        """Return a new model."""
+        made: S = self.model(clock=clock) if self.expires else self.model()
+        return made
+
+    async def outcome(self, store: S, step: Step, ids: list[str]) -> object:
+        """Do a step, and return its result or error as a value that is the same for each store.
+
+        ids: of this store, which the contract may add to.
+        """
+        try:
+            result = await getattr(store, step.method)(*step.arguments, **step.options)
+        except KaosmemError as error:
+            return type(error)
+        return self.comparable(result, ids)
+
+    def comparable(self, result: Any, ids: list[str]) -> object:
+        """Return a result as a value that is the same for each store."""
+        return result
+
+    def machine(self) -> Callable[[], StoreMachine[S]]:
+        """Return a constructor of the state machine of these operations."""
+        # Three times, so that the store is seldom emptied and reopened.
+        chosen = [*self.operations(), *self.operations(), *self.operations(), steps("delete_all")]
+        if self.durable:
+            chosen.append(steps("reopen"))
+        if self.expires:
+            chosen.append(steps("wait"))
+
+        class Machine(StoreMachine[S]):
+            @rule(step=st.one_of(*chosen))
+            def do(self, step: Step) -> None:
+                self.compare(step)
+
+        return lambda: Machine(self)
 
 
 class StoreMachine(RuleBasedStateMachine, Generic[S]):
-    """A store and a model of it, side by side.
-
-    held: the model, what is stored under each key; falsy under a key that the store does not list.
-    """
+    """A store and its model, to which the same steps are done."""
 
     def __init__(self, contract: StoreContract[S]) -> None:
         super().__init__()
-        self.contract = contract
-        self.held: dict[Any, Any] = {}
+        self._contract = contract
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        self.store = self.ask(contract.opened())
+        self._clock = Clock()
+        self._model = contract.new_model(self._clock)
+        self._model_ids: list[str] = []
+        self._store = self._ask(contract.opened())
+        self._store_ids: list[str] = []
 
-    def ask(self, asked: Coroutine[Any, Any, T]) -> T:
+    @invariant()
+    def both_read_the_same(self) -> None:
+        listed = self._ask(self._contract.listed(self._store))
+        assert listed == self._ask(self._contract.listed(self._model))
+        for step in self._contract.reads:
+            self.compare(step)
+
+    def compare(self, step: Step) -> None:
+        """Do a step to both. A step may also be to reopen the store, or to let time pass."""
+        if step.method == "reopen":
+            self._store = self._ask(self._contract.reopen(self._store))
+            return
+        if step.method == "wait":
+            self._clock.advance(self._contract.ttl_s)
+            self._ask(self._contract.wait(self._contract.ttl_s))
+            return
+        expected = self._ask(self._contract.outcome(self._model, step, self._model_ids))
+        assert self._ask(self._contract.outcome(self._store, step, self._store_ids)) == expected
+
+    def teardown(self) -> None:
+        self._ask(self._contract.close(self._store))
+        self._runner.close()
+
+    def _ask(self, asked: Coroutine[Any, Any, T]) -> T:
         """Return the result of a call."""
         # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
         return self._runner.get_loop().run_until_complete(asked)
-
-    @precondition(lambda self: self.contract.durable)
-    @rule()
-    def reopen(self) -> None:
-        self.store = self.ask(self.contract.reopen(self.store))
-
-    @rule(is_wanted=st.sampled_from([False, False, True]))
-    def delete_all(self, is_wanted: bool) -> None:
-        if is_wanted:
-            self.ask(self.store.delete_all())  # type: ignore[attr-defined]
-            self.emptied()
-
-    def emptied(self) -> None:
-        """Empty the model."""
-        self.held.clear()
-
-    def keys_held(self) -> set[Any]:
-        """Return the keys that the store lists."""
-        return {key for key, value in self.held.items() if value}
-
-    @invariant()
-    def keys_are_listed(self) -> None:
-        assert self.ask(self.contract.listed(self.store)) == sorted(self.keys_held())
-
-    def teardown(self) -> None:
-        self.ask(self.contract.close(self.store))
-        self._runner.close()
 
 
 async def refuses(error: type[Exception], asked: Coroutine[Any, Any, object]) -> None:

@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.filters import parse_filter
-from kaosmem.stores.vector import VectorDocument, VectorStore
-from kaosmem.testing.contracts.store import IDS, LARGE, TEXTS, StoreContract, StoreMachine, refuses
+from kaosmem.stores.vector import InMemoryVectorStore, SearchResult, VectorDocument, VectorStore
+from kaosmem.testing.contracts.store import (
+    IDS,
+    LARGE,
+    TEXTS,
+    Step,
+    StoreContract,
+    refuses,
+    steps,
+)
 from kaosmem.types import DocumentBlock, ImageBlock, TextBlock
 
 METADATA: dict[str, dict[str, Any]] = {
@@ -85,6 +91,7 @@ filters = st.recursive(
 
 
 _PRECISION = 1e-5
+_DIGITS = 4
 
 _vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3).filter(any)
 _IDS = ("a", "a:b", "A", "日本")
@@ -98,90 +105,36 @@ _COLLECTIONS = ("c", "C")
 _collections = st.sampled_from(_COLLECTIONS)
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the cosine of the angle between two vectors."""
-    return sum(a * b for a, b in zip(one, other, strict=True)) / (
-        math.hypot(*one) * math.hypot(*other)
-    )
-
-
-class VectorMachine(StoreMachine[VectorStore]):
-    """Collections as dicts of documents, compared one by one."""
-
-    def __init__(self, contract: StoreContract[VectorStore]) -> None:
-        super().__init__(contract)
-        self.held: dict[str, dict[str, VectorDocument]] = {name: {} for name in _COLLECTIONS}
-
-    @rule(collection=_collections, documents=_documents)
-    def add(self, collection: str, documents: list[VectorDocument]) -> None:
-        self.ask(self.store.add(documents, collection=collection))
-        for each in documents:
-            self.held[collection].setdefault(each.id, each)
-
-    @rule(collection=_collections, documents=_documents)
-    def upsert(self, collection: str, documents: list[VectorDocument]) -> None:
-        self.ask(self.store.upsert(documents, collection=collection))
-        self.held[collection].update((each.id, each) for each in documents)
-
-    @rule(collection=_collections, doomed=st.lists(_ids, max_size=2))
-    def delete(self, collection: str, doomed: list[str]) -> None:
-        self.ask(self.store.delete(doomed, collection=collection))
-        for each in doomed:
-            self.held[collection].pop(each, None)
-
-    @rule(collection=_collections)
-    def delete_collection(self, collection: str) -> None:
-        self.ask(self.store.delete_collection(collection))
-        self.held[collection].clear()
-
-    def emptied(self) -> None:
-        for documents in self.held.values():
-            documents.clear()
-
-    @invariant()
-    def documents_are_what_was_written(self) -> None:
-        for collection in _COLLECTIONS:
-            held = self.held[collection]
-            found = self.ask(self.store.get(_IDS, collection=collection))
-            assert [each.id for each in found] == [each for each in _IDS if each in held]
-            for each in found:
-                assert (each.content, each.metadata) == (
-                    held[each.id].content,
-                    held[each.id].metadata,
-                )
-                assert each.embedding == pytest.approx(held[each.id].embedding, abs=_PRECISION)
-
-    @rule(
-        collection=_collections,
-        query=_vectors,
-        limit=st.integers(0, 5),
-        narrowed=st.none() | filters,
-    )
-    def search(
-        self, collection: str, query: list[float], limit: int, narrowed: dict[str, Any] | None
-    ) -> None:
-        found = self.ask(
-            self.store.search(query, collection=collection, limit=limit, filter=narrowed)
-        )
-        passes = parse_filter(narrowed or {})
-        cosines = {
-            each.id: cosine(query, each.embedding or ())
-            for each in self.held[collection].values()
-            if passes(each.metadata)
-        }
-        best = sorted(cosines, key=lambda each: (-round(cosines[each], 5), each))[:limit]
-        assert [each.id for each in found] == best
-        assert [each.score for each in found] == pytest.approx(
-            [cosines[each] for each in best], abs=_PRECISION
-        )
+def _rounded(found: VectorDocument | SearchResult) -> tuple[object, ...]:
+    numbers = [found.score] if isinstance(found, SearchResult) else found.embedding or ()
+    rounded = [round(each, _DIGITS) for each in numbers]
+    return found.id, found.content, found.metadata, rounded
 
 
 class VectorContract(StoreContract[VectorStore]):
     """Every VectorStore passes this: subclass it and provide `make`, a store without an embedding client."""
 
     protocol = VectorStore
-    machine = VectorMachine
+    model = InMemoryVectorStore
+    reads = tuple(Step("get", (_IDS,), {"collection": each}) for each in _COLLECTIONS)
     keys = IDS
+
+    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+        yield steps("add", _documents, collection=_collections)
+        yield steps("upsert", _documents, collection=_collections)
+        yield steps("delete", st.lists(_ids, max_size=2), collection=_collections)
+        yield steps("delete_collection", _collections)
+        yield steps(
+            "search",
+            _vectors,
+            collection=_collections,
+            limit=st.integers(0, 5),
+            filter=st.none() | filters,
+        )
+
+    def comparable(self, result: Any, ids: list[str]) -> object:
+        """Return documents and results with rounded numbers."""
+        return [_rounded(each) for each in result or ()]
 
     async def put(self, store: VectorStore, key: str) -> None:
         await store.add([VectorDocument(key, "same", (1, 0))], collection=key)
