@@ -55,7 +55,9 @@ async def measured(
     plot: Path | None = None,
     keys: bool = False,
 ) -> Report:
-    """Return the assemblers' report on the questions of files or a folder, with a chart if asked for.
+    """Return the assemblers' report on the questions of files or a folder.
+
+    chart: draws it, too.
 
     keys: ask only questions with superseded items, which have keys, as `with_keys` says.
     Raises KaosmemError.

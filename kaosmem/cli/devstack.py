@@ -71,7 +71,7 @@ def up(
         bool, typer.Option("--json", help="Print the servers as JSON for a program.")
     ] = False,
 ) -> None:
-    """Start servers from the wheels of the extra devstack, and print their URLs and the variables that lead to them.
+    """Start the servers of the extra devstack, and print their URLs and variables.
 
     Ctrl+C, SIGTERM and the end of one server stop all of them. They listen on 127.0.0.1. The password is new for each
     run, or kept in the folder of --data. KAOSMEM_DEVSTACK_PASSWORD sets it.

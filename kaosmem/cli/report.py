@@ -43,7 +43,7 @@ _SECTION_COLUMNS = (
 
 
 def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterator[str]:
-    """Yield a line with the counts of files, and a line for each reason that files were skipped for.
+    """Yield a line with the counts of files, and one for each reason for skipping.
 
     all_skipped: a line for each skipped file instead.
     """

@@ -146,7 +146,10 @@ def sessions_json(root: str, listed: list[Listed], total: int) -> dict[str, Any]
 async def opened_corpus(
     url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
-    """Open the session at `url` for writing, new or stored; None is a memory that is gone afterwards."""
+    """Open the session at `url` for writing, new or stored.
+
+    None is a memory that is gone afterwards.
+    """
     # The question chooses among a few passages too. The newest of an agent's documents may matter
     # most, but the newest of a folder's do not.
     sections = DEFAULT_SECTIONS.replace(documents={"retrieval_threshold": 0})

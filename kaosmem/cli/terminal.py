@@ -164,6 +164,6 @@ class Phases:
         self._progress.reset(self._task, description=phase, total=None, detail="")
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Show how far a phase is, and the name of the file, session or context that it has come to."""
+        """Show how far a phase is, and the name of the file or session that it has come to."""
         detail = f"{done:,} of {total:,}  {name[-50:]}"
         self._progress.update(self._task, completed=done, total=total, detail=detail)

@@ -1,4 +1,6 @@
-"""Anthropic's messages: the system prompt beside messages that satisfy the API's rules, tokens as an estimate.
+"""Anthropic's messages: the system prompt beside messages by the API's rules.
+
+Tokens are an estimate.
 
 Anthropic publishes no tokenizer, so tokens are an **estimate**: the session's counter for every text, plus a constant
 for each content block, each id and each image. It is the sum over the blocks, however they are spread over messages.
@@ -190,7 +192,7 @@ _RESULT_FIELDS = ("toolset_name",)
 _CALL_FIELDS = ("caller", *_RESULT_FIELDS)
 
 BLOCK_TOKENS = 4
-"""The estimated tokens of a content block beside its text, its share of the message's framing included."""
+"""The estimated tokens of a content block beside its text, with its share of the framing."""
 ID_TOKENS = 8
 """The estimated tokens of the id in a call, and in its result."""
 REPLY_TOKENS = 3

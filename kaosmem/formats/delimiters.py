@@ -1,4 +1,4 @@
-"""The delimiters that layouts put around stored text, and the escapes that keep stored text from forging one.
+"""The delimiters around stored text, and the escapes that keep text from forging them.
 
 A backslash goes before each imitation. In the system message, the block and the format "text" that is any section
 header, label or line of a speaker too, where it begins a line. A text's own beginning stands after its label, on the
@@ -101,7 +101,7 @@ def _places(text: str, plain: str, found: set[int]) -> list[int]:
 
 
 class _Spellings(dict[int, str]):
-    """The plain spelling of each character that was looked up so far, as `str.translate` takes it."""
+    """The plain spelling of each character so far, as `str.translate` takes it."""
 
     def __init__(self) -> None:
         self._plain = {char: plain for plain, chars in _lookalikes().items() for char in chars}
@@ -155,7 +155,7 @@ def _spellings() -> _Spellings:
 BLOCK_BEGIN, BLOCK_END = "<context>\n", "</context>\n"
 
 OPENING = "[the assistant speaks first]"
-"""Stands for the user's turn before a history that begins with the assistant, where a provider asks for one."""
+"""The user's turn before a history that begins with the assistant, for providers that ask for it."""
 
 _MAX_NAME_CHARS = 64
 
@@ -175,7 +175,7 @@ def _spelt(text: str) -> str:
 
 
 def _begun(text: str) -> str:
-    """Return the pattern of the beginnings of a text without blanks, itself and nothing included."""
+    """Return the pattern of the beginnings of a text without blanks, from none of it to all."""
     pattern = ""
     for char in reversed(text):
         pattern = f"(?:{_BLANK}*+{char}{pattern})?+"
@@ -239,7 +239,7 @@ def shown_role(role: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def name_without(text: str, refused: str) -> str:
-    """Return a text as a name on a line of its own kind: `_` stands for blanks and for what looks like `refused`."""
+    """Return a text as a name: `_` stands for blanks and for each match of `refused`."""
     kept = (" " if _is_refused(char, refused) else char for char in without_hidden(text))
     return re.sub(r"\s+", "_", "".join(kept))
 
@@ -276,7 +276,7 @@ def named_speaker(line: str) -> str | None:
 
 
 def escaped_in_piece(text: str, *, spoken: bool = False) -> str:
-    r"""Return a text as it is shown in a piece: without hidden characters, its false delimiters escaped.
+    r"""Return a text as a piece shows it: no hidden characters, its false delimiters escaped.
 
     It is the text itself where nothing changes.
     spoken: the text is a speaker's, so that a line such as `Emi: ` would be taken for another speaker's.
@@ -289,7 +289,7 @@ def escaped_in_piece(text: str, *, spoken: bool = False) -> str:
 
 
 def escaped_in_history(text: str) -> str:
-    """Return a text as it is shown in a history: without hidden characters, false delimiters of histories escaped.
+    """Return a text as a history shows it: no hidden characters, its false delimiters escaped.
 
     It is the text itself where nothing changes.
     """

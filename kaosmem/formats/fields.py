@@ -1,4 +1,4 @@
-"""Fields of messages as providers' APIs take and give them: ids, names of tools, addresses of images, content."""
+"""Fields of providers' messages: ids, names of tools, addresses of images, content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plain_id(text: str, *, max_chars: int) -> str:
 
 
 def tool_name(name: str, *, max_chars: int) -> str:
-    """Return a tool's name as a provider takes it: an underscore replaces each character that it refuses."""
+    """Return a tool's name with an underscore for each character that providers refuse."""
     return _NOT_PLAIN.sub("_", name)[:max_chars] or "_"
 
 
@@ -79,7 +79,10 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
 
 @lru_cache(maxsize=32)
 def sendable_url(url: str) -> str | None:
-    """Return an image's URL as a provider takes it: the URL itself if possible, None if no provider takes it."""
+    """Return an image's URL as a provider takes it, None if no provider takes it.
+
+    It is the URL itself if possible.
+    """
     match = _DATA_URL.match(url)
     if match is None:
         return url if _ADDRESS.fullmatch(url) else None

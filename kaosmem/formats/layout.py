@@ -40,7 +40,7 @@ class BlockPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The parts of a context, in order: pieces of the system message, histories, pieces of the query's block."""
+    """The parts of a context, in order: system message, histories, the query's block."""
 
     static: tuple[str, ...] = field(repr=False)
     history: tuple[HistoryPart, ...]
@@ -96,7 +96,7 @@ class Format(Protocol):
         block: BlockPlace | None,
         counter: TokenCounter,
     ) -> int:
-        """Return the tokens of no section: reply priming, the system message's and the block's own framing.
+        """Return the tokens of no section: reply priming, framing of the system message and block.
 
         first: the entry that the histories begin with, None where there is none. One of the assistant's is the
         dearest in every format.

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: a layout as messages that satisfy the API's rules, counted as the API counts them.
+"""OpenAI's chat completions: a layout as messages by the API's rules, counted as it counts them.
 
 Source of the counting rule: OpenAI's cookbook, "How to count tokens with tiktoken", extended to text parts, tool call
 ids and tool calls; the tokens of tool schemas belong in `reserve`. An image is an estimate.
@@ -203,7 +203,10 @@ _CALL_ID = re.compile(rf"[\w.:-]{{1,{_MAX_CALL_ID_CHARS}}}", re.ASCII)
 _MAX_TOOL_NAME_CHARS = 64
 _DETAILS = ("auto", "low", "high", "original")
 _CALL_FIELDS = ("type", "extra_content")
-"""Fields that go back with a call: the type of a custom tool's, and the seal that some compatible servers require."""
+"""Fields that go back with a call.
+
+The type is that of a custom tool, and some compatible servers require the seal.
+"""
 
 
 class OpenAIFormat:

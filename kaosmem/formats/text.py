@@ -56,7 +56,10 @@ if TYPE_CHECKING:
     from kaosmem.types import ChatMessage, Interval, Item, JSONValue
 
 Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
-"""The day that a label shows: of the item's `timestamp`, else of its `created_at` if that is chosen, or none."""
+"""The day that a label shows.
+
+It is that of the item's `timestamp`, else of its `created_at` if that is chosen, or none.
+"""
 DATES: tuple[Dates, ...] = get_args(Dates)
 
 Group: TypeAlias = tuple[str | None, ...]
@@ -174,7 +177,7 @@ class LabelStyle:
         return day_text(when) if when else ""
 
     def _interval(self, interval: Interval) -> str:
-        """Return the words for the interval of a version: `until 1 June 2024`, or `since 1 June 2024`."""
+        """Return the words for a version's interval: `until 1 June 2024`, `since 1 June 2024`."""
         if self.dates == "none" and interval.end:
             return "replaced"
         return "current" if self.dates == "none" else interval.text or "current"
@@ -212,7 +215,7 @@ def _speaker(role: str) -> str:
 
 
 def _in_label(text: str) -> str:
-    """Return a text without blanks and brackets, which end a part of a label, and with its delimiters escaped."""
+    """Return a text as a part of a label: without blanks and brackets, its delimiters escaped."""
     return escaped_in_history(name_without(text, "[]"))
 
 
@@ -261,7 +264,10 @@ def header_piece(title: str) -> str:
 
 
 def adds_up(pieces: Sequence[str]) -> bool:
-    """Return whether the tokens of pieces in a row add up: none but the first begins with `/`, as verbatim ones may."""
+    """Return whether the tokens of pieces in a row add up.
+
+    They do if none but the first begins with `/`, as verbatim pieces may.
+    """
     return not any(piece.startswith("/") for piece in pieces[1:])
 
 
@@ -279,7 +285,7 @@ class GroupedItem(NamedTuple):
 def grouped(
     items: Iterable[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES
 ) -> list[GroupedItem]:
-    """Return items of one section in the order in which they are shown: each group in the place of its first item.
+    """Return items of one section as they are shown: each group in its first item's place.
 
     notes: of items that stand alone, by id; "" leaves their labels as they are.
     """
@@ -338,7 +344,7 @@ def entry_piece(entry: HistoryEntry) -> str:
 
 
 def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -> str:
-    """Return the line over items that were evicted, or that are before the place where a history is cut.
+    """Return the line over items that were evicted, or stand before the cut of a history.
 
     left_out: of a history, how many messages are before that place: it is said how many of them are not recalled.
     """
@@ -356,7 +362,9 @@ def _piece(label: str, item: Item, *, spoken: bool) -> str:
 
 
 def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
-    """Return the tokens of a piece of a text that is shown as it is, of which `known` are the text's alone.
+    """Return the tokens of a piece of a text that is shown as it is.
+
+    known: The tokens of the text alone.
 
     If counts add up, only the changed ends of the text are counted.
     """
@@ -372,7 +380,10 @@ def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int
 
 
 def _is_changed(item: Item, *, spoken: bool) -> bool:
-    """Return whether an item's text is shown otherwise than it is stored; looked for once in its life."""
+    """Return whether an item's text is not shown as it is stored.
+
+    It is looked for once in its life.
+    """
     form = "changed of a speaker" if spoken else "changed"
     return item.memo(form, lambda item: escaped_in_piece(item.text, spoken=spoken) is not item.text)
 

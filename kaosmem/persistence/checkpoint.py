@@ -53,7 +53,10 @@ from kaosmem.persistence.steps import (
 from kaosmem.types import JSONValue
 
 ROLL_UP = 16
-"""Segments of as many commits each that are rolled up into one: opening reads at most 15 of each power of 16."""
+"""As many segments of about the same size are rolled up into one.
+
+Opening reads at most 15 of each power of 16.
+"""
 
 
 def store_snapshot(
@@ -65,7 +68,7 @@ def store_snapshot(
     sound: Collection[int],
     purged: int,
 ) -> Steps[bool]:
-    """Store the state after record `seq` and the items that left it, and delete the files that it replaces.
+    """Store the state after record `seq` and what left it. Delete the files that it replaces.
 
     Returns whether it is stored: not where a newer state is.
     lines: given the files that would replace the snapshot, its lines. archive: None for nothing; else it is read before
@@ -142,7 +145,9 @@ def purge(
     kept: Collection[str],
     locks: bool,
 ) -> Steps[None]:
-    """Store the state after `head` as all that there is, and delete every older file, so that no byte is found again.
+    """Store the state after `head` alone, and delete every older file.
+
+    No byte of what was forgotten is found again.
 
     archive: one in the place of all, read before the lines. kept: names of the long texts that both need, once read.
     locks: whether a lock keeps other writers out. If not, a long text of a commit under way stays.
@@ -182,7 +187,9 @@ def purge(
 
 
 def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
-    """Store small segments as one, under the name of the first, and return its first record and number of commits.
+    """Store small segments as one under the name of the first.
+
+    Return its first record and number of commits.
 
     commits: of each segment, ascending, the seq of its first record and its number of commits.
     Raises FileNotFoundError where one is gone.
@@ -213,7 +220,7 @@ def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
 def plan_pruning(
     segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]
 ) -> list[Step]:
-    """Return the steps that delete the files that the snapshot `newest` and the sound one before it replace.
+    """Return the steps that delete the files that the two newest sound snapshots replace.
 
     sound: snapshots that were read or written whole; without one before `newest` everything stays.
     Snapshots go first: one without its log could not be told from damage.
@@ -309,7 +316,7 @@ def decode_index(
 def read_index(
     section: str, commits: Mapping[int, str], ranker: str
 ) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
-    """Return the header of a ranker's newest index of a section, made after one of these commits, and the index."""
+    """Return the header and bytes of a ranker's newest index of a section, after known commits."""
     for seq in reversed(index_numbers((yield List(INDEX)), section, ranker)):
         if seq in commits:
             try:
@@ -334,7 +341,7 @@ def store_index(
     sound: Collection[int],
     ranker: str = "",
 ) -> Steps[bool]:
-    """Store a ranker's index of a section after record `seq`, and delete the indexes that it replaces.
+    """Store a ranker's index of a section after record `seq`. Delete those that it replaces.
 
     Returns whether it is stored: not where something was forgotten since, whose words it may hold.
     sound: snapshots from which the writer knows the forgotten items.

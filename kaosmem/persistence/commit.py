@@ -1,4 +1,4 @@
-"""Committing to the log, the commits of other writers, and the part of the log since the last snapshot."""
+"""Commits to the log: the own ones, those of others, and the part since the last snapshot."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def create(
 
 
 def _is_still_there(head: Head) -> Steps[bool]:
-    """Return whether the record before a commit is still stored, on storage that does not exclude deletions."""
+    """Return whether the record before a commit is still stored.
+
+    Only storage without locks needs it: a deletion may come between.
+    """
     if not head.seq:
         return True
     if head.size:
@@ -179,7 +182,10 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
 
 
 def settle(head: Head) -> Steps[None]:
-    """Make the log durable up to `head`, where commits are appended: the records read may be in a cache alone."""
+    """Make the log durable up to `head`, where commits are appended.
+
+    The records that were read may be in a cache alone.
+    """
     yield Lock(create=False)
     with suppress(FileNotFoundError):  # then all is in a snapshot
         yield Sync(log_file(head.segment), head.began)
@@ -366,7 +372,9 @@ class LogSinceSnapshot:
         self._ends = {recovery.head.seq: End.of(recovery.head, recovery.log_bytes)}
 
     def end(self, seq: int) -> End | None:
-        """Return where the commit ends whose last record is `seq`, None where a newer state is stored.
+        """Return where the commit ends whose last record is `seq`.
+
+        Return None if a newer state is stored.
 
         Raises ValueError if no commit since the snapshot ends there.
         """

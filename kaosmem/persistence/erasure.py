@@ -48,7 +48,7 @@ class Erasure:
     created_at: Mapping[str, Collection[datetime]] = field(default_factory=dict)
 
     def is_later(self, item: Mapping[str, Any]) -> bool:
-        """Return whether a stored item is another than the erased one of its id, or newer than the erasure.
+        """Return whether a stored item is not the erased one of its id, or newer than the erasure.
 
         Clocks of several machines differ, so the times of creation tell two items apart, and not which is later.
         """
@@ -150,7 +150,10 @@ class _Search:
             self._search(path, fields.get("d"))
 
     def in_derived(self) -> list[str]:
-        """Return a sentence for each item that is derived from an erased one, and not from a later one of its id."""
+        """Return a sentence for each item that is derived from an erased one.
+
+        Items derived from a later item of the same id are left out.
+        """
         return [
             f"{path!r} holds item {shown(item_id)}, derived from {shown(source)}"
             for path, item_id, source in self.derived

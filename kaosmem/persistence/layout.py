@@ -11,7 +11,10 @@ from kaosmem.names import path_of
 
 LOG, SNAP, ARCHIVE, QUARANTINE, BLOB, LOCK = "log", "snap", "archive", "quarantine", "blob", "lock"
 INDEX = "index"
-"""What ranks, which can be made anew: not in `snap/`, which is looked at to tell whether a session has changed."""
+"""Indexes, which can be made anew.
+
+They are not in `snap/`, which tells whether a session has changed.
+"""
 
 SESSION = "session.json"
 """Which session the folder is of."""
@@ -95,12 +98,12 @@ def blob_file(name: str) -> str:
 
 
 def index_file(section: str, seq: int, ranker: str = "") -> str:
-    """Return the index of a section as it was after record `seq`, made by the ranker of that name."""
+    """Return the path of a ranker's index of a section after record `seq`."""
     return f"{INDEX}/{path_of(section)}-{_key(ranker)}-{seq:020d}.bin"
 
 
 def index_numbers(names: Iterable[str], section: str | None = None, ranker: str = "") -> list[int]:
-    """Return the records that index files are of, ascending: those of a section by a ranker, or all."""
+    """Return the records of index files, ascending: those of a ranker and section, or all."""
     found = (match for name in names if (match := _INDEX.fullmatch(name)))
     wanted = None if section is None else (path_of(section), _key(ranker))
     return sorted(int(match[3]) for match in found if wanted in (None, match.groups()[:2]))
@@ -109,7 +112,7 @@ def index_numbers(names: Iterable[str], section: str | None = None, ranker: str 
 def surplus_indexes(
     names: Iterable[str], section: str, seq: int, ranker: str, *, rankers: int
 ) -> list[str]:
-    """Return the index files of a section that are not to be kept once a ranker's index of record `seq` is.
+    """Return the index files of a section that a ranker's index of record `seq` replaces.
 
     They are those of the same ranker from before, and all of the rankers that are not among the last `rankers`.
     """

@@ -87,14 +87,16 @@ MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
 
 _UNDER_WAY_S = 0.001, 0.01, 0.1
-"""How long to wait before looking again at a commit that is torn: it may be one that another is just appending."""
+"""The pause before a torn commit is looked at again: another writer may be appending it."""
 
 _TRUSTED_S = 60.0
 """For how long what was seen of an object store may be relied on."""
 
 
 class SessionLog:
-    """The durable history of one session, for one caller at a time; a snapshot may be stored while commits go on.
+    """The durable history of one session, for one caller at a time.
+
+    A snapshot may be stored while commits go on.
 
     After a DurabilityError, a commit of the same changes may be tried again. After a ConflictError, `catch_up` returns
     the changes of other writers, and `adopt` goes on from there.
@@ -220,7 +222,7 @@ class SessionLog:
 
     @property
     def has_leftovers(self) -> bool:
-        """Return whether files are still there that should have been deleted because something was forgotten."""
+        """Return whether files are left that a forgetting should have deleted."""
         return self._has_leftovers
 
     @property
@@ -325,7 +327,7 @@ class SessionLog:
             return log_changes
 
     def state_at(self, log_changes: LogChanges) -> Recovered | None:
-        """Return the whole session as it was at the log_changes, None where the log no longer tells.
+        """Return the whole session as of some changes of others, None if the log no longer tells.
 
         Raises as `catch_up`.
         """
@@ -442,7 +444,7 @@ class SessionLog:
             return {last: txn for last, txn in known if last < seq and last in indexed}
 
     def _is_purged_by_another(self) -> bool:
-        """Return whether another writer deletes the archive files that a snapshot would name, now or soon.
+        """Return whether another writer deletes archive files that a snapshot would name.
 
         It has forgotten something, and nothing locks.
         """
@@ -462,7 +464,7 @@ class SessionLog:
         seq: int,
         ranker: str = "",
     ) -> bool:
-        """Keep the index of a section, as it was after record `seq`, the last of a commit that is known here.
+        """Keep the index of a section as it was after record `seq`, the last of a known commit.
 
         Returns whether it is kept: not where something was forgotten since. Older ones of the same ranker are deleted.
         header: fields by which the caller decides whether it can use the index. ranker: name of the index's ranker.
@@ -485,7 +487,10 @@ class SessionLog:
     def index(
         self, section: str, ranker: str = ""
     ) -> tuple[dict[str, JSONValue], memoryview] | None:
-        """Return the header of a ranker's index of a section, and the index; None where none can be used."""
+        """Return the header and the bytes of a ranker's index of a section.
+
+        Return None if none can be used.
+        """
         with self._measures:
             commits = dict(self._since_snapshot.commits)
         try:
@@ -496,7 +501,7 @@ class SessionLog:
     def purge(
         self, header: Mapping[str, JSONValue], items: Iterable[Entry], *, archived: Iterable[Entry]
     ) -> None:
-        """Store the state after the last record as all that there is, and delete everything older at once.
+        """Store the state after the last record alone, and delete everything older at once.
 
         archived: all versions that are to be kept, those in archive files included, oldest first.
         Raises as `snapshot`, and ConflictError where another has committed meanwhile.
@@ -528,7 +533,10 @@ class SessionLog:
 
     @property
     def has_late_files(self) -> bool:
-        """Return whether a server has stored files after their erasure: it carried out requests that were given up."""
+        """Return whether a server has stored files after their erasure.
+
+        It may carry out requests that their senders gave up.
+        """
         return bool(self._late)
 
     def delete_late_files(self) -> None:
@@ -593,7 +601,9 @@ class SessionLog:
     def evicted(
         self, counter: str, *, at: int | None = None
     ) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
-        """Return the items that may be recalled from the archives, or from that of record `at`, oldest first, by file.
+        """Return the items that may be recalled from the archives, oldest first, by file.
+
+        at: of the archive of that record alone.
 
         counter: name of the caller's token counter. A file by another counter has none. Raises CorruptionError.
         """
@@ -633,7 +643,7 @@ class SessionLog:
             return run(unerased(erasure, self.files(), old_versions), self._storage) + refusals
 
     def keeps_versions(self) -> bool | None:
-        """Return whether old versions of deleted files stay in the storage; None if it does not tell."""
+        """Return whether the storage keeps old versions, None if it does not tell."""
         return self._storage.keeps_versions()
 
     def line_up(self) -> Future[LeaveLine] | None:
@@ -672,7 +682,7 @@ class SessionLog:
         return entries
 
     def _old_versions(self) -> tuple[set[str], list[str]]:
-        """Return the paths of the files that have an old version, and why the storage does not tell."""
+        """Return the paths of files that have an old version, and why the storage does not tell."""
         try:
             return self._storage.old_versions(), []
         except OSError as error:
@@ -742,7 +752,7 @@ class SessionLog:
         return new_archive(archived, seq=seq, log_id=self._head.log_id, place=place, counter=named)
 
     def _is_settled_alone(self) -> bool:
-        """Return whether the commit that failed is the only one that has come to the log, and go on from it if so."""
+        """Return whether the failed commit alone has come to the log. If so, go on from it."""
         log_changes = self.catch_up()
         if (
             not log_changes.is_settled

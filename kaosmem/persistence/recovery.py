@@ -109,7 +109,9 @@ class Recovery:
 
 
 def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
-    """Return the state of a session, looked for again as long as other writers move its files meanwhile.
+    """Return the state of a session.
+
+    Look again as long as other writers move its files meanwhile.
 
     session: the id that it is opened under; without it, the session of the files is not checked.
     is_noted: writers note the last record; the log is checked against that.
@@ -194,7 +196,7 @@ def _recovery(
 
 
 def _check_blank(walk: _Walk, snapshots: Sequence[int]) -> Steps[None]:
-    """Raise FileNotFoundError if a segment was empty because of a snapshot stored since it was listed."""
+    """Raise FileNotFoundError if a later snapshot has emptied a segment since it was listed."""
     if walk.met_blank and numbers((yield List(SNAP))) != [*snapshots]:
         raise FileNotFoundError(log_file(walk.head.segment))
 
@@ -232,7 +234,7 @@ def _found(
 def archives_after_purge(
     purged: int, known: Sequence[ListedArchive]
 ) -> Steps[Sequence[ListedArchive] | None]:
-    """Return the archives of the newest snapshot if others have deleted some of the known ones, else None.
+    """Return the archives of the newest snapshot if others have deleted known ones, else None.
 
     purged: up to which record files are known to be deleted. Two writers may have done that up to the same record.
     Raises ConflictError if others move the snapshots each time that they are read.
@@ -268,7 +270,7 @@ def _newest_readable() -> Steps[ItemFile | None]:
 
 
 def is_purge_unfinished() -> Steps[bool]:
-    """Return whether files may still be there that should have been deleted because something was forgotten."""
+    """Return whether files may be left that a forgetting should have deleted."""
     try:
         yield Read(PURGE)
     except FileNotFoundError:
@@ -380,7 +382,7 @@ def _newest_snapshot(
 def _check_own(
     recovery: Recovery, session: str, identity: Identity | CorruptionError | None, newest: int
 ) -> Steps[None]:
-    """Raise CorruptionError for the files of another session, for a lost end, and for the remains of a lost session.
+    """Raise CorruptionError for another session's files, a lost end, or a lost session's remains.
 
     Enter faults of the identity alone in the damage. newest: the last segment of the log.
     """
@@ -413,7 +415,7 @@ def _check_own(
 
 
 def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError | None:
-    """Return an error if the log ends before the record that a writer noted, or has another in its place."""
+    """Return an error if the log lacks the record that a writer noted, or has another there."""
     if noted is None or head.seq > noted[0] or (head.seq, head.crc) == noted:
         return None
     seq = min(head.seq + 1, noted[0])

@@ -1,4 +1,4 @@
-"""The intact part of a damaged session: the newest readable snapshot, and every record after it whose checksum fits.
+"""The intact part of a damaged session: the newest readable snapshot and the valid records since.
 
 A line is valid if its checksum goes on from the line before it. A damaged line costs itself alone: the next line goes
 on from the checksum that it states, or that it should state.
@@ -419,7 +419,7 @@ def _record(line: _Line, log_id: str) -> Record | None:
 
 
 def _is_plausible(record: Record) -> bool:
-    """Return whether a record that cannot be checked has a section's name and a kind that is known."""
+    """Return whether a record that cannot be checked has a known kind and a section's name."""
     try:
         check_name(record.section or "session", "section")
         parse_operation(record.section, record.op, record.data)
@@ -437,7 +437,7 @@ def _without_torn(
     crc: int,
     damage: list[CorruptionError],
 ) -> list[tuple[_Line, Record | None]]:
-    """Return the lines of the last segment without the remains of a commit that a crash has cut short."""
+    """Return the lines of the last segment without the remains of a commit that was cut short."""
     count = 0
     head = Head(first - 1, crc, first)
     path = log_file(first)

@@ -77,7 +77,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Answered by the number and checksum of the last record that a writer noted as durable, or by None.
+    """Answered by the number and checksum of the last record noted as durable, or by None.
 
     The note may be older than the log. It is never newer than the log that is read after it.
     """
@@ -101,7 +101,9 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Delete half-written files of a folder, where commits are appended, and make earlier deletions durable.
+    """Delete half-written files of a folder, and make earlier deletions durable.
+
+    Only storage that appends needs it.
 
     A process killed while it wrote or deleted may have left both.
     """

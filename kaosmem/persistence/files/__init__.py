@@ -1,1 +1,1 @@
-"""The files of a session: their names in the manifest, their lines, and how records and items are written in them."""
+"""The files of a session: their names, their lines, and how records and items stand in them."""

@@ -57,7 +57,10 @@ def find_archived(
 
 
 class KeyedLines(NamedTuple):
-    """Where an archive file holds items with keys: where each line begins, and the numbers of the lines by key."""
+    """Where an archive file holds items with keys.
+
+    It has the beginning of each line, and the numbers of the lines by key.
+    """
 
     starts: array[int]
     by_key: dict[str, list[int]]
@@ -187,7 +190,10 @@ class ArchiveFile:
     def _checked(
         self, evicted: EvictedItem, entry: Entry | CorruptionError
     ) -> Mapping[str, JSONValue] | CorruptionError:
-        """Return a stored version, an error if the table of the file lists another item for its line."""
+        """Return a stored version.
+
+        Return an error if the table of the file lists another item for its line.
+        """
         if isinstance(entry, CorruptionError):
             return entry
         section, stored = entry
@@ -281,7 +287,9 @@ def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
 def read_archive(
     archives: Iterable[ListedArchive], check: Callable[[Entry], object] = bool
 ) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
-    """Return every version in the archives, oldest first; the SHA-256 of their long texts by name; their counters.
+    """Return every version in the archives, oldest first.
+
+    Also return the SHA-256 of their long texts by name, and their counters.
 
     check: raises InvalidArgumentError for a version that makes no sense. Raises CorruptionError.
     """

@@ -231,7 +231,7 @@ class _Decoder:
 
 
 def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[StoredItem]]]:
-    """Yield the plain items of a file, a run at a time after the number of its first line, as its last line has them.
+    """Yield the plain items of a file by runs, each after the number of its first line.
 
     Raises CorruptionError where that makes no sense.
     """
@@ -276,7 +276,7 @@ def decoded_entries(
 def find_item(
     data: bytes, item_id: str, path: str
 ) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:
-    """Return the section and data of the last item in a file of items whose `id` is `item_id`, or None.
+    """Return the section and data of the last item with an id in a file of items, or None.
 
     The names of the long texts come with it.
 

@@ -78,7 +78,9 @@ def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
 
 
 def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the result of `decode_line` for each line of a file, the first after the checksum `crc`.
+    """Yield the result of `decode_line` for each line of a file.
+
+    The first goes on from the checksum `crc`.
 
     Raises CorruptionError at the first damaged line, after yielding the lines before it.
     """
@@ -152,7 +154,9 @@ def _parsed(line: bytes) -> dict[str, Any] | CorruptionError:
 
 
 def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
-    """Return the result of `parse_object` for each line, or None if they have to be parsed one by one.
+    """Return the result of `parse_object` for each line.
+
+    Return None if they have to be parsed one by one.
 
     They are parsed as one list, in which a mark that no file can hold stands before each: if every other element is
     the mark, as many as there are lines, then each line is one value, and none runs on into the next.

@@ -1,4 +1,4 @@
-"""Files that other files name: long texts, archive files, the identity of a session, spare snapshots and segments."""
+"""Files that other files name: long texts, archives, the identity, spare snapshots and segments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_TEXT_BYTES = 64 * 1024
 
 
 Place: TypeAlias = Callable[[str, bytes], str | None]
-"""Given a long text's SHA-256 and bytes, the name of the file that has it, or None to leave it where it is."""
+"""Given a long text's SHA-256 and bytes, return the name of its file, or None to leave it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def leave_in_line(sha256: str, text: bytes) -> None:
 
 
 def spill(data: Mapping[str, JSONValue], place: Place) -> tuple[dict[str, JSONValue], list[Blob]]:
-    """Return data with None for each long text that is stored elsewhere, and the names of these texts."""
+    """Return data with None for each long text that is stored elsewhere, and their names."""
     blobs: list[Blob] = []
 
     def without_long(value: Any, path: tuple[str | int, ...]) -> Any:
@@ -154,7 +154,10 @@ def fill(data: Any, blobs: Iterable[Blob]) -> Steps[None]:
 
 
 def has_long_text(value: Any) -> bool:
-    """Return whether there may be a text in data that is kept elsewhere; not in data that no line can hold."""
+    """Return whether data may have a text that is kept elsewhere.
+
+    Data that no line can hold has none.
+    """
     try:
         return _has_long(value)
     except RecursionError:
@@ -251,7 +254,7 @@ class ListedArchive:
 
 
 def check_archives(archives: Iterable[ListedArchive]) -> Steps[list[CorruptionError]]:
-    """Return an error for each archive file and each of its long texts that is missing or another file.
+    """Return an error for each archive file or long text of it that is missing or another file.
 
     A file is known by its size and the checksum of its last line, so that no file is read whole.
     """
@@ -305,7 +308,10 @@ def another(path: str, size: int) -> CorruptionError:
 
 
 def spare_files(segments: Sequence[int], before: int, seq: int) -> list[int]:
-    """Return the snapshot before that of record `seq`, 0 for none, and the segments that lead from one to the other."""
+    """Return the snapshot before that of record `seq`, and the segments between them.
+
+    The snapshot is 0 for none.
+    """
     unneeded = {first for first, following in pairwise(segments) if following <= before + 1}
     return [before, *(first for first in segments if first <= seq and first not in unneeded)]
 
@@ -313,7 +319,7 @@ def spare_files(segments: Sequence[int], before: int, seq: int) -> list[int]:
 def check_spare(
     spare: Sequence[int], snapshots: Collection[int], segments: Collection[int]
 ) -> list[CorruptionError]:
-    """Return an error for each missing file of the spare ones, which would replace the newest snapshot."""
+    """Return an error for each missing spare file: those that would replace the newest snapshot."""
     remedy = "nothing up to the newest snapshot is lost, as long as that is whole"
     gone = [
         missing(snapshot_file(seq), remedy) for seq in spare[:1] if seq and seq not in snapshots

@@ -1,4 +1,4 @@
-"""The records of the log, one change a line: commits, and the end of a log with the remains of a crash."""
+"""Records of the log, one change a line: commits, and the remains of a crash at the end."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class Tail:
 
 
 def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
-    """Return the records that `data`, the bytes of segment `head.segment` from `start` on, add to `head`.
+    """Return the records that bytes of the segment `head.segment`, from `start` on, add to `head`.
 
     A commit is torn if its last line has no newline, or if sectors of it were never written (see `is_torn`), and no
     other commit follows. A last line whole but for its newline is a record.

@@ -71,7 +71,9 @@ class Disk:
         return b"".join(chunks)
 
     def write(self, descriptor: int, data: memoryview, start: int | None = None) -> int:
-        """Write bytes and return how many: at the end if the file was opened to append, else after the last write.
+        """Write bytes and return how many.
+
+        They go to the end of a file that was opened to append, else after the last write.
 
         start: the byte to write at, of a file that was not opened to append.
         """
@@ -143,7 +145,7 @@ class Disk:
         os.unlink(path)  # noqa: PTH108
 
     def lock(self, descriptor: int) -> None:
-        """Wait until no other process has a file locked, and lock it until its descriptor is closed.
+        """Wait for the lock of a file, and hold it until its descriptor is closed.
 
         Raises TimeoutError after 60 s. Close the descriptor then: the lock may still be given to it.
         """

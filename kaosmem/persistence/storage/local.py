@@ -1,4 +1,4 @@
-"""A session on a local disk: a lock, appends that reach the disk, and files that are replaced as a whole."""
+"""A session on a local disk: a lock, synced appends, and files that are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class LocalStorage:
         return set()
 
     def foreign(self) -> str | None:
-        """Return the name of something in the session's folder that kaosmem did not put there, or None."""
+        """Return the name of a file in the session's folder that is not kaosmem's, or None."""
         try:
             names = sorted(self._disk.list(self._folder))
         except FileNotFoundError:
@@ -478,7 +478,7 @@ class LocalStorage:
         return f"{self._folder}/{path}"
 
     def _check_no_links(self, path: str) -> None:
-        """Raise CorruptionError if a link stands on the way to a folder of the session below the root."""
+        """Raise CorruptionError if a link stands in the path of a folder of the session."""
         if path not in self._plain:
             for each in (self._namespace, self._folder, path):
                 if self._disk.is_link(each):

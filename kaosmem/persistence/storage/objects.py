@@ -1,4 +1,4 @@
-"""A session on any other fsspec filesystem: whole objects, and a commit is the first under its name."""
+"""A session on a filesystem of whole objects: a commit is the first object under its name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 RETENTION_S = 24 * 3600.0
-"""The time for which an unneeded file stays: no slow reader misses it, and no slow writer finds its name free."""
+"""The time for which an unneeded file stays.
+
+No slow reader misses it, and no slow writer finds its name free.
+"""
 
 _TRIES = 3
 _PAUSES_S = 0.0, 0.05, 0.2, 0.8
@@ -147,7 +150,10 @@ class ObjectStorage:
         return next((name for name in names if name not in OWN and not name.startswith(".")), None)
 
     def keeps_versions(self) -> bool | None:
-        """Return whether the bucket has or had versioning; None if it is not S3, or refuses to tell."""
+        """Return whether the bucket has or had versioning.
+
+        Return None if it is not S3, or refuses to tell.
+        """
         filesystem, path = _inner(self._filesystem, self._prefix)
         if self._in_memory:
             return False
@@ -163,7 +169,10 @@ class ObjectStorage:
         return "Status" in answer  # "Suspended" keeps the versions from before
 
     def old_versions(self) -> set[str]:
-        """Return the paths of the files that have an old version: on S3 alone, other filesystems are not asked."""
+        """Return the paths of the files that have an old version.
+
+        Only S3 is asked.
+        """
         filesystem, path = _inner(self._filesystem, self._prefix)
         if not hasattr(filesystem, "call_s3") or self.keeps_versions() is False:
             return set()
@@ -182,7 +191,10 @@ class ObjectStorage:
             asked["VersionIdMarker"] = answer.get("NextVersionIdMarker") or ""
 
     def delete(self) -> None:
-        """Delete the session, snapshots first and then the oldest of the log: no part of it looks whole."""
+        """Delete the session: snapshots first, then the log from its oldest segment on.
+
+        So no part of it looks whole.
+        """
         # As long as something is there: writers who do not know of it go on storing.
         for _ in range(_TRIES):
             paths = [
@@ -335,14 +347,17 @@ class ObjectStorage:
                 self._filesystem.rm_file(f"{self._prefix}/{path}")
 
     def _age_s(self, path: str) -> float:
-        """Return how long ago an object was stored, 0 where the filesystem does not tell: then it stays."""
+        """Return how long ago an object was stored.
+
+        Return 0 if the filesystem does not tell: then the object stays.
+        """
         try:
             return self._clock() - _timestamp(self._filesystem.modified(f"{self._prefix}/{path}"))
         except NotImplementedError:
             return 0.0
 
     def _check_conditional(self) -> None:
-        """Raise DurabilityError if the filesystem lets a second writer overwrite a commit; found out once."""
+        """Raise DurabilityError if a second writer could overwrite a commit. Find out once."""
         bucket = self._prefix.partition("/")[0]
         if bucket in _conditional.setdefault(self._filesystem, set()):
             return
@@ -425,13 +440,19 @@ def _inner(filesystem: AbstractFileSystem, path: str = "") -> tuple[AbstractFile
 
 
 def _takes_timeout(filesystem: AbstractFileSystem) -> bool:
-    """Return whether `pipe_file` is a coroutine that fsspec waits for, and so for some seconds only if told to."""
+    """Return whether `pipe_file` is a coroutine.
+
+    fsspec waits for one without end unless it is told a timeout.
+    """
     filesystem, _ = _inner(filesystem)
     return iscoroutinefunction(getattr(filesystem.pipe_file, "__wrapped__", None))
 
 
 def _is_overridden(filesystem: AbstractFileSystem) -> bool:
-    """Return whether the filesystem stores files in its own way: fsspec's looks first and then overwrites."""
+    """Return whether the filesystem stores files in its own way.
+
+    The way of fsspec looks first and then overwrites.
+    """
     from fsspec import AbstractFileSystem
 
     filesystem, _ = _inner(filesystem)

@@ -38,7 +38,10 @@ class Storage(Performer, Protocol):
 
     @property
     def appends(self) -> bool:
-        """Return whether a commit is appended under a lock, instead of stored under a name of its own."""
+        """Return whether a commit is appended under a lock.
+
+        If not, it is stored under a name of its own.
+        """
 
     def line_up(self) -> Future[LeaveLine] | None:
         """Return the end of a wait in line with other writers, None if there is no line.
@@ -51,13 +54,13 @@ class Storage(Performer, Protocol):
         """Return how many bytes each file in a folder has, by name; {} if there is none."""
 
     def foreign(self) -> str | None:
-        """Return the name of something in the session's folder that kaosmem did not put there, or None."""
+        """Return the name of a file in the session's folder that is not kaosmem's, or None."""
 
     def keeps_versions(self) -> bool | None:
-        """Return whether old versions of deleted and replaced files stay; None if the storage does not tell."""
+        """Return whether old versions of deleted files stay, None if the storage does not tell."""
 
     def old_versions(self) -> set[str]:
-        """Return the paths of the files that have an old version, as far as the storage can be asked.
+        """Return the paths of files that have an old version, as far as the storage tells.
 
         Raises OSError if the storage refuses to tell.
         """
@@ -288,7 +291,9 @@ class StoredSession:
 
 
 def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
-    """Return a value that changes with every commit to a session, made from the sizes of its files alone.
+    """Return a value that changes with every commit to a session.
+
+    It is made from the sizes of its files alone.
 
     Raises DurabilityError.
     """

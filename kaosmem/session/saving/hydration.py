@@ -1,4 +1,4 @@
-"""A session's sections, to and from its log: read at open, written as snapshots and indexes beside the turn."""
+"""A session's sections, to and from its log: read at open, written beside the turn."""
 
 from __future__ import annotations
 
@@ -227,7 +227,10 @@ def operation_of(record: Record) -> Operation:
 
 
 def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
-    """Return how a session is counted and which sections it has, as its log is told before it is told of items."""
+    """Return the description of a session: its counter and its sections.
+
+    The log states it before any item.
+    """
     specs = {section.spec.name: section.spec.to_dict() for section in sections}
     return {"version": FORMAT_VERSION, "counter": counter.name, "sections": specs}
 

@@ -1,4 +1,4 @@
-"""What a session was told before: evicted items, originals of derived items, and the session at earlier times.
+"""What a session was told before: evicted items, originals, and the session at earlier times.
 
 There are two clocks. An item holds from its timestamp, else from when it was added: valid time. The session knows an
 item since it was added: known time. Evictions and compactions change neither.
@@ -162,7 +162,9 @@ class Originals:
         return [*_origins(item, known, set())]
 
     async def lineage(self, items: Iterable[Item]) -> dict[str, Item]:
-        """Return items and their originals over any number of steps, as far as the session has them, by id.
+        """Return items and their originals over any number of steps, by id.
+
+        Those that the session no longer has are left out.
 
         Raises CorruptionError.
         """
@@ -287,7 +289,10 @@ def _told_of(versions: dict[datetime | None, Archived]) -> Iterator[ToldItem]:
 def versions_of(
     items: Iterable[ToldItem], *, known_at: datetime | None = None
 ) -> list[Version[ToldItem]]:
-    """Return the versions of one fact, oldest first, as the session knew them at a time; None is now."""
+    """Return the versions of one fact, oldest first, as they were known at a time.
+
+    None is now.
+    """
     known = [each for each in items if each.is_known(known_at)]
     return in_order(
         known,

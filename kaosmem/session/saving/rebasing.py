@@ -37,7 +37,7 @@ _SHOWN_CLASHES = 3
 def is_foreign(
     theirs: Iterable[Operation], sections: Mapping[str, Section], counter: TokenCounter
 ) -> bool:
-    """Return whether others describe the session as it is not known here: with more sections, or counted otherwise."""
+    """Return whether others describe the session with more sections or another counter."""
     descriptions = [each.data for each in theirs if isinstance(each, Describe)]
     return any(
         each["counter"] != counter.name or each["sections"].keys() - sections.keys()
@@ -96,7 +96,7 @@ def rebase(
 
 
 def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -> None:
-    """Erase items derived from items that other writers have forgotten, in sections that no file holds."""
+    """Erase items derived from forgotten ones, in sections that no file holds."""
     unstored = [section for section in sections.values() if section.spec.persistence == "none"]
     items = [item for section in unstored for item in section]
     items += (version.item for section in unstored for version in section.archive.in_memory())
@@ -168,14 +168,20 @@ def _settle(
 
 
 def is_reply(change: Operation) -> bool:
-    """Return whether a change adds a message with thinking, which is bound to the request that it replies to."""
+    """Return whether a change adds a message with thinking.
+
+    Thinking is bound to the request that it replies to.
+    """
     return isinstance(change, Add) and any(
         isinstance(each, ThinkingBlock) for each in change.item.message.blocks
     )
 
 
 def touched_by(operations: Iterable[Operation]) -> dict[str, Item | None]:
-    """Return the items that operations changed, as the last one left each; None for an item that they took out."""
+    """Return the items that operations changed, as the last one left each.
+
+    An item that was taken out is None.
+    """
     touched: dict[str, Item | None] = {}
     for each in operations:
         if isinstance(each, SectionOperation):
@@ -231,7 +237,7 @@ def _check_ids(ours: Sequence[SectionOperation], stored: Mapping[str, Section]) 
 
 
 def _check_sources(ours: Sequence[SectionOperation], forgotten: Container[str]) -> None:
-    """Raise ConflictError if one of our items is derived from an item that others have forgotten."""
+    """Raise ConflictError if an own item is derived from one that others have forgotten."""
     for change in ours:
         if isinstance(change, Add | Update) and any(
             source in forgotten for source in change.item.sources

@@ -174,7 +174,7 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
 def _usable(
     archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]
 ) -> list[Entry]:
-    """Return archived versions that are items, not to be forgotten, and stand where they can have stood."""
+    """Return archived versions that are items, and not to be forgotten, in possible places."""
     usable: list[Entry] = []
     for name, data in archive:
         try:

@@ -1,4 +1,4 @@
-"""The sections of a damaged session: each intact change is repeated as far as the items that it names are there."""
+"""The sections of a damaged session: intact changes, repeated as far as their items are there."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _descriptions(recovered: Recovered) -> Iterator[Mapping[str, Any]]:
 
 
 def _state(state: Mapping[str, Any] | None, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the state of a section that may have lost items, and put the units of its entries in order.
+    """Return the state of a section that may have lost items. Put its units in order.
 
     state: None if it is lost.
     """
@@ -213,7 +213,7 @@ def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
 
 
 def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
-    """Remove the older version of an item's key if the record in which it was superseded is lost."""
+    """Remove the older version of a key if the record that superseded it is lost."""
     older = section.keyed(item.key) if item.key is not None else None
     if (
         older

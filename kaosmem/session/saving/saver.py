@@ -53,7 +53,10 @@ MAX_TRIES = 1_000
 """A save that other writers outrun gives up after this many tries."""
 
 _MANY_RECORDS = 256
-"""More records of others are read into new sections in another thread: to apply them takes 20 ms and more."""
+"""More records of others are read into new sections in a thread.
+
+To apply them takes 20 ms and more.
+"""
 
 
 @dataclass
@@ -117,7 +120,7 @@ class Saver:
         self._checkpoints = Checkpoints(log, counter=counter)
 
     async def save(self) -> None:
-        """Commit all changes since the last save, after the commits of others, and finish pending erasures.
+        """Commit all changes after the commits of others, and finish pending erasures.
 
         A save that has begun runs to its end. Raises ConflictError and DurabilityError; then the changes are still
         unsaved. Raises ConcurrentUseError while another event loop saves.
@@ -224,7 +227,10 @@ class Saver:
             )
 
     def _drained(self) -> list[Operation]:
-        """Return all that is unsaved, after a description of the session where the log has another."""
+        """Return all that is unsaved.
+
+        A description of the session comes first if the log has another.
+        """
         unsaved = [*self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
@@ -364,12 +370,12 @@ class Saver:
         )
 
     def _is_foreign(self, theirs: Iterable[Operation]) -> bool:
-        """Return whether others open the session with other settings, or may count tokens in another way."""
+        """Return whether others open the session with other settings or another counter."""
         counter = self._description.get("counter", self._counter.name)
         return counter != self._counter.name or is_foreign(theirs, self._sections, self._counter)
 
     def _changed_by(self, theirs: Iterable[Operation]) -> set[str]:
-        """Return the names of sections that others have changed and that have unsaved changes here."""
+        """Return the names of sections with changes of others and unsaved ones here."""
         unsaved = {each.section for each in (*self._batch, *self._unsaved)}
         unsaved |= {name for name, section in self._sections.items() if section.journal}
         return unsaved & {each.section for each in theirs if not isinstance(each, Describe)}
@@ -478,7 +484,7 @@ class Saver:
         self._to_purge = set()
 
     def _note_no_indexes(self) -> None:
-        """Note that all stored indexes are deleted, as each may have held words of forgotten items."""
+        """Note that no index is stored any more: each may have held words of forgotten items."""
         for section in self._sections.values():
             section.index.not_stored()
 
@@ -500,7 +506,7 @@ class Saver:
 def _derived(
     item_ids: set[str], items: Sequence[Item | StoredItem]
 ) -> tuple[set[str], dict[str, set[datetime]]]:
-    """Return the ids of items and of all that is derived from them, and when these were created, by id."""
+    """Return the ids of items and of all that is derived from them, with their times of creation."""
     derived = derived_from(item_ids, map(decoded, items))
     created_at: dict[str, set[datetime]] = {}
     for item in items:

@@ -81,7 +81,10 @@ class Turns:
 
 
 class Queues:
-    """Gives blocks of one key one after another, in the order in which they ask, in any thread and event loop."""
+    """Gives blocks of one key one after another, in the order of asking.
+
+    They may ask in any thread and event loop.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[
@@ -125,7 +128,7 @@ _LINES, _LINE_S = Queues(), 5.0
 async def in_line(
     key: Hashable, line_up: Callable[[], Future[LeaveLine] | None]
 ) -> AsyncIterator[None]:
-    """Hold the first place in the line of writers of a session: in this process, then among processes.
+    """Hold the first place in a session's line of writers, in this process and then among all.
 
     The line makes turns fair, not safe. After 5 s, a writer goes on without a place.
     """
