@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -48,6 +48,8 @@ _HINTS = (
 _HINT = re.compile(_HINTS)
 _LATIN = re.compile(r"[\x00-\u024f\u2000-\u22ff]*")
 _FENCED = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
+_OTHER_LETTERS = ("ru", "el", "ar", "hi", "zh", "ja")
+"""Languages whose patterns match no text in Latin letters."""
 _QUESTION_ENDS = ("?", "\uff1f", "\u061f")
 _POLITE = re.compile("|".join(POLITE_QUESTIONS), re.IGNORECASE)
 _MARKDOWN = re.compile(r"[*_`]{1,3}|^[\s#>]+")
@@ -99,8 +101,7 @@ def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterat
     is_plain = cues is PLAIN_CUES
     if is_plain and not _is_hinted(text):
         return
-    languages = tuple((language, tuple(patterns)) for language, patterns in cues.items())
-    recogniser = _recogniser(languages, is_plain)
+    recogniser = _plain_recogniser() if is_plain else _recogniser(_key(cues))
     is_listed = False
     for sentence, begins_line in _sentences(_fence_free(text)):
         is_item = _BULLET.match(sentence) is not None
@@ -129,6 +130,10 @@ def rules_of(message: ChatMessage, cues: Mapping[str, Sequence[str]] = RULE_CUES
                 yield from rules_in(block.text, cues)
 
 
+def _key(cues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((language, tuple(patterns)) for language, patterns in cues.items())
+
+
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the sentences of a text, and whether each begins a line.
 
@@ -139,7 +144,7 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
         sentence = text[begin:end].strip()
         if _NUMBER.fullmatch(sentence):
             continue
-        begins_line = text[:begin].endswith("\n")
+        begins_line = text[begin - 1 : begin] == "\n"
         begin = end
         if sentence:
             yield sentence, begins_line
@@ -168,38 +173,64 @@ class _Cues(NamedTuple):
         return bool(self.beginning.match(sentence) or self.anywhere.search(sentence))
 
 
-class _Recogniser(NamedTuple):
-    """The patterns of all languages in one, and those of each language with its exceptions."""
+class _Language:
+    """The patterns of a language, which are compiled when a text may need them first."""
 
-    cues: _Cues
-    by_language: Sequence[tuple[_Cues, _Cues]]
-    """Empty where there are no exceptions."""
+    def __init__(self, name: str, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+        self._exceptions = NO_RULES.get(name, ())
+        self.has_latin_letters = name not in _OTHER_LETTERS
+
+    @cached_property
+    def cues(self) -> _Cues:
+        """The patterns of rules."""
+        return _compiled(self._patterns)
+
+    @cached_property
+    def exceptions(self) -> _Cues:
+        """The patterns of sentences that only look like rules."""
+        return _compiled(self._exceptions)
+
+
+class _PlainRecogniser:
+    """Recognises rules in any text, by the patterns of all languages in one."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._cues = _compiled(patterns)
 
     def is_rule(self, sentence: str, plain: str) -> bool:
         """Return whether a sentence is a rule as it is written, or without its marks."""
-        if not self.by_language:
-            is_hinted = _is_hinted(sentence)
-            return is_hinted and any(map(self.cues.match, dict.fromkeys((sentence, plain))))
+        return _is_hinted(sentence) and any(map(self._cues.match, dict.fromkeys((sentence, plain))))
+
+
+class _Recogniser:
+    """Recognises rules in a user's own words, language by language."""
+
+    def __init__(self, languages: Iterable[tuple[str, Sequence[str]]]) -> None:
+        self._languages = [_Language(name, patterns) for name, patterns in languages]
+
+    def is_rule(self, sentence: str, plain: str) -> bool:
+        """Return whether a sentence is a rule without its marks, polite words or label."""
         bare = _COURTESY.sub("", plain)
         return any(map(self._holds, dict.fromkeys((plain, bare, _LABEL.sub("", bare)))))
 
     def _holds(self, sentence: str) -> bool:
-        if not self.cues.match(sentence):
-            return False
+        is_latin = _LATIN.fullmatch(sentence) is not None
         return any(
-            cues.match(sentence) and not exceptions.match(sentence)
-            for cues, exceptions in self.by_language
+            language.cues.match(sentence) and not language.exceptions.match(sentence)
+            for language in self._languages
+            if language.has_latin_letters or not is_latin
         )
 
 
 @lru_cache(maxsize=16)
-def _recogniser(languages: tuple[tuple[str, tuple[str, ...]], ...], is_plain: bool) -> _Recogniser:
-    every = chain.from_iterable(patterns for _, patterns in languages)
-    by_language = []
-    if not is_plain:
-        for language, patterns in languages:
-            by_language.append((_compiled(patterns), _compiled(NO_RULES.get(language, ()))))
-    return _Recogniser(_compiled(every), by_language)
+def _recogniser(languages: tuple[tuple[str, tuple[str, ...]], ...]) -> _Recogniser:
+    return _Recogniser(languages)
+
+
+@cache
+def _plain_recogniser() -> _PlainRecogniser:
+    return _PlainRecogniser(chain.from_iterable(PLAIN_CUES.values()))
 
 
 def _compiled(cues: Iterable[str]) -> _Cues:
