@@ -211,11 +211,6 @@ class Outline:
             place for unit in self.units if self._held.is_orphan(unit[0]) for place in unit
         )
 
-    @cached_property
-    def cuts(self) -> tuple[int, ...]:
-        """The positions, 0 to n, where no unit is cut in two, except protected units, which stay in any case."""
-        return self.cuts_beside(self.protected)
-
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
         """Return the positions, 0 to n, where no unit is cut in two, except units that are shown in any case."""
         cuts = []
@@ -316,15 +311,14 @@ class Outline:
         """The unit of each position."""
         return {place: unit for unit in self.units for place in unit}
 
-    def shown_from(self, start: int, kept: Container[int] | None = None) -> list[int]:
+    def shown_from(self, start: int, kept: Container[int]) -> list[int]:
         """Return the positions of kept messages, and of all others from `start` on but orphans.
 
         The newest question stands before a tail that begins within its exchange.
 
         Args:
-            kept: Positions that stay. None is `protected`.
+            kept: Positions that stay.
         """
-        kept = self.protected if kept is None else kept
         before = self.questions_before(start, kept)
         return [
             place

@@ -178,7 +178,7 @@ async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
     model = ScriptedLLM(
         [ChatMessage("assistant", (ToolUseBlock("r", "rank_events", {"ids": [0, 6]}),))]
     )
-    await LLMAttentionCondenser(model, max_size=4).condense(log.view)
+    await LLMAttentionCondenser(model, max_size=6).condense(log.view)
     asked = [message.text for request in model.requests for message in request]
     assert "two months" in "".join(asked)
     assert SECRET not in "".join(asked)
