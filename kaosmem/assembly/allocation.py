@@ -1,4 +1,4 @@
-"""Allocation of a window's tokens: the costs of parts as rendered, the shares of sections, the tail of a history."""
+"""Allocation of a window's tokens: costs of parts, grants of sections, the tail of a history."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOISE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class TokenNeed:
-    """A section's need of a window, in tokens as rendered: `must` of them in any case, at most `want`."""
+    """A section's need in tokens as rendered: at least `must`, at most `want`."""
 
     must: int
     want: float
@@ -84,7 +84,10 @@ def allocate(
 
 
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
-    """Return specs whose floors sum to at most the whole window: sections alone do, with sources they may not."""
+    """Return specs whose floors sum to at most the whole window.
+
+    Those of a session's own sections do. With sources attached, they may not.
+    """
     total = math.fsum(spec.floor for spec in specs)
     return (
         list(specs) if total <= 1 else [replace(spec, floor=spec.floor / total) for spec in specs]
@@ -104,7 +107,7 @@ def cap_of(spec: SectionSpec, window: int) -> int:
 def window_too_small(
     needs: Mapping[str, int], window: int, *, section: str | None = None
 ) -> WindowTooSmallError:
-    """Return the error for required items that do not fit in a window, or in one section's budget."""
+    """Return the error for required items that exceed a window, or one section's budget."""
     total = sum(needs.values())
     if section is not None:
         return WindowTooSmallError(
@@ -127,7 +130,7 @@ def _most(spec: SectionSpec, need: TokenNeed) -> float:
 
 @dataclass(frozen=True, slots=True)
 class HistoryTail:
-    """The shown part of a history: units kept before its mark, the mark if any is left out, units from the cut on.
+    """The shown part of a history: required units, a mark for messages left out, and the tail.
 
     left_out: messages that the mark stands for, None where there is no mark.
     used: tokens as rendered, header and mark included.
@@ -145,13 +148,15 @@ class HistoryTail:
 
 
 class TailCutter:
-    """Cuts one history to the longest tail that fits, so that a larger cap never gives a shorter tail.
+    """Cuts one history to the longest tail that fits. A larger cap never gives a shorter tail.
 
     All costs are in tokens as rendered.
-    units: the proposed units without orphans, by position. taken: number of items that the section ever took.
-    is_whole: whether these are all units of the history. evicted: number of items that left it; if there are any, it
-    always has a mark.
-    size: tokens of a unit. mark_size: tokens of a mark for that many messages. header: tokens of the section's header.
+    units: the proposed units without orphans, by position. taken: number of items that the section
+        ever took.
+    is_whole: whether these are all units of the history. evicted: number of items that left it. If
+        there are any, it always has a mark.
+    size: tokens of a unit. mark_size: tokens of a mark for that many messages.
+    header: tokens of the section's header.
     """
 
     def __init__(
@@ -170,16 +175,15 @@ class TailCutter:
         self._mark_size = mark_size
         self._is_bare = is_whole and not evicted
         sizes = [size(unit) for unit in units]
-        before = accumulate(
-            (tokens if unit.must else 0 for unit, tokens in zip(units, sizes, strict=True)),
-            initial=0,
-        )
         after = [*accumulate(reversed(sizes), initial=header)][::-1]
+        required = 0
         # Tokens of each tail without its mark. They never increase from one start to the next.
-        self._unmarked = [kept + rest for kept, rest in zip(before, after, strict=True)]
-        self._musts = [
-            *accumulate((len(unit.items) if unit.must else 0 for unit in units), initial=0)
-        ]
+        self._unmarked = [after[0]]
+        self._musts = [0]
+        for unit, tokens, rest in zip(units, sizes, after[1:], strict=True):
+            required += tokens * unit.must
+            self._unmarked.append(required + rest)
+            self._musts.append(self._musts[-1] + len(unit.items) * unit.must)
         self._last = len(units)  # the newest required units are never parted from each other
         for index in range(len(units) - 1, -1, -1):
             if not units[index].must:
@@ -306,7 +310,7 @@ class Costs:
         return 0 if spec.is_verbatim else self.counter(header_piece(spec.title))
 
     def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
-        """Return the tokens of the header over `recalled` recalled items; `left_out` as for the header itself."""
+        """Return the tokens of the header over a number of recalled items."""
         line = recalled_header(spec.title, recalled=recalled, left_out=left_out)
         if line not in self._lines:
             self._lines[line] = self.counter(line)
@@ -343,6 +347,14 @@ class Costs:
 def entries_in(unit: Candidate) -> list[ChatMessage]:
     """Return a unit as the messages that a history shows of it."""
     return repair([item.message for item in unit.items])
+
+
+def items_of(units: Iterable[Candidate]) -> list[Item]:
+    """Return the items of units, in order."""
+    items: list[Item] = []
+    for unit in units:
+        items += unit.items
+    return items
 
 
 def best_match(units: Iterable[Candidate]) -> Candidate | None:

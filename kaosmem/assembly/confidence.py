@@ -116,7 +116,7 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
 
 
 def terms_of(query: str) -> list[str]:
-    """Return the terms of a query, without the words for its periods: they filter items by their day.
+    """Return the terms of a query without the words for its periods, which filter by day.
 
     Of a long query, the terms are those of its excerpt.
     """

@@ -24,7 +24,7 @@ class Reason(StrEnum):
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
     SHORTENED = "shortened"
-    """In: a shortened copy of an item that must be shown, or of the best match, which did not fit."""
+    """In: a shortened copy of a required item, or of the best match, which did not fit."""
     TAIL = "tail"
     """In: in the unbroken run of newest messages."""
     RELEVANT = "relevant"
@@ -52,7 +52,7 @@ class Reason(StrEnum):
     LOW_CONFIDENCE = "low_confidence"
     """Out: it was retrieved, and the confidence is below `min_confidence`."""
     FILTERED = "filtered"
-    """Out: its metadata do not pass the filter, or it did not hold or was not known at the time asked for."""
+    """Out: it does not pass the filter, or did not hold or was not known at the time asked for."""
     VISIBLE = "visible"
     """In: shown by an earlier turn of the window."""
     LATER = "later"
@@ -108,7 +108,7 @@ class Decision:
 
     @property
     def label(self) -> str:
-        """Return the source of the item, else its key, else the id that its caller gave; "" if it has none of these."""
+        """Return the source of the item, else its key, else the id that its caller gave."""
         named = "" if self.item is None else source_label(self.item) or self.item.key
         return named or (
             "" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id
@@ -126,7 +126,7 @@ class Decision:
 
     @property
     def why(self) -> str:
-        """Return the reason with the item that stands for it, with the signal that carried it in, or with the fault."""
+        """Return the reason with the item that stands for it, the best signal or the fault."""
         if self.fault:
             return f"{self.reason.value}: {self.fault}"
         if self.same_as is None:
@@ -152,7 +152,7 @@ class SourceStatus(StrEnum):
 
     OK = "ok"
     DEGRADED = "degraded"
-    """It proposed without a part that failed: a history as it is, if the strategy that shortens it raised."""
+    """It proposed without a part that failed, such as the strategy that shortens a history."""
     FAILED = "failed"
     LATE = "late"
 
@@ -275,7 +275,10 @@ class Context:
 
     @property
     def system(self) -> str:
-        """Return the system prompt that goes beside the messages, "" where nothing is static; only for "anthropic"."""
+        """Return the system prompt beside the messages, "" where nothing is static.
+
+        Only the format "anthropic" has one.
+        """
         if self.rendered.system is None:
             where = (
                 "at the beginning of its text"
@@ -290,10 +293,13 @@ class Context:
 
     @property
     def confidence(self) -> float | None:
-        """Return how likely the evidence for the query is in the context, 0 to 1; None for a query without terms.
+        """Return how likely the evidence for the query is in the context, 0 to 1.
 
-        It compares the words of the query with those of the shown items, whatever ranks them. It is computed when it is
-        first asked. With `min_confidence`, it is that of the context before retrieved items were left out.
+        None for a query without terms.
+
+        It compares the words of the query with those of the shown items, whatever ranks them. It is
+        computed when it is first asked. With `min_confidence`, it is that of the context before
+        retrieved items were left out.
 
         >>> from kaosmem import SessionMemory
         >>> memory = SessionMemory.test_mode()
@@ -315,7 +321,7 @@ class Context:
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
-        """One decision for every item that was proposed, sections in order of declaration, ranks ascending."""
+        """One decision for every proposed item, sections as declared, ranks ascending."""
         return self._proposed()
 
     @cached_property
@@ -363,13 +369,13 @@ class Context:
         )
 
     def explain(self, *, misses: int = 10) -> str:
-        """Return a report of at most 80 columns: the sums, each item with its reason, and the nearest `misses`."""
+        """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`."""
         from kaosmem.assembly.explanation import explanation
 
         return explanation(self, misses=misses)
 
     def nearest_misses(self, count: int = 10) -> list[Decision]:
-        """Return the decisions on the items that came closest to being in: by score, then by rank."""
+        """Return decisions on the items that came closest to being in: by score, then by rank."""
         missed = [decision for decision in self.decisions if not decision.included]
         missed.sort(key=lambda decision: (-(decision.score or 0.0), decision.rank or 0))
         return missed[:count]

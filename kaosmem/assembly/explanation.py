@@ -1,4 +1,4 @@
-"""A context explained for people: the sums, the shown items with reasons, and the nearest misses."""
+"""A context explained for people: sums, shown items with reasons, and the nearest misses."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _why(context: Context, decision: Decision) -> str:
 
 
 def _aligned(context: Context, decisions: Sequence[Decision]) -> Iterable[str]:
-    """Yield the header and the decisions as lines: the item's text takes the room that the rest leaves."""
+    """Yield the header and the decisions as lines. The item takes the room that the rest leaves."""
     reasons = [_why(context, each) for each in decisions]
     figures = [_HEADER[2:5], *map(_figures, decisions)]
     section_width = min(

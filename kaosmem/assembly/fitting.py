@@ -168,7 +168,10 @@ class Share:
         return {candidate.position: candidate for candidate in self.candidates}
 
     def _is_recalled(self, unit: Candidate) -> bool:
-        """Return whether a unit stands among the recalled ones. A replaced version stands with its successor."""
+        """Return whether a unit stands among the recalled ones.
+
+        A replaced version stands with its successor.
+        """
         if unit.successor is None:
             return unit.recalled
         return self._by_position.get(unit.successor, unit).recalled
@@ -201,7 +204,7 @@ class Share:
         return sum(min(run.cap, run.used) for run in wanted.values())
 
     def may_fit_whole(self, room: float | None = None) -> bool:
-        """Return whether all live units fit together, in this room beside the units taken, or in the cap."""
+        """Return whether all live units fit in the cap, and in a room beside the units taken."""
         if not self.is_offered_whole:
             return False
         live = self.runs[False]
@@ -223,7 +226,7 @@ class Share:
     def take(
         self, unit: Candidate, needed: Sequence[Candidate], room: float, shown: Shown | None
     ) -> bool:
-        """Take a unit, with others that it needs beside it, if they fit in the room and in their runs.
+        """Take a unit with others that it needs, if they fit in the room and in their runs.
 
         shown: the items shown so far, of which no duplicate is taken; without it, duplicates are
             taken.
@@ -306,7 +309,7 @@ class Share:
         return (successor,)
 
     def corrections_of(self, unit: Candidate) -> list[Candidate]:
-        """Return the units that may be taken to correct a unit, and those that correct them, newest first.
+        """Return the units that may correct a unit, and their own corrections, newest first.
 
         Of those that say the same, the newest is returned.
         """
@@ -324,7 +327,7 @@ class Share:
         return sorted(said.values(), key=standing_of, reverse=True)
 
     def mark(self, room: float) -> None:
-        """Note which units are newer and which are possibly replaced, where the notes fit in the room."""
+        """Note which units are newer or possibly replaced, where the notes fit in the room."""
         wanted = self._wanted_notes()
         most = min(self.cap, self.used + room)
         if not wanted or self._take_notes(wanted, most):

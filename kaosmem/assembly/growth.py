@@ -1,6 +1,7 @@
-"""One turn of a window: what it appends to the request before, or the request that packs the window anew.
+"""One turn of a window that goes on: the messages and the block that it appends.
 
-A turn appends what the histories gained, then one block with the retrieved items that are not visible yet.
+A turn appends the new messages of the histories, then one block with the retrieved items that are
+not visible yet.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 
-from kaosmem.assembly.allocation import Costs, entries_of
+from kaosmem.assembly.allocation import Costs, entries_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
@@ -39,7 +40,7 @@ from kaosmem.tokens import TokenCounter
 from kaosmem.types import ChatMessage, Item, JSONValue, json_text
 
 _IN_FORCE = ", in force from here on as in the system message"
-"""Stands in the header over what was added to a static section after the system message was sent."""
+"""Stands in the header over static items that came after the system message was sent."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Request:
 
     @property
     def settings(self) -> dict[str, JSONValue]:
-        """Return the settings whose change ends an epoch, by reason, in the order of the reasons."""
+        """Return the settings whose change ends an epoch, by reason, in their order."""
         static: list[JSONValue] = [
             [spec.name, spec.title, str(spec.labels)]
             for spec in self.specs
@@ -99,8 +100,8 @@ class Request:
 class Growth:
     """The messages and the block that one turn appends to a window.
 
-    new: the units that each history gained. corrections: live items that supersede visible ones, and
-        visible items that changed in place.
+    new: the units that each history gained.
+    corrections: live items that supersede visible ones, and visible items that changed in place.
     rendered: the appended messages or text. used: tokens of the whole request.
     is_asked: whether the turn asks something: the user speaks, or the query differs from the last
         one. If not, the turn is part of a loop of tools, and its block holds required items alone.
@@ -117,18 +118,19 @@ class Growth:
         self._window = window
         self._request = request
         self._costs = Costs(request.format, request.counter)
-        self._new = {
-            name: bound(units, (window.foreign or {}).get(name)) for name, units in new.items()
-        }
-        speaks = any(is_asked(unit) for units in new.values() for unit in units)
-        self.is_asked = speaks or text_digest(request.context.query) != window.question
+        foreign = window.foreign or {}
+        self._new: dict[str, list[Candidate]] = {}
+        self.is_asked = text_digest(request.context.query) != window.question
+        for name, units in new.items():
+            self._new[name] = bound(units, foreign.get(name))
+            self.is_asked = self.is_asked or any(map(is_asked, units))
         self._block = list(self._parts())
         self.rendered = request.format.render(self._layout, after=window.rendered.messages or ())
         self.used = window.used + self._appended
 
     @property
     def fits(self) -> bool:
-        """Return whether the window takes the turn, and after it a loop of tools as long as the last one."""
+        """Return whether the window takes the turn and a loop of tools as long as the last one."""
         budget = self._request.context.budget
         room = self._window.loop if self.is_asked else 0
         if self._request.context.used + room > budget:
@@ -137,15 +139,18 @@ class Growth:
 
     @property
     def _layout(self) -> Layout:
-        history = [
-            HistoryPart(spec.title, tuple(entries_of(units)))
-            for spec in self._request.histories
-            if (units := self._new.get(spec.name))
-        ]
-        pieces = tuple(piece for part in self._block for piece in part.pieces)
-        last = next((part.entries[-1] for part in reversed(history) if part.entries), None)
+        history = []
+        last = None
+        for spec in self._request.histories:
+            entries = tuple(entries_of(self._new.get(spec.name, ())))
+            if entries:
+                history.append(HistoryPart(spec.title, entries))
+                last = entries[-1]
+        pieces: list[str] = []
+        for part in self._block:
+            pieces += part.pieces
         place = self._costs.block_place(last) if pieces else None
-        return Layout((), tuple(part for part in history if part.entries), pieces, place)
+        return Layout((), tuple(history), tuple(pieces), place)
 
     @property
     def _appended(self) -> int:
@@ -162,10 +167,10 @@ class Growth:
         return format_.count(rendered, counter) - (frame if self._window.used else 0)
 
     def _parts(self) -> Iterator[_Part]:
-        """Yield the parts of the block: for each section, recalled items, then live ones, under a header each.
+        """Yield the parts of the block: of each section recalled items, then live ones.
 
-        These are the items of the system message and of the block of a call without the window that are not visible
-        yet, and corrections.
+        These are the items of the system message and of the block of a call without the window that
+        are not visible yet, and corrections.
         """
         yield from self._static_parts()
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
@@ -190,9 +195,9 @@ class Growth:
                 yield _Part(spec, header_piece(spec.title), live, notes, spec.labels)
 
     def _static_parts(self) -> Iterator[_Part]:
-        """Yield the items that came into static sections since the system message was sent, at once in every turn."""
+        """Yield the items that came into static sections since the system message was sent."""
         for share in self._request.packing.static_shares:
-            kept = [item for unit in share.kept(recalled=False) for item in unit.items]
+            kept = items_of(share.kept(recalled=False))
             items = [item for item in kept if item.id not in self._window.shown]
             if items:
                 notes = {item.id: NEWER for item in items if self._is_newer(item)}
@@ -228,18 +233,17 @@ class Growth:
             if unit.position not in found:
                 found.add(unit.position)
                 left += [share.taken[at] for at in unit.newer if at in share.taken]
-        units = [unit for unit in share.kept(recalled=recalled) if unit.position in found]
-        return [item for unit in units for item in unit.items]
+        return items_of(unit for unit in share.kept(recalled=recalled) if unit.position in found)
 
     def _lost_from_tail(self, name: str) -> list[Item]:
-        """Return the messages that a call without a window shows in its tail, and that the window does not show."""
+        """Return messages in the tail of a call without a window that this one does not show."""
         tail = self._request.packing.tails.get(name)
         new = {unit.position for unit in self._new.get(name, ())}
         if tail is None or not self.is_asked:
             return []
         units = [unit for unit in tail.shown if unit.position not in new]
         # A message that was shortened or masked since it was sent stays as it was sent.
-        return [item for unit in units for item in unit.items if not self._is_sent(unit)]
+        return items_of(unit for unit in units if not self._is_sent(unit))
 
     def _is_sent(self, unit: Candidate) -> bool:
         return all(item.id in self._window.shown for item in unit.items)
@@ -255,8 +259,12 @@ class Growth:
     @property
     def items(self) -> list[Item]:
         """Return the items that the turn appends, in order."""
-        messages = [item for units in self._new.values() for unit in units for item in unit.items]
-        return messages + [item for part in self._block for item in part.items]
+        items: list[Item] = []
+        for units in self._new.values():
+            items += items_of(units)
+        for part in self._block:
+            items += part.items
+        return items
 
     def turn(self) -> dict[str, JSONValue]:
         """Return the record of the turn."""
@@ -357,19 +365,20 @@ def record_of(window: Window, request: Request, made: Context | Growth) -> dict[
 
 
 def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
-    """Return items as they are stored, which are not always shown whole, under the names of their sources."""
-    proposed = {
-        item.id: (name, item)
-        for name, proposal in request.proposals.items()
-        for unit in chain(proposal.candidates, proposal.earlier)
-        for item in unit.items
-    }
-    stored = (proposed.get(item.id, (item.section, item)) for item in items)
-    return {item.id: Visible(name, digest(item), item.key) for name, item in stored}
+    """Return items as they are stored, also if shown shortened, with the names of their sources."""
+    proposed: dict[str, tuple[str, Item]] = {}
+    for name, proposal in request.proposals.items():
+        for item in items_of(chain(proposal.candidates, proposal.earlier)):
+            proposed[item.id] = name, item
+    visible = {}
+    for item in items:
+        name, stored = proposed.get(item.id, (item.section, item))
+        visible[stored.id] = Visible(name, digest(stored), stored.key)
+    return visible
 
 
 def _marks(window: Window, request: Request) -> dict[str, JSONValue]:
-    """Return for each history how many messages it has had, and the id of the last that is proposed."""
+    """Return how many messages each history has had, and the id of its last proposed one."""
     marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
     for spec in request.histories:
         proposal = request.proposals.get(spec.name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Growth, Request, record_of
 from kaosmem.assembly.windows import Rebased, Window, digest
@@ -13,7 +14,7 @@ from kaosmem.sections import Candidate, Section
 from kaosmem.types import Item, JSONValue
 
 _CHANGES_IN_PLACE = "graph"
-"""The section whose items change by updates in the normal course: a window shows them again, marked as newer."""
+"""The section whose items are updated in place: a window shows them again, marked as newer."""
 
 Turn: TypeAlias = dict[str, JSONValue]
 """The record of a turn, which takes a window to the next one."""
@@ -64,7 +65,10 @@ def _anew(window: Window, request: Request, reason: str) -> tuple[Turn, Context]
 
 
 def _gained(window: Window, request: Request) -> dict[str, list[Candidate]] | None:
-    """Return the units that each history gained since the last request; None if what came before them changed."""
+    """Return the units that each history gained since the last request.
+
+    Return None if earlier ones changed.
+    """
     found: dict[str, list[Candidate]] = {}
     for spec in request.histories:
         proposal = request.proposals.get(spec.name)
@@ -74,10 +78,11 @@ def _gained(window: Window, request: Request) -> dict[str, list[Candidate]] | No
         units = sorted(proposal.candidates, key=lambda unit: unit.position)
         new = [unit for unit in units if unit.position >= mark]
         old = [unit for unit in units if unit.position < mark]
-        missing = proposal.taken - mark - sum(len(unit.items) for unit in new)
-        if missing and (spec.name in request.own or not _stands_in(new, missing)):
+        gained = items_of(new)
+        missing = proposal.taken - mark - len(gained)
+        if missing and (spec.name in request.own or not _stands_in(gained, missing)):
             return None
-        if any(item.id in window.shown for unit in new for item in unit.items):
+        if any(item.id in window.shown for item in gained):
             return None
         for unit in old:
             visible = sum(item.id in window.shown for item in unit.items)
@@ -89,10 +94,10 @@ def _gained(window: Window, request: Request) -> dict[str, list[Candidate]] | No
     return found
 
 
-def _stands_in(new: Sequence[Candidate], missing: int) -> bool:
-    """Return whether a new summary stands for messages that were condensed before the window showed them."""
-    summaries = [item for unit in new for item in unit.items if item.role == "summary"]
-    return 0 < missing < max((len(item.sources) for item in summaries), default=0)
+def _stands_in(gained: Sequence[Item], missing: int) -> bool:
+    """Return whether a new summary stands for messages that the window has not shown."""
+    summarized = [len(item.sources) for item in gained if item.role == "summary"]
+    return 0 < missing < max(summarized, default=0)
 
 
 def _reason(
@@ -117,12 +122,14 @@ def _reason(
 
 
 def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Section]) -> bool:
-    """Return whether a window shows an item of a static section that is no longer in force, and nothing says so.
+    """Return whether a window shows a static item that is no longer in force, and nothing says so.
 
-    A superseded item may stay visible if its live version is visible too, or is appended, marked as newer.
+    A superseded item may stay visible if its live version is visible too, or is appended, marked as
+    newer.
     """
-    in_force = [unit for share in request.packing.static_shares for unit in share.taken.values()]
-    visible = window.shown.keys() | {item.id for unit in in_force for item in unit.items}
+    visible = {*window.shown}
+    for share in request.packing.static_shares:
+        visible.update(item.id for item in items_of(share.taken.values()))
     static = {spec.name for spec in request.specs if spec.placement == "static"}
     for item_id, shown_item in window.shown.items():
         proposal = request.proposals.get(shown_item.section)
@@ -130,7 +137,7 @@ def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Se
             continue  # without a proposal, its source failed
         section = sections.get(shown_item.section)
         if section is None:
-            live = (item for unit in proposal.candidates for item in unit.items)
+            live = items_of(proposal.candidates)
             if not any(item.id == item_id and digest(item) == shown_item.digest for item in live):
                 return True
         elif item_id not in section:
@@ -154,7 +161,7 @@ def is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
 
 
 def _corrections(window: Window, request: Request) -> list[Item]:
-    """Return the live items that supersede visible ones, and visible items that changed in place."""
+    """Return live items that supersede visible ones, and visible items that changed in place."""
     sections = request.own
     queried = {spec.name for spec in request.specs if spec.placement == "query"} & sections.keys()
     found: dict[str, Item] = {}
@@ -175,7 +182,7 @@ def _is_updated(item_id: str, stored: str, section: Section) -> bool:
 
 
 def _live(window: Window, sections: Mapping[str, Section]) -> list[Item]:
-    """Return the visible items that the session holds live, in the order in which they were shown."""
+    """Return the visible items that the session holds live, in the order of the window."""
     items = []
     for item_id, visible in window.shown.items():
         section = sections.get(visible.section)

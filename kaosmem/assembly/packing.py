@@ -1,4 +1,4 @@
-"""One packing of a window, step by step: required units, static sections, tails of histories, then the block."""
+"""One packing of a window: required units, static sections, tails of histories, then the block."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kaosmem.assembly.allocation import (
     cap_of,
     entries_in,
     entries_of,
+    items_of,
     window_too_small,
 )
 from kaosmem.assembly.context import Decision, Reason, SectionUse
@@ -53,7 +54,10 @@ _INCLUDING = frozenset(
 
 
 _LEAST_RECALL = 64
-"""The tokens of a header and a short message. A history keeps them for recall, or half of itself."""
+"""The tokens of a header and a short message.
+
+A history keeps them for recall, or half of itself.
+"""
 
 
 class Limits(NamedTuple):
@@ -250,21 +254,24 @@ class Packer:
     def _cut_beside(
         self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int
     ) -> HistoryTail:
-        """Return the longest tail that leaves room for all earlier messages that may be recalled, up to `recall`.
+        """Return the longest tail that leaves room for the earlier messages, up to `recall`.
 
-        As the cap grows, the tail takes in earlier messages and they need less. So the tail never becomes shorter.
+        As the cap grows, the tail takes in earlier messages and they need less. So the tail never
+        becomes shorter.
         """
         reserved = recall
-        tail = cutter.cut(cap - recall)
-        while (needed := self._recall_want(spec, tail, recall)) < reserved:
+        while True:
+            tail = cutter.cut(cap - reserved)
+            needed = self._recall_want(spec, tail, recall)
+            if needed >= reserved:
+                return tail
             reserved = needed
-            tail = cutter.cut(cap - needed)
-        return tail
 
     def _recall_want(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> int:
-        """Return the tokens of the earlier messages beside a tail; above the cap, any number above it.
+        """Return the tokens of the earlier messages beside a tail, or any number above the cap.
 
-        Messages that are left out for low confidence count too: without them, the tail stays as it is.
+        Messages that are left out for low confidence count too, so that the tail does not depend on
+        them.
         """
         run = self._recalled_run(spec, tail, cap)
         for unit in self._earlier(spec, tail):
@@ -368,13 +375,15 @@ class Packing:
         self._costs = packer.costs
         self._specs = packer.specs
         self._history = self._history_parts()
-        entries = [entry for part in self._history for entry in part.entries]
+        entries: list[HistoryEntry] = []
+        for part in self._history:
+            entries += part.entries
         self._first_entry = entries[0] if entries else None
         self._block_place = self._costs.block_place(entries[-1] if entries else None)
 
     @property
     def taken_items(self) -> Iterator[Item]:
-        """The items that are taken so far: static ones, those of the tails, then those of the block."""
+        """The items taken so far: of static sections, of tails, then of the block."""
         for share in self.static_shares:
             for unit in share.taken.values():
                 yield from unit.items
@@ -415,8 +424,7 @@ class Packing:
             labelled.add([each for each in placed if not style.bare_text(each.item)], style)
         told: list[Item] = []
         for tail in self.tails.values():
-            for unit in tail.shown:
-                told += unit.items
+            told += items_of(tail.shown)
         block = self._block()
         place = self._block_place if block.pieces else None
         layout = Layout((*bare.pieces, *labelled.pieces), self._history, tuple(block.pieces), place)
@@ -471,7 +479,7 @@ class Packing:
 
     @property
     def adds_up(self) -> bool:
-        """Whether the tokens of the pieces add up to those of the whole, with a counter that is additive."""
+        """Whether the tokens of pieces add up to those of the whole under an additive counter."""
         return adds_up(self.layout.static)
 
     @cached_property
@@ -636,7 +644,7 @@ def _is_history(spec: SectionSpec) -> bool:
 
 def _placed(share: Share, *, recalled: bool) -> list[GroupedItem]:
     """Return the items of one run of a share as they are shown."""
-    items = [item for unit in share.kept(recalled=recalled) for item in unit.items]
+    items = items_of(share.kept(recalled=recalled))
     return grouped(items, share.spec.labels, share.item_notes)
 
 

@@ -1,4 +1,4 @@
-"""Shortening required texts that do not fit: the longest ones, in the middle, as little as possible."""
+"""Shortening of texts that do not fit: the longest ones, in the middle, as little as possible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from kaosmem.assembly.allocation import Costs, best_match
+from kaosmem.assembly.allocation import Costs, best_match, items_of
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import Candidate, Proposal, SectionSpec
 from kaosmem.tokens import TokenCounter, count_content
@@ -104,30 +104,22 @@ class Shortener:
         return lowered(fits)
 
     def _longest(self, name: str) -> int:
-        units = (unit for unit in self._proposals[name].candidates if unit.must)
-        return max((item.tokens for unit in units for item in unit.items), default=0)
+        required = items_of(unit for unit in self._proposals[name].candidates if unit.must)
+        return max((item.tokens for item in required), default=0)
 
     def _cut(self, limits: Mapping[str, int]) -> Shortened:
-        """Return proposals in which no text that must be shown is longer than its section's limit."""
-        cut = {
-            name: replace(
-                proposal,
-                candidates=tuple(self._unit(unit, limits[name]) for unit in proposal.candidates),
-            )
-            if name in limits
-            else proposal
-            for name, proposal in self._proposals.items()
-        }
-        ids = (
-            item.id
-            for name in limits
-            for before, after in zip(
-                self._proposals[name].candidates, cut[name].candidates, strict=True
-            )
-            for was, item in zip(before.items, after.items, strict=True)
-            if was is not item
-        )
-        return Shortened(cut, self._ids.union(ids))
+        """Return proposals in which no required text is longer than its section's limit."""
+        cut = dict(self._proposals)
+        ids = set(self._ids)
+        for name, limit in limits.items():
+            proposal = self._proposals[name]
+            units = [self._unit(unit, limit) for unit in proposal.candidates]
+            cut[name] = replace(proposal, candidates=tuple(units))
+            before = items_of(proposal.candidates)
+            for was, item in zip(before, items_of(units), strict=True):
+                if was is not item:
+                    ids.add(item.id)
+        return Shortened(cut, frozenset(ids))
 
     def _unit(self, unit: Candidate, limit: int) -> Candidate:
         if not unit.must or all(item.tokens <= limit for item in unit.items):
@@ -155,8 +147,11 @@ class Shortener:
         return replace(item, content=blocks, tokens=count_content(blocks, self._counter))
 
     def _block_sizes(self, blocks: tuple[ContentBlock, ...]) -> tuple[int, ...]:
-        texts = map(_cuttable_text, blocks)
-        return tuple(0 if text is None else self._counter(text) for text in texts)
+        sizes = []
+        for block in blocks:
+            text = _cuttable_text(block)
+            sizes.append(0 if text is None else self._counter(text))
+        return tuple(sizes)
 
     def _block(self, block: ContentBlock, size: int, limit: int, item_id: str) -> ContentBlock:
         text = _cuttable_text(block)
@@ -171,7 +166,7 @@ class Shortener:
         return block
 
     def _text(self, text: str, tokens: int, limit: int, item_id: str) -> str:
-        """Return the beginning and the end of a text with a note between them, or the note alone."""
+        """Return the beginning and the end of a text around a note, or the note alone."""
         note = f"… shortened from {tokens:,} tokens; item {item_id} is the whole …"
         least = self._counter(note)
         if least >= tokens:
@@ -222,7 +217,8 @@ def with_best_shortened(
         copy = _shortened_alone(best, spec, spec.budget, costs)
         if copy is best:
             continue
-        candidates = [copy if unit is best else unit for unit in proposal.candidates]
+        candidates = [*proposal.candidates]
+        candidates[candidates.index(best)] = copy
         changed[spec.name] = replace(proposal, candidates=tuple(candidates))
         ids.add(copy.items[0].id)
     return Shortened({**proposals, **changed}, frozenset(ids))
@@ -256,7 +252,7 @@ def levelled(sizes: Sequence[int], room: int) -> list[int]:
 
 
 def _cuttable_text(block: ContentBlock) -> str | None:
-    """Return the text of a block that may be cut: a call's arguments and signed reasoning may not."""
+    """Return the text of a block that may be cut, None for calls and signed reasoning."""
     match block:
         case TextBlock() | DocumentBlock():
             return block.text

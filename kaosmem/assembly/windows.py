@@ -1,7 +1,7 @@
-"""Windows that only grow: the state of each, which a turn's record takes to the next, and the thinking that it keeps.
+"""Windows that only grow: their states, and the thinking that they keep.
 
-A window and a record give the next window, in this process or in another one. A provider with preserved thinking binds
-the thinking of a reply to the request that it replies to.
+A window and the record of a turn give the next window, in this process or in another one. A
+provider with preserved thinking binds the thinking of a reply to the request that it replies to.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 from kaosmem.formats import Rendered
@@ -53,7 +54,7 @@ class Rebased(StrEnum):
     CHANGED = "changed"
     """An item that it shows was updated or removed."""
     HISTORY = "history"
-    """Earlier messages changed: a late result, or messages that were evicted before they were shown."""
+    """Earlier messages changed: a late result, or messages evicted before they were shown."""
     FULL = "full"
     """The turn would not fit."""
 
@@ -181,7 +182,7 @@ class Window:
 
 
 def default_block(budget: int) -> int:
-    """Return the tokens of a window's block if its caller names none: a sixteenth of the budget, at most 4,096."""
+    """Return the default tokens of a window's block: a sixteenth of the budget, at most 4,096."""
     return min(
         _MOST_BLOCK, max(budget // _BLOCK_SHARE, min(_LEAST_BLOCK, budget // _THRASHING_SHARE))
     )
@@ -238,15 +239,11 @@ def without_thinking(
             newest = max(
                 (unit.position for unit in proposal.candidates if not unit.orphan), default=-1
             )
-            left[spec.name] = replace(
-                proposal,
-                candidates=tuple(
-                    unit
-                    if keeps_open_loop and unit.position == newest and _calls(unit)
-                    else _thoughtless(unit)
-                    for unit in proposal.candidates
-                ),
-            )
+            candidates = []
+            for unit in proposal.candidates:
+                is_kept = keeps_open_loop and unit.position == newest and _calls(unit)
+                candidates.append(unit if is_kept else _thoughtless(unit))
+            left[spec.name] = replace(proposal, candidates=tuple(candidates))
     return left
 
 
@@ -274,18 +271,19 @@ def is_asked(unit: Candidate) -> bool:
 
 
 def _calls(unit: Candidate) -> bool:
-    return any(
-        isinstance(block, ToolUseBlock) for item in unit.items for block in item.message.blocks
-    )
+    blocks = chain.from_iterable(item.message.blocks for item in unit.items)
+    return any(isinstance(block, ToolUseBlock) for block in blocks)
 
 
 def _thoughtless(unit: Candidate) -> Candidate:
     if not any(map(_thinks, unit.items)):
         return unit
-    items = (
-        item.memo("without thinking", _without_thinking) if _thinks(item) else item
-        for item in unit.items
-    )
+    items = []
+    for item in unit.items:
+        if _thinks(item):
+            items.append(item.memo("without thinking", _without_thinking))
+        else:
+            items.append(item)
     return unit._replace(items=tuple(items))
 
 

@@ -130,7 +130,10 @@ class Windows:
         return stored
 
     def forget(self, item_ids: Collection[str]) -> set[str]:
-        """End the windows that show forgotten items, of which they keep nothing, and return their names."""
+        """End the windows that show forgotten items, and return their names.
+
+        An ended window keeps nothing of its items.
+        """
         ended = {
             name
             for name, each in self.held.items()
@@ -190,7 +193,7 @@ class Windows:
         return context, packing
 
     def _watch(self, call: WindowCall, reason: str) -> None:
-        """Give advice on a window that is, or will be, packed anew too often; else take the advice back."""
+        """Give advice on a window that is packed anew too often, or take the advice back."""
         reasons = self._reasons.setdefault(call.name, deque(maxlen=_WATCHED_CALLS))
         reasons.append(str(reason))
         rebased = Counter(each for each in reasons if each not in ("", Rebased.NEW, Rebased.ASKED))
