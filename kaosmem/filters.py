@@ -66,7 +66,7 @@ class MetadataFilter:
         return json.dumps(self.given, default=_set_text)
 
     def faults(self, metadata: Mapping[str, JSONValue]) -> str:
-        """Return the reasons why metadata do not pass, by the names of fields and the types of values.
+        """Return why metadata do not pass: names of fields and types of values.
 
         >>> parse_filter({"year": "2024", "tenant": "acme"}).faults({"year": 2024})
         "'year' is a number and the filter gives a text, no field 'tenant'"
@@ -76,7 +76,7 @@ class MetadataFilter:
     def unanswered(
         self, entries: Iterable[Mapping[str, JSONValue]], known: Iterable[str] = ()
     ) -> str:
-        """Return why none of some entries can pass, "" if the filter can be compared with some of them.
+        """Return why none of some entries can pass, "" if the filter fits some of them.
 
         known: names of fields that there are, to offer the nearest one.
 
@@ -113,7 +113,9 @@ class MetadataFilter:
         return kinds
 
     def narrowed(self, entries: Callable[[], Iterable[Mapping[str, JSONValue]]]) -> MetadataFilter:
-        """Return the filter for some entries, which nothing passes if a negation can't be compared with any of them.
+        """Return the filter for some entries.
+
+        Nothing passes it if a negation can't be compared with any of them.
 
         entries: returns the entries; it is called only if the filter negates something.
 
@@ -195,7 +197,7 @@ def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
 
 
 def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
-    """Return the conditions on a field: a mapping of conditions, or one value that it must equal."""
+    """Return the conditions on a field, given as a mapping or as the value that it must equal."""
     if isinstance(wanted, Mapping) and any(
         isinstance(key, str) and key.startswith("$") for key in wanted
     ):
@@ -338,7 +340,7 @@ def _json_kind(value: object) -> str:
 
 
 def _is_other_kind(value: JSONValue, kinds: Collection[str]) -> bool:
-    """Return whether a value is of no kind that a filter gives, nor a member of it if it is a list."""
+    """Return whether neither a value nor a member of it is of a kind that a filter gives."""
     own = {_json_kind(value)}
     if isinstance(value, list):
         own.update(map(_json_kind, value))
@@ -350,7 +352,9 @@ def _other_kind(name: str, value: JSONValue, kinds: Collection[str]) -> str:
 
 
 class Grouping:
-    """Ordinals of entries, grouped by the values of some fields: a filter is asked once a group, not once an entry.
+    """Ordinals of entries, grouped by the values of some fields.
+
+    A filter is asked once for a group, not once for an entry.
 
     fields: the fields that the filters name.
     """

@@ -41,7 +41,7 @@ def key_words(key: str) -> str:
 
 
 def _is_word(part: str) -> bool:
-    """Return whether a part of a key is a word, a word with a number, or a number with a meaning."""
+    """Return whether a part of a key has a meaning: a word, with a number, or a long number."""
     if part.isdigit():
         return len(part) >= _NUMBER_DIGITS
     if not (_LETTER.search(part) and _DIGIT.search(part)):

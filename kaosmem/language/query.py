@@ -46,7 +46,10 @@ _REQUESTS = """
     продолжай объясни переведи привет спасибо да это всё περίληψη συνόψισε συνέχισε ευχαριστώ
     لخص ملخص تابع شكرا सारांश संक्षेप जारी धन्यवाद 요약 요약해 요약해줘 요약해주세요 해줘 줘 주세요 계속 고마워
 """
-"""Words that ask for something and are no subject: a question of these alone is about all that there is."""
+"""Words that ask for something and are no subject.
+
+A question of these alone is about all that there is.
+"""
 _FORMS = """
     one two three four five six seven eight nine ten few short long brief bullet point sentence
     word paragraph line table email list english german french spanish italian portuguese
@@ -120,7 +123,7 @@ class Query:
 
     @property
     def topic(self) -> str:
-        """The text without words such as "last week", by which an item of the period does not match."""
+        """The text without words such as "last week", which name a period and no subject."""
         return without_periods(self.text)
 
     @cached_property
@@ -133,7 +136,7 @@ class Query:
         return bool(terms - asking - (_terms_of(_FORMS) if is_request else frozenset()))
 
     def admits(self, item: Item) -> bool:
-        """Return whether an item had begun to hold, and was known, at the times that the query asks for."""
+        """Return whether an item held, and was known, at the times that the query asks for."""
         has_begun = self.as_of is None or item.valid_from <= self.as_of
         return has_begun and (self.known_at is None or item.created_at <= self.known_at)
 
@@ -174,7 +177,7 @@ def _last_question(text: str) -> str:
 
 
 def _rare_words(text: str) -> list[str]:
-    """Return the words that occur least often: first of those with letters alone, then of all others."""
+    """Return the rarest words: first those of letters alone, then all others."""
     counts: Counter[str] = Counter()
     for chunk, count in Counter(text.split()).items():
         word = chunk.strip(_PUNCTUATION)
@@ -188,7 +191,7 @@ def _rare_words(text: str) -> list[str]:
 
 
 def _within(most: int, words: Iterable[str]) -> Iterable[str]:
-    """Yield the first words that have at most `most` characters together, a blank after each counted."""
+    """Yield the first words that have at most `most` characters together, with blanks."""
     for word in words:
         most -= len(word) + 1
         if most < 0:

@@ -48,7 +48,7 @@ _CHUNK_END = re.compile(
 )
 _VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
 _FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
-"""Signs of code, of a formula or of a list of numbers: each of its values has other words in mind."""
+"""Signs of code, a formula or a list of numbers, whose values belong to no words before them."""
 _AROUND = ".,:;!?。！？，、\"'()[]*`‘’“”«»"
 _POSSESSIVE = re.compile(r"['’]s$")
 _DAY_NAMES = """
@@ -106,7 +106,7 @@ _FIRST_PERSON = frozenset(("I", "I'd", "I'll", "I'm", "I've", "I’d", "I’ll",
 
 
 class Statement(NamedTuple):
-    """The words of a subject, and the value that a text gives it; the text itself if it is one sentence.
+    """The words of a subject and the value that a text gives it, or a whole sentence.
 
     before: the tokens before the value; of a whole sentence all of them. marks: the numbers, identifiers, names and
     days beside the value. opening: the first token as it is written.
@@ -132,7 +132,7 @@ def statements(item: Item) -> tuple[Statement, ...]:
 
 
 def is_short(item: Item) -> bool:
-    """Return whether an item is a text that is short enough to be about few things, and not code."""
+    """Return whether an item is a text, no code, and short enough to be about few things."""
     if (
         not isinstance(item.content, str)
         or len(item.content) > _MAX_WORDS * 16
@@ -148,7 +148,7 @@ def has_value(text: str) -> bool:
 
 
 def labels_of(text: str) -> frozenset[str]:
-    """Return the numbers that name a thing, as in `order 7`, and the identifiers with letters and digits."""
+    """Return the numbers that name a thing, as in `order 7`, and the other identifiers."""
     return frozenset(_labelled(_tokens(text)))
 
 
@@ -173,7 +173,7 @@ register_memo(are_of_one_subject.cache_clear)
 
 
 def _is_of_another_kind(one: Statement, other: Statement) -> bool:
-    """Return whether the subjects end in the same words with another word right before: method names, class names."""
+    """Return whether the subjects end alike with another word before: method and class names."""
     if one.is_whole or other.is_whole:
         return False
     start, end = _shared_ends(one.before, other.before)
@@ -189,7 +189,7 @@ def _is_of_another_kind(one: Statement, other: Statement) -> bool:
 
 
 def _is_exchanged(one: Statement, other: Statement) -> bool:
-    """Return whether two statements are the same but for the term that their pattern is filled with."""
+    """Return whether two statements differ only in the term that fills their pattern."""
     if one.before == other.before:
         return False
     start, end = _shared_ends(one.before, other.before)
@@ -218,7 +218,7 @@ def _are_names(one: Statement, other: Statement) -> bool:
 
 
 def _shared_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
-    """Return how many tokens two sequences share at their beginning, and of the rest at their end."""
+    """Return how many tokens two sequences share at the beginning, and of the rest at the end."""
     most = min(len(one), len(other))
     start = 0
     while start < most and one[start] == other[start]:
@@ -245,7 +245,7 @@ class _Token(NamedTuple):
 
 
 def _mark(text: str, before: str) -> str:
-    """Return a token; a small number with the word that it numbers, as `code 3` is not `order 3`."""
+    """Return a token, a small number with its noun, since `code 3` is not `order 3`."""
     is_small = text.isdigit() and len(text) < _DIGITS_OF_A_NAME
     return f"{before} {text}" if is_small and before not in STOP_WORDS else text
 
@@ -285,14 +285,14 @@ def _statements(item: Item) -> tuple[Statement, ...]:
 
 
 def _topic(sentences: Sequence[str]) -> frozenset[str]:
-    """Return the numbers and identifiers of the first of several sentences, which name what the text is about."""
+    """Return the identifiers of the first of several sentences, which names the subject."""
     if len(sentences) < 2:
         return frozenset()
     return frozenset(_labelled(_tokens(sentences[0])))
 
 
 def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
-    """Yield the numbers after a word that they number, as in `order 7`, and the identifiers with letters and digits."""
+    """Yield the numbers that name a thing, as in `order 7`, and the other identifiers."""
     for place, token in enumerate(tokens):
         if not token.is_value:
             continue
@@ -305,7 +305,10 @@ def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
 
 
 def _whole(sentence: str) -> Statement | None:
-    """Return a sentence as a statement: of one subject with another one if three quarters of their words agree."""
+    """Return a sentence as a statement.
+
+    It shares its subject with another one if three quarters of their words agree.
+    """
     words = frozenset(_terms(sentence))
     if len(words) < WORDS_IN_COMMON or _QUESTION.search(sentence) or _FORMULA.search(sentence):
         return None
@@ -356,7 +359,7 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
 
 
 def _is_identifier(tokens: Sequence[_Token], place: int) -> bool:
-    """Return whether a value names what the sentence is about: an identifier, or a number after a noun."""
+    """Return whether a value is an identifier or a number after a noun, and so the subject."""
     token = tokens[place]
     if place == 0 or _IDENTIFIER.match(token.chunk.lstrip("([*").rstrip(_AROUND)) is None:
         return False
@@ -371,7 +374,7 @@ def _is_identifier(tokens: Sequence[_Token], place: int) -> bool:
 
 
 def _is_said(tokens: Sequence[_Token], place: int) -> bool:
-    """Return whether the thing at a place is what is said of a subject: after a verb of being or a word of change.
+    """Return whether a thing is said of a subject: after a verb of being or a word of change.
 
     In an apposition, as in `is in the north office, room 3`, the phrase before it counts.
     """
@@ -387,7 +390,7 @@ def _is_said(tokens: Sequence[_Token], place: int) -> bool:
 
 
 def _is_numbered(tokens: Sequence[_Token], place: int) -> bool:
-    """Return whether a number belongs to the noun before it, and not to a thing after it that it counts."""
+    """Return whether a number belongs to the noun before it, and counts nothing after it."""
     label = tokens[place - 1].text
     if label[-1] in _PARTICLES or (place > 1 and tokens[place - 2].text in _HAVING):
         return False

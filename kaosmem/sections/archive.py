@@ -140,7 +140,9 @@ def check_updated(number: object) -> int:
 
 
 class Archive:
-    """The versions that have left a section: evicted, removed or replaced, in memory until an archive file holds them.
+    """The versions that have left a section: evicted, removed or replaced.
+
+    They stay in memory until an archive file holds them.
 
     on_disk: how many versions archive files hold and memory does not.
     """
@@ -180,7 +182,11 @@ class Archive:
         return list(self._versions)
 
     def forget(self, item_ids: Container[str], count: int) -> None:
-        """Erase all versions of items: those in memory; of `count` in all, archive files hold the rest."""
+        """Erase all versions of items.
+
+        Args:
+            count: Number of all versions. Archive files hold those that are not in memory.
+        """
         versions = list(self._versions)
         fresh = versions[len(versions) - self._undrained :]
         self._undrained = sum(version.item.id not in item_ids for version in fresh)

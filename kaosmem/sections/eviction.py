@@ -90,7 +90,7 @@ class EvictionPolicy:
         return self.name
 
     def spares(self, unit: Standing, newcomer: Standing) -> bool:
-        """Return whether a unit, and with it all behind it in the order, is kept from a newcomer."""
+        """Return whether a unit, and all units behind it in the order, stay for a newcomer."""
         return self.competes and self._key_of(unit) > self._key_of(newcomer)
 
     def order(self, unit: Standing) -> tuple[int, ...]:
@@ -140,7 +140,10 @@ POLICIES: Mapping[str, EvictionPolicy] = MappingProxyType(
 
 
 StandingOf = Callable[[int], Standing | None]
-"""Returns the standing of the unit that begins at an ordinal, None if none does or it may not be evicted."""
+"""Returns the standing of the unit that begins at an ordinal.
+
+None: no unit begins there, or it may not be evicted.
+"""
 
 
 class EvictionQueue:

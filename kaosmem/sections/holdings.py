@@ -32,12 +32,12 @@ class Moment(NamedTuple):
 
 
 class Holdings:
-    """The live items of a section, each under an ordinal: how many items the section had taken before it.
+    """The live items of a section, each under an ordinal: the number of items taken before it.
 
     used: tokens held. taken: items ever taken, so that the next item's ordinal.
-    clock: ticks of use so far. An item is as fresh when it comes as if it had been used at the last tick.
+    clock: ticks of use so far. A new item counts as used at the last tick.
     updates: how many updates there were so far.
-    past: evicted units that may still be recalled; methods that take a unit's first ordinal know them too.
+    past: evicted units that may be recalled. Methods with a unit's first ordinal know them too.
     ordinals: of the live items, by id. keyed: ordinals of the live items that have a key, by key.
     ends: when the items with a time to live expire, by ordinal.
     needed: ordinals of the items that must be shown for their own sake.
@@ -91,7 +91,7 @@ class Holdings:
         return item
 
     def known(self, ordinal: int) -> Item | EvictedItem:
-        """Return an item, live or evicted, or the EvictedItem of one whose text only a file holds."""
+        """Return an item, live or evicted; its EvictedItem if only a file holds its text."""
         return self[ordinal] if ordinal in self._held else self.past[ordinal]
 
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
@@ -100,7 +100,10 @@ class Holdings:
 
     @property
     def stored(self) -> list[Item | StoredItem]:
-        """Return the live items in order, decoded or not: another thread may decode them by `types.decoded`."""
+        """Return the live items in order, decoded or not.
+
+        Another thread may decode them by `types.decoded`.
+        """
         return [*self._held.values()]
 
     @property
@@ -110,7 +113,7 @@ class Holdings:
 
     @property
     def newest_question(self) -> int | None:
-        """Return the ordinal of a history's newest item of role user with more than tool results."""
+        """Return the ordinal of a history's newest user message with more than tool results."""
         return next(reversed(self._questions), None)
 
     def passing(self, wanted: MetadataFilter) -> set[int]:
@@ -118,13 +121,16 @@ class Holdings:
         return self._grouping(wanted).passing(wanted)
 
     def narrowed(self, wanted: MetadataFilter) -> MetadataFilter:
-        """Return a filter for the items, live or evicted: nothing passes one whose negation none can answer."""
+        """Return a filter for the items, live or evicted.
+
+        Nothing passes it if none of them can answer a negation in it.
+        """
         return wanted.narrowed(
             lambda: [*self._grouping(wanted).values, *self.past.known_metadata()]
         )
 
     def unanswered(self, wanted: MetadataFilter) -> str:
-        """Return why no live item can pass a filter, "" if the filter can be compared with some of them."""
+        """Return why no live item can pass a filter, "" if it can be compared with some."""
         newest = islice(reversed(self._held), _ASKED_FOR_FIELDS)
         known = {field for ordinal in newest for field in self[ordinal].metadata}
         return wanted.unanswered(self._grouping(wanted).values, known)
@@ -177,7 +183,10 @@ class Holdings:
         return own if shared is None else shared.tokens
 
     def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
-        """Return the tokens of each item, 0 for one that is gone: another thread may ask while the items change."""
+        """Return the tokens of each item, 0 for one that is gone.
+
+        Another thread may ask while the items change.
+        """
         own = self._tokens
         past = self.past
         return [
@@ -199,7 +208,10 @@ class Holdings:
                 yield self.units.first(ordinal)
 
     def _prospect(self, item: Item) -> tuple[Standing, set[int]]:
-        """Return the standing of an item's unit with it, and the first ordinals of the units that it would join."""
+        """Return the standing of the unit that an item would be in.
+
+        The first ordinals of the units that it would join follow.
+        """
         ordinal = self.ordinals.get(item.id, self.taken)
         own = self.would_join(item)
         if ordinal in self._held:
@@ -212,11 +224,14 @@ class Holdings:
     def choose_victims(
         self, item: Item | None, *, tokens: int, items: int, keep: Collection[int] = ()
     ) -> list[int] | None:
-        """Return the first ordinals of the units to evict for a newcomer, or None if they cannot make the room.
+        """Return the first ordinals of the units to evict for a newcomer.
 
-        item: the newcomer, new or a new version. A new entry that speaks abandons calls that wait: they may leave.
-            If it is None, nothing comes, and the policy spares no unit.
-        tokens, items: to be freed, both. keep: first ordinals of units that stay, beside those that it would join.
+        None: they cannot make the room.
+
+        item: the newcomer, new or a new version. A new entry that speaks abandons calls that
+            wait: they may leave. If it is None, nothing comes, and the policy spares no unit.
+        tokens, items: to be freed, both.
+        keep: first ordinals of units that stay, beside the units that the newcomer would join.
         """
         newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
         own = {*keep}
@@ -251,9 +266,10 @@ class Holdings:
         )
 
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
-        """Keep in `past` the items that were evicted earlier and are not there yet, and return their ordinals.
+        """Keep evicted items in `past` that are not there yet, and return their ordinals.
 
-        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has changed.
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has
+        changed.
         """
         past = self.past
         found = {
@@ -278,7 +294,7 @@ class Holdings:
         return found.keys()
 
     def inherit_evicted(self, other: Holdings, shared: int) -> None:
-        """Keep in `past` the items that another has there of the first `shared` ones, which both have in common."""
+        """Keep in `past` what another has there of the first `shared` items, which both have."""
         past = self.past
         evicted = past.unloaded + len(past)
         for unit in other.past.units():
@@ -296,7 +312,10 @@ class Holdings:
         past.expect(evicted)
 
     def would_join(self, item: Item) -> set[int]:
-        """Return the first ordinals of the units that an item, new or a new version, would be in one unit with."""
+        """Return the first ordinals of the units that an item would be in one unit with.
+
+        The item is new, or a new version.
+        """
         ordinal = self.ordinals.get(item.id, self.taken)
         own = self.units.joins(ordinal, Link.of(item))
         return own | {self.units.first(ordinal)} if ordinal in self._held else own
@@ -399,7 +418,7 @@ class Holdings:
         self._register(ordinal, item)
 
     def _register(self, ordinal: int, item: Item) -> None:
-        """Note the key, the end, the need and the metadata of an item that is new or takes another's place."""
+        """Note the key, the end, the need and the metadata of an item that comes."""
         if item.key is not None:
             other = self.keyed.get(item.key)
             if other is None or not is_older(item, self[other]):
@@ -585,7 +604,10 @@ class Holdings:
 
 
 def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
-    """Return whether an item must be shown for its own sake: it is pinned, or a static section's of role system."""
+    """Return whether an item must be shown for its own sake.
+
+    It must if it is pinned, or of role system in a static section.
+    """
     return item.pinned or (spec.placement == "static" and item.role == "system")
 
 
@@ -599,5 +621,8 @@ def _standing(
 
 
 def is_older(item: Item, live: Item) -> bool:
-    """Return whether an item is an older version than the live one with its key: by its own timestamp alone."""
+    """Return whether an item is an older version than the live one with its key.
+
+    Its own timestamp decides.
+    """
     return item.stated_from is not None and item.stated_from < live.valid_from

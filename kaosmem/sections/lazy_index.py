@@ -1,4 +1,7 @@
-"""The index of a section: made or read back when the section is first ranked, then kept up with its changes."""
+"""The index of a section.
+
+It is made or read back when the section is first ranked, and then follows its changes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ to catch up costs a tenth of making it."""
 
 
 _BATCH = 64
-"""Entries that are indexed at a time, in about 20 ms: whoever needs the section meanwhile waits for one batch."""
+"""Entries that are indexed at a time, in about 20 ms.
+
+A caller that needs the section meanwhile waits for one batch.
+"""
 _BATCH_TOKENS = 16_384
 _WARM_UP_CHARS = 200
 _LOOKED_AT = 4_096
@@ -46,7 +52,7 @@ class StoredIndex(NamedTuple):
 
 
 class IndexDump(NamedTuple):
-    """An index to be kept, by the name of its ranker; as StoredIndex, its data in chunks that do not change."""
+    """An index to be kept, with the name of its ranker. Its data are chunks that do not change."""
 
     ranker: str
     updates: int
@@ -87,7 +93,7 @@ class Found:
 
 
 def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit: int) -> Found:
-    """Return at most `limit` ranked items, and as many newest ones, preferring the items of the query's periods.
+    """Return at most `limit` ranked items and `limit` newest ones, best those of the periods.
 
     meant: ordinals of the items of the periods. ranked: the ranking of all items.
     within: the ranking of the items of the periods alone, by the topic. Its scores are not comparable with those of
@@ -115,7 +121,7 @@ def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit:
 
 
 class LazyIndex:
-    """A ranker's index over holdings, which catches up with their changes in batches before it ranks.
+    """A ranker's index over holdings. Before it ranks, it takes in their changes in batches.
 
     Public methods may run in another thread while the holdings change. Every change of the holdings is made and noted
     here under `lock`, so that a batch is chosen between two changes.
@@ -151,7 +157,7 @@ class LazyIndex:
         )
 
     def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
-        """Say how to read the index that was kept for a ranker, by its name; it is done once at most."""
+        """Say how to read the index that was kept for a ranker's name. It is read once at most."""
         self._read_stored = read
 
     def came_back(self, ordinals: Iterable[int]) -> None:
@@ -235,7 +241,10 @@ class LazyIndex:
         other._index = None
 
     def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
-        """Return at most `limit` ranked items of all or of those `among` these ordinals, and as many newest ones."""
+        """Return at most `limit` ranked items and `limit` newest ones.
+
+        among: the ordinals to choose from; None for all.
+        """
         ranked = self._rank(query.text, limit, among)
         meant = self._of_periods(query.periods) if query.periods else set()
         if among is not None:
@@ -271,7 +280,10 @@ class LazyIndex:
 
     @property
     def behind(self) -> int:
-        """Return how many changes the index lacks; evicted items that have to be read first are not counted."""
+        """Return how many changes the index lacks.
+
+        Evicted items that have to be read first are not counted.
+        """
         with self.lock:
             if self._index is None:
                 return len(self._held) + len(self._held.past)
@@ -279,7 +291,7 @@ class LazyIndex:
             return len(self._gone) + len(self._stale)
 
     def synced(self) -> Index:
-        """Return the index, which has all changes but for evicted items that have to be read first."""
+        """Return the index with all changes, except evicted items that have to be read first."""
         while self._index is None or self.behind:
             self._catch_up()
         return self._index
@@ -342,7 +354,10 @@ class LazyIndex:
 
     @property
     def to_store(self) -> Moment | None:
-        """Return the present moment if the index is to be stored as it is now; None if the stored one is as good."""
+        """Return the present moment if the index is to be stored now.
+
+        None: the stored index is as good.
+        """
         index = self._index
         if index is None or self._updates is None or len(index) < MIN_STORED:
             return None
@@ -407,7 +422,10 @@ class LazyIndex:
                 self._days = array("i")
 
     def _warm_up(self) -> None:
-        """Rank once, by the text of an item: that makes the tables that every ranking uses, here beside the loop."""
+        """Rank once, by the text of an item.
+
+        That makes the tables that every ranking uses, here beside the event loop.
+        """
         if not self._is_warm and self._index is not None and len(self._held) >= MIN_STORED:
             self._is_warm = True
             with self.lock:
@@ -425,10 +443,10 @@ class LazyIndex:
             return None
 
     def _takes(self, index: StorableIndex, updates: int) -> bool:
-        """Take over an index that was stored after `updates` updates, if that is faster than to make another.
+        """Take over an index that was stored after `updates` updates, if that saves time.
 
-        An ordinal is given once, so that items in both are the same but for updates. Other entries of the index are
-        gone.
+        An ordinal is given once, so that items in both are the same except for updates. Other
+        entries of the index are gone.
         """
         known = {*index.ordinals.tolist()}
         now = {*chain(self._held.past, self._held)}
@@ -488,7 +506,7 @@ class LazyIndex:
         self._days[ordinal] = day_of(item).toordinal()
 
     def _batch(self) -> dict[int, Item | StoredItem]:
-        """Return the next items to be indexed by ordinal, and note which of them have to be read first."""
+        """Return the next items to be indexed, by ordinal, and note those that must be read first."""
         batch: dict[int, Item | StoredItem] = {}
         tokens = 0
         for ordinal in [*islice(self._stale, _LOOKED_AT)]:
@@ -503,7 +521,10 @@ class LazyIndex:
         return batch
 
     def _put_back(self, batch: Iterable[int], changed: Iterable[int], *, is_sound: bool) -> None:
-        """Note once more the changes not taken in; an index that may have a part of them is made anew."""
+        """Note once more the changes that were not taken in.
+
+        An index that may have a part of them is made anew.
+        """
         if not is_sound:
             self._index = None
             self._updates = None
@@ -523,7 +544,10 @@ class LazyIndex:
 
 
 _DAYS_ALIGNED = 64
-"""A dump begins with the number of days in 8 bytes and the days in 4 bytes each, filled up to a multiple of this."""
+"""A dump begins with the number of days in 8 bytes and the days in 4 bytes each.
+
+This beginning is filled up to a multiple of so many bytes.
+"""
 
 
 def _dump_days(days: array[int]) -> bytes:

@@ -431,7 +431,10 @@ def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = Non
 
 
 def _end(held: Holdings, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
-    """Return when an item that leaves is superseded, and when that was told; None if it is only evicted."""
+    """Return when an item that leaves is superseded, and when that was told.
+
+    None: it is only evicted.
+    """
     item = held.undecoded(ordinal)
     if item.key is None:
         return None

@@ -130,11 +130,14 @@ class Past:
         return bool(self._by_key)
 
     def expect(self, evicted: int) -> None:
-        """Note how many items were evicted and may be recalled; archive files hold the ones that are not here."""
+        """Note how many items were evicted and may be recalled.
+
+        Archive files hold those that are not here.
+        """
         self.unloaded = evicted - len(self)
 
     def put(self, items: Mapping[int, Item | EvictedItem]) -> None:
-        """Keep a unit, its items by ordinal in stored order; one that is there already stays as it is."""
+        """Keep a unit, its items by ordinal in stored order. A known unit stays as it is."""
         first = next(iter(items))
         if first in self._items:
             return
@@ -189,7 +192,7 @@ class Past:
         return {ordinal for ordinal, item in self._items.items() if item.id in item_ids}
 
     def give_back(self, ordinals: Collection[int], count: int) -> set[int]:
-        """Let `count` items come back, and return the ordinals of items in memory; files hold the others."""
+        """Let `count` items come back, and return the ordinals of those in memory."""
         here = {ordinal for ordinal in ordinals if ordinal in self}
         self.forget(here)
         self.unloaded = max(0, self.unloaded - (count - len(here)))
@@ -246,7 +249,7 @@ class Past:
         return self._members.get(first, (first,) if first in self._items else ())
 
     def known_unit(self, first: int) -> list[Item | EvictedItem]:
-        """Return the items of a unit in stored order, an EvictedItem for each whose text is not at hand."""
+        """Return the items of a unit in stored order; an EvictedItem where the text is in a file."""
         return [self[ordinal] for ordinal in self.members(first)]
 
     def tokens(self, first: int) -> int:
@@ -254,7 +257,7 @@ class Past:
         return sum(self._items[ordinal].tokens for ordinal in self._members.get(first, (first,)))
 
     def unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
-        """Return the items of those of these units that were evicted whose texts are not at hand."""
+        """Return the items of the evicted ones among these units whose texts are in files."""
         items = chain.from_iterable(map(self.known_unit, firsts))
         return tuple(item for item in items if isinstance(item, EvictedItem))
 
@@ -294,7 +297,7 @@ class Past:
         return sorted(self._by_key.get(key, ()))
 
     def is_orphan(self, first: int) -> bool:
-        """Return whether a unit is nothing but results: their calls never came, or are forgotten."""
+        """Return whether a unit holds only results whose calls never came or are forgotten."""
         return bool(self._results) and self._results.issuperset(self.members(first))
 
     def units(self) -> Iterator[dict[int, Item | EvictedItem]]:

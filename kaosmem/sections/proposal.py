@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _FOUND = 1.5
-"""Versions mostly share their words: their scores differ by less if the question names neither value."""
+"""Scores of versions differ by less if the question names neither value: they share their words."""
 
 
 class Candidate(NamedTuple):
@@ -219,7 +219,7 @@ class Proposal:
 
 
 def _positions(items: Sequence[Item]) -> Sequence[int]:
-    """Return the position of each item among these, by time; their own order if one has no timestamp."""
+    """Return the position of each item by time, or in their order if one has no timestamp."""
     timed = [(aware(item.timestamp), place) for place, item in enumerate(items) if item.timestamp]
     if len(timed) < len(items):
         return range(len(items))
@@ -230,12 +230,12 @@ def _positions(items: Sequence[Item]) -> Sequence[int]:
 
 
 def is_found(score: float | None, current: float | None) -> bool:
-    """Return whether a question's words find a replaced version itself: clearly better than the current one."""
+    """Return whether a question finds a replaced version clearly better than the current one."""
     return score is not None and score > _FOUND * (current or 0.0)
 
 
 def shown_with_interval(item: Item, versions: Sequence[Version[T]], place: int) -> Item:
-    """Return an item as it is shown as the version at a place, oldest first: with the interval that its label says.
+    """Return the version at a place, oldest first, with the interval that its label says.
 
     The label of a first version says its begin only if the item states it.
     """
@@ -274,13 +274,13 @@ class ForgettingSource(Source, Protocol):
     """A source that can forget."""
 
     async def forget(self, item_ids: Collection[str]) -> None:
-        """Erase items, by the ids that `get` knows, with everything that the source derived from them."""
+        """Erase items, by the ids that `get` knows, and everything that is derived from them."""
         ...
 
 
 @runtime_checkable
 class NamedSource(Source, Protocol):
-    """A source whose ids begin with its name and a slash, so that ids of two sources never collide."""
+    """A source whose ids begin with its name and a slash. Ids of two sources never collide."""
 
     def named(self, name: str) -> Source:
         """Return the source under another name. Both share the same items."""

@@ -24,9 +24,9 @@ LABEL_TOKENS = 32
 """The most that a layout adds to an item, in general."""
 
 _TO_READ = 1.25
-"""For each token that recalled units may take, so many tokens of evicted units are proposed, whose texts must be read.
+"""So many tokens of evicted units are proposed for each token that recalled units may take.
 
-Of units at hand it is 2.
+Their texts must be read. Of units at hand it is 2.
 """
 
 _READ_AT_ONCE = 4_096
@@ -161,7 +161,7 @@ class Proposer:
         return self._index.behind if self._spec.recalls or self._spec.placement == "query" else 0
 
     def lag(self, *, cap: int, is_crowded: bool = True) -> int:
-        """Return how many changes the index lacks, 0 if a proposal with these arguments does not rank."""
+        """Return how many changes the index lacks, 0 if such a proposal does not rank."""
         return self._index.behind if self._ranks(cap, is_crowded=is_crowded) else 0
 
     def search(
@@ -196,7 +196,7 @@ class Proposer:
                 tried *= 4  # some of them are not at hand, or may not be shown
 
     def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
-        """Return the found items that are at hand, of those with one id the live one or the best."""
+        """Return the found items that are at hand; of several with one id, the live or best one."""
         held = self._held
         hits = list[Hit]()
         seen = set[str]()
@@ -215,7 +215,10 @@ class Proposer:
         return hits
 
     def place(self, query: Query, item_id: str) -> tuple[int, float] | tuple[None, None]:
-        """Return the rank and the score of a live item among all that match a query, None for one that does not."""
+        """Return the rank and the score of a live item among all that match a query.
+
+        None: it does not match.
+        """
         held = self._held
         first = held.units.first(held.ordinal(item_id))
         with self._index.asking:
@@ -226,7 +229,7 @@ class Proposer:
         return scores.by_worth.index(first) + 1, scores.of[first]
 
     def unindexed_evicted(self) -> list[EvictedItem]:
-        """Return evicted items that are to be read, and taken in, before the index can have them, some at a time."""
+        """Return some of the evicted items that the index lacks until they are read and taken in."""
         with self._index.asking:
             return self._unindexed_evicted() if self._spec.recalls else []
 
@@ -260,13 +263,19 @@ class Proposer:
         wanted: MetadataFilter | None = None,
         is_crowded: bool = True,
     ) -> Proposal:
-        """Return units in order of want until they hold twice `cap` tokens, with all that must be shown.
+        """Return units in order of want until they hold twice `cap` tokens.
 
-        The units that must be shown come first, then the `recent` newest ones. The rest of a `query` section follows by
-        worth, or newest first if there are few and all fit. The units of a history come newest first. `earlier` has
-        the units that the query finds in it: the best-scored one that is far enough back to be cut off, then by worth.
-        wanted: propose only units with an item that passes. The newest messages of a history need not pass.
-        is_crowded: whether something may be left out of the window, so that the order of the units matters.
+        The units that must be shown come first, then the `recent` newest ones. The rest of a
+        `query` section follows by worth, or newest first if there are few and all fit. The units
+        of a history come newest first. `earlier` has the units that the query finds in it: the
+        best-scored one that is far enough back to be cut off, then by worth.
+
+        Args:
+            cap: The most tokens that the section may take of the window.
+            wanted: Propose only units with an item that passes. The newest messages of a history
+                need not pass.
+            is_crowded: Whether something may be left out of the window, so that the order of the
+                units matters.
         """
         past = self._held.past
         is_history = self._spec.placement == "history"
@@ -336,7 +345,7 @@ class Proposer:
     def _most_valuable(
         self, must: set[int], firsts: Iterable[int], cap: int, passing: set[int] | None
     ) -> dict[int, None]:
-        """Return the units that a question wants: required and recent ones, then the first that twice the room holds.
+        """Return the units that a question wants: required, recent, then the first that fit.
 
         firsts: the first ordinals of all units, in order of worth. passing: the live items that the filter lets
         through. Evicted units have a room of their own.
@@ -378,7 +387,7 @@ class Proposer:
         return None if wanted is None else self._held.passing(self._held.narrowed(wanted))
 
     def _unanswered(self, wanted: MetadataFilter | None) -> str:
-        """Return why a filter can't be compared with the items of the section, "" if it can or there are none."""
+        """Return why a filter can't be compared with the items, "" if it can or there are none."""
         return "" if wanted is None or not self._held else self._held.unanswered(wanted)
 
     def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
@@ -465,7 +474,7 @@ class Proposer:
         return Stock(len(held) + len(past), held.used + past.used, frequencies)
 
     def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int], bool]:
-        """Return the newest units until they weigh so much, those with a legal cut before them, and whether it is all.
+        """Return the newest units until they weigh so much, legal cuts, and whether it is all.
 
         A cut is legal where no unit but those shown anyway has items on both sides.
         """
@@ -583,9 +592,10 @@ def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:
 
 
 def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
-    """Return units in order of worth, score over the square root of tokens, the newest first among equals.
+    """Return units in order of worth: score over the square root of tokens, newest first.
 
-    Dividing by the tokens themselves would prefer scraps, by nothing let one long text crowd out several good ones.
+    Division by the tokens themselves would prefer scraps. Without a division, one long text would
+    crowd out several good ones.
     """
     import numpy as np
 
@@ -610,14 +620,16 @@ def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
 
 
 def _passes(passing: set[int] | None, members: Iterable[int]) -> bool:
-    """Return whether one of the items of a unit is among those that pass a filter, or there is no filter."""
+    """Return whether an item of a unit passes the filter, if there is one."""
     return passing is None or not passing.isdisjoint(members)
 
 
 def _recallable(
     held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None
 ) -> Iterator[int]:
-    """Yield the units that may be shown: of those evicted under one id one alone, and none that is live again.
+    """Yield the units that may be shown.
+
+    Of units evicted under one id only the first is, and none whose id is live again.
 
     wanted: the filter that evicted items have to pass.
     """

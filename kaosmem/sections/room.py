@@ -83,7 +83,7 @@ def _is_older(held: Holdings, item: Item) -> bool:
 
 
 def _superseded(held: Holdings, item: Item) -> int | None:
-    """Return the first ordinal of the unit that holds another item with this one's key, None if there is none."""
+    """Return the first ordinal of the unit with another item of the same key, None without one."""
     ordinal = held.keyed.get(item.key)
     if ordinal is None or (older := held[ordinal]).id == item.id:
         return None

@@ -149,9 +149,10 @@ class Section(Table):
         self.frozen = why
 
     def take_over(self, other: Section, *, shared: int = 0) -> None:
-        """Take over the state of another section of the same spec, which must not be used afterwards.
+        """Take over the state of another section of the same spec. Do not use that one afterwards.
 
-        shared: number of leading items that both sections have in common; their loaded texts and index entries stay.
+        shared: number of leading items that both sections have in common. Their loaded texts and
+            index entries stay.
         """
         other.held.past.keeps_texts = self.held.past.keeps_texts
         with self.index.asking:
@@ -246,11 +247,10 @@ class Section(Table):
                 )
 
     def compact(self, change: Substitution) -> bool:
-        """Let items take the places of others, which go to the archive, and return whether they could.
+        """Let items take the places of others, and return whether they could.
 
-        They can't once anything that they replace has left. Offsets are then as if the held items were all that
-        was ever taken: a history is not cut for messages that have been shortened. Raises ReadOnlyError and
-        InvalidArgumentError; then nothing has changed.
+        The others go to the archive. False: an item that would be replaced has left already.
+        Raises ReadOnlyError and InvalidArgumentError; then nothing has changed.
         """
         self._check_writable()
         for _, item in change.items:
@@ -273,7 +273,7 @@ class Section(Table):
         return True
 
     def make_room(self, tokens: int, *, keep: Iterable[str] = ()) -> bool:
-        """Evict units of `tokens` tokens by the policy, and units above `max_items`; return whether that is possible.
+        """Evict units of `tokens` tokens, and units above `max_items`, if that is possible.
 
         The newest unit stays, and so do the units of the items to keep.
         """

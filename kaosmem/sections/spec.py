@@ -173,7 +173,7 @@ class SectionSpec:
         )
 
     def _check_policy(self) -> None:
-        """Check that the policy is one of kaosmem, or another one of another name, and keeps `max_items`."""
+        """Check that the policy is one of kaosmem or has a name of its own, and keeps `max_items`."""
         if isinstance(self.eviction, EvictionPolicy):
             known = POLICIES.get(self.eviction.name, self.eviction)
             if known is not self.eviction:
@@ -225,7 +225,7 @@ class SectionSpec:
         return self.header or self.name
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return the spec as JSON values, with the name of its policy, and without its ranker and its compaction."""
+        """Return the spec as JSON values: with the name of its policy, without ranker and compaction."""
         return dict(self._stored)
 
     @cached_property
@@ -311,7 +311,7 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         return f"SectionSpecs({', '.join(spec.name for spec in self)})"
 
     def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
-        """Return these specs with some changed, each by its name: a whole spec, or the fields that change.
+        """Return these specs with some changed by name: a whole spec, or the fields that change.
 
         Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no spec has, and
         as SectionSpec.

@@ -1,4 +1,4 @@
-"""Derived items: in the places of others after a compaction, and what is forgotten with the items they came from."""
+"""Derived items: in the places of others after a compaction, and forgotten with their sources."""
 
 from __future__ import annotations
 
@@ -143,7 +143,10 @@ def substitution(
 def _owners(
     before: Sequence[Item], after: Sequence[ChatMessage], gone: Container[str]
 ) -> list[Item]:
-    """Return the id whose place each message takes, in order: its own, or that of an item gone without a message."""
+    """Return the item whose place each message takes, in order.
+
+    That is the item of its own id, or one that is gone without a message.
+    """
     places = {item.id: place for place, item in enumerate(before)}
     known = [places.get(message.id) for message in after]
     free = [item.id in gone for item in before]

@@ -1,4 +1,7 @@
-"""The items of a section: live, evicted and archived, with their index and their proposer. It decides nothing."""
+"""The items of a section: live, evicted and archived, with their index and their proposer.
+
+A table decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +64,10 @@ class Table:
         archive: Archive | None = None,
         ranker: Ranker | None = None,
     ) -> Self:
-        """Return a table that goes on where another one was when it gave its state and its holdings' entries.
+        """Return a table as another one was when it gave its state and its entries.
 
-        archive: versions that have left it and are still in memory; without it, archive files hold all.
+        archive: versions that have left it and are still in memory. Without it, archive files hold
+            all of them.
         Raises InvalidArgumentError, KeyError, TypeError for a state that no table gave.
         """
         state = {"updates": 0, "returned": [], **state}  # which were not kept at first
@@ -105,7 +109,7 @@ class Table:
     def known_versions(
         self, item_ids: Iterable[str], stored: Iterable[Archived]
     ) -> tuple[list[str], int, int]:
-        """Return the ids of the known items among these, and how many versions of them are archived and evicted.
+        """Return the known ids among these, and how many versions are archived and evicted.
 
         stored: the versions that archive files hold and that are not in memory.
         """

@@ -32,7 +32,7 @@ _FOLLOWED = 100
 
 
 KnownVersions: TypeAlias = dict[int, tuple[object, list[Version[int]]]]
-"""The versions of a key by the first of their ordinals, with the state of the section that they are right in."""
+"""The versions of a key by the first of their ordinals, with the state in which they are right."""
 
 
 class ShownVersions:
@@ -112,7 +112,7 @@ class ShownVersions:
                 yield first
 
     def is_replaced(self, ordinal: int, key: str | None = None) -> bool:
-        """Return whether another version has replaced an item, or it was removed as an older version."""
+        """Return whether another version replaced an item, or it was removed as an older one."""
         if key is None and (key := self._held.undecoded(ordinal).key) is None:
             return False
         if ordinal in self._held.past.ended:
@@ -124,7 +124,7 @@ class ShownVersions:
         return newest.item != ordinal or not newest.is_current
 
     def labelled(self, units: Iterable[Candidate]) -> tuple[Candidate, ...]:
-        """Return candidates with the intervals of their versions, replaced versions tied to their successors.
+        """Return candidates with the intervals of their versions, tied to their successors.
 
         A required version has no interval: required items do not depend on the question.
         """
@@ -153,7 +153,7 @@ class ShownVersions:
         return self._of_key[key]
 
     def _in_order(self, key: str) -> list[Version[int]]:
-        """Return the versions of a key that are live or may be recalled, oldest first, by their ordinals."""
+        """Return the versions of a key by ordinal, live or recallable, oldest first."""
         held = self._held
         live = self._held.keyed.get(key)
         ordinals = held.past.keyed(key)
@@ -191,7 +191,7 @@ class ShownVersions:
 
 
 class SectionCorrections:
-    """Finds the later units of a section that correct its proposed ones, and must be shown with them.
+    """Finds the later units of a section that must be shown with the proposed ones.
 
     Most items state nothing that could be corrected. Each is looked at once.
     """
@@ -212,7 +212,7 @@ class SectionCorrections:
         *,
         among: Collection[int] | None = None,
     ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct some units, and the corrections of these in turn, oldest first.
+        """Return the units that correct some units, and their own corrections, oldest first.
 
         They are under the first ordinal of the unit that they correct.
 

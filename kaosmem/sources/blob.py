@@ -1,4 +1,4 @@
-"""Large artefacts as a source: the context shows a handle with a preview, and `fetch` returns the whole."""
+"""Large artefacts as a source: a context shows handles, and `fetch` returns the whole."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DESCRIBED_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class BlobHandle:
-    """The shown part of an artefact: its key, media type, size in bytes and the beginning of its text.
+    """The shown part of an artefact: key, media type, size in bytes and beginning of its text.
 
     metadata: `source`, `timestamp` and `speaker` appear in its label.
     """
@@ -163,7 +163,7 @@ class BlobSource(StoreSource):
         return replace(related(proposal, query), error=error)
 
     async def get(self, item_id: str) -> Item | None:
-        """Return an artefact in full, or None; the handle of one that the store has no more goes with it."""
+        """Return an artefact in full, or None. The handle of a lost artefact goes with it."""
         key = self._store_id(item_id)
         if key is None:
             return None
@@ -187,7 +187,7 @@ class BlobSource(StoreSource):
         return self._listed_at is None or self._clock() >= self._listed_at + self._refresh
 
     async def _list(self) -> None:
-        """Take the handles of the artefacts that are new in the store, and leave out those that are gone."""
+        """Take the handles of new artefacts in the store, and leave out those that are gone."""
         # one that is uploaded meanwhile stays
         now = self._clock()
         known = set(self._shelf.handles)
@@ -203,7 +203,7 @@ class BlobSource(StoreSource):
         self._listed_at = now
 
     async def _described(self, key: str) -> BlobHandle | None:
-        """Return a handle without preview of a stored artefact, None if it is gone or the source lists no store."""
+        """Return a handle without preview, None if the artefact is gone or no store is listed."""
         if not self._is_listed:
             return None
         try:
@@ -258,7 +258,10 @@ class _Shelf:
 
 
 def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:
-    """Return bytes as the text that they are in UTF-8, None if they are none; a cut one may end inside a character."""
+    """Return bytes as text in UTF-8, None if they are no text.
+
+    is_cut: whether the bytes may end inside a character.
+    """
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
     except UnicodeDecodeError:

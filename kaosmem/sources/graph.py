@@ -112,7 +112,7 @@ class GraphSource(StoreSource):
         return next((item for item in self._lines(around) if item.id == item_id), None)
 
     async def forget(self, item_ids: Collection[str]) -> None:
-        """Delete entities, with their relationships, and relationships from the store; names are unlearned."""
+        """Delete relationships, and entities with theirs, from the store, and unlearn names."""
         for item_id in item_ids:
             found = _found_at(self._local(item_id) or "")
             if found is None:
@@ -124,7 +124,7 @@ class GraphSource(StoreSource):
                 self._unlearn(found.entity_id)
 
     async def _read_names(self) -> None:
-        """Learn the names of the entities that are new in the store, and unlearn those of deleted ones."""
+        """Learn the names of new entities in the store, and unlearn those of deleted ones."""
         known = set(self._names)  # an entity that is added meanwhile stays
         stored = set(await self._store.list_entities())
         for entity_id in known - stored:
@@ -146,7 +146,10 @@ class GraphSource(StoreSource):
             self._mentions.discard(name, entity_id)
 
     def _lines(self, part: SubGraph, *, most: int | None = None) -> list[Item]:
-        """Return a part of the graph as items, entities, then relationships, nearest first; of too many, half each."""
+        """Return a part of the graph as items: entities, then relationships, nearest first.
+
+        most: Of more items, half are entities and half relationships.
+        """
         labels = {entity.id: entity.label for entity in part.entities}
         room = sys.maxsize if most is None else most
         entities = part.entities[: max(room // 2, room - len(part.relationships))]
@@ -170,7 +173,7 @@ class GraphSource(StoreSource):
 
 
 class _Place(NamedTuple):
-    """The place of a line in a graph: an entity, and the id of the relationship that starts there, "" for itself."""
+    """The place of a line in a graph: an entity, or a relationship that starts there."""
 
     entity_id: str
     relationship_id: str = ""
@@ -193,7 +196,7 @@ def _found_at(local_id: str) -> _Place | None:
 
 
 def _identity(relationship: Relationship) -> list[str]:
-    """Return the source of a relationship, where a store finds it, with the id, or with the type and the target."""
+    """Return the source of a relationship with its id, or with its type and target."""
     source = relationship.source
     target = relationship.target
     kind = relationship.type

@@ -135,7 +135,7 @@ class FactSource(StoreSource):
     def _fact(
         self, memory: StoredFact, saved_at: datetime | None = None, key: str | None = None
     ) -> Item:
-        """Return a fact as an item, with its key if it has versions or the key is not just its id."""
+        """Return a fact as an item, with its key if it has versions or a key besides its id."""
         created_at = saved_at or fact_time(memory.metadata)
         item = self._item(
             memory.id, memory.content, metadata=memory.metadata, created_at=created_at
@@ -215,7 +215,7 @@ class _Past:
         self.versions: dict[str, list[Version[Item]]] = {}
 
     async def shown(self, found: Sequence[StoredFact]) -> list[Scored]:
-        """Return the items to propose of the found versions: of each fact the newest one, and the best other one."""
+        """Return of each found fact the newest version, and the best other one."""
         await self._learn(
             dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key)
         )
@@ -251,7 +251,7 @@ class _Past:
 
 
 def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:
-    """Return a proposal without the versions that a filter leaves out, and without their companions."""
+    """Return a proposal without versions that a filter leaves out, and their companions."""
     passes = {
         item.id
         for item, _ in passing(((unit.items[0], None) for unit in proposal.candidates), wanted)

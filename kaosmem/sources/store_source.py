@@ -1,4 +1,4 @@
-"""Common parts of all sources over stores: ids under the source's name, low trust, and the size of a proposal."""
+"""Common parts of all sources over stores: ids, trust and the size of a proposal."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scor
 def proposed(
     found: Iterable[Scored], *, cap: int, wanted: MetadataFilter | None = None
 ) -> Proposal:
-    """Return a proposal of the found items that pass a filter, best first, up to twice `cap` tokens."""
+    """Return a proposal of found items that pass a filter, up to twice `cap` tokens."""
     listed = list(found)
     if wanted is not None and listed:
         wanted = wanted.narrowed(lambda: [item.metadata for item, _ in listed])
@@ -144,7 +144,7 @@ def proposed(
 
 
 def by_words(items: Sequence[Item], query: Query) -> list[Scored]:
-    """Return the items that match the words of a query, best first, then the others in their order."""
+    """Return the items that match a query by words, best first, then the others in order."""
     index = BM25Ranker().index()
     index.add(enumerate(items))
     scores = dict(ranking_of(index, query.text, len(items)).matches)
@@ -164,7 +164,7 @@ def related(proposal: Proposal, query: Query) -> Proposal:
 
 
 def unanswered(items: Iterable[Item], wanted: MetadataFilter) -> str:
-    """Return why none of some items can pass a filter, "" if it can be compared with some of them."""
+    """Return why none of some items can pass a filter, "" if it fits some of them."""
     entries = [item.metadata for item in items]
     return wanted.unanswered(entries, {field for entry in entries for field in entry})
 
@@ -175,7 +175,7 @@ async def searched(
     cap: int,
     wanted: MetadataFilter | None = None,
 ) -> Proposal:
-    """Return a proposal of the items that a store finds, best first, asking for more up to twice `cap` tokens.
+    """Return a proposal of the items that a store finds, up to twice `cap` tokens.
 
     search: returns items among so many that the store finds, the same ones first whatever the limit, and whether the
         store may find more.
@@ -197,7 +197,7 @@ async def searched(
 
 
 def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
-    """Return a proposal whose items are tied to the later ones that give their subject another value.
+    """Return a proposal whose items are tied to the later ones that correct them.
 
     Items without a `timestamp` have no order, so nothing is tied if there is one.
     """
@@ -214,7 +214,7 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
 
 
 def _share(item: Item, cap: int, told: Told) -> int:
-    """Return an item's part of the twice `cap` tokens: little if it can't be shown, or repeats another."""
+    """Return an item's part of twice `cap` tokens: little if it won't be shown or repeats another."""
     weight = max(1, item.tokens)
     if weight <= cap and not told.knows(item):
         return weight
