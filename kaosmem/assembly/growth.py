@@ -18,7 +18,7 @@ from kaosmem.assembly.packing import Packing
 from kaosmem.assembly.windows import (
     Rebased,
     Visible,
-    Window,
+    WindowState,
     bound,
     digest,
     is_asked,
@@ -109,7 +109,7 @@ class Growth:
 
     def __init__(
         self,
-        window: Window,
+        window: WindowState,
         request: Request,
         new: Mapping[str, Sequence[Candidate]],
         corrections: Sequence[Item],
@@ -299,7 +299,7 @@ class Growth:
             )
         )
 
-    def context(self, grown: Window, visible: Sequence[Item]) -> Context:
+    def context(self, grown: WindowState, visible: Sequence[Item]) -> Context:
         """Return the context of the turn.
 
         grown: the window after it. visible: items that were visible before it.
@@ -348,7 +348,9 @@ class _Part:
         self.pieces = [header, *item_pieces(placed, style)]
 
 
-def record_of(window: Window, request: Request, made: Context | Growth) -> dict[str, JSONValue]:
+def record_of(
+    window: WindowState, request: Request, made: Context | Growth
+) -> dict[str, JSONValue]:
     """Return the record of a turn that packed the window anew, or appended to it."""
     return {
         "window": window.name,
@@ -377,7 +379,7 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     return visible
 
 
-def _marks(window: Window, request: Request) -> dict[str, JSONValue]:
+def _marks(window: WindowState, request: Request) -> dict[str, JSONValue]:
     """Return how many messages each history has had, and the id of its last proposed one."""
     marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
     for spec in request.histories:
@@ -388,7 +390,7 @@ def _marks(window: Window, request: Request) -> dict[str, JSONValue]:
     return marks
 
 
-def _decided(decision: Decision, *, window: Window, appended: Mapping[str, Item]) -> Decision:
+def _decided(decision: Decision, *, window: WindowState, appended: Mapping[str, Item]) -> Decision:
     """Return a decision of a call without a window as it is in a window."""
     if decision.item_id in appended:
         shown = decision.item_id in window.shown

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Growth, Request, record_of
-from kaosmem.assembly.windows import Rebased, Window, digest
+from kaosmem.assembly.windows import Rebased, WindowState, digest
 from kaosmem.sections import Candidate, Section
 from kaosmem.types import Item, JSONValue
 
@@ -20,7 +20,9 @@ Turn: TypeAlias = dict[str, JSONValue]
 """The record of a turn, which takes a window to the next one."""
 
 
-def next_request(window: Window, request: Request, *, rebase: bool = False) -> tuple[Turn, Context]:
+def next_request(
+    window: WindowState, request: Request, *, rebase: bool = False
+) -> tuple[Turn, Context]:
     """Return the record of a window's next turn, and its context.
 
     The window goes on as long as nothing that it shows has changed and the turn fits. Else it is
@@ -45,7 +47,7 @@ def next_request(window: Window, request: Request, *, rebase: bool = False) -> t
     return turn, growth.context(window.after(turn), _live(window, request.own))
 
 
-def _anew(window: Window, request: Request, reason: str) -> tuple[Turn, Context]:
+def _anew(window: WindowState, request: Request, reason: str) -> tuple[Turn, Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
     turn = record_of(window, request, context) | {
@@ -64,7 +66,7 @@ def _anew(window: Window, request: Request, reason: str) -> tuple[Turn, Context]
     )
 
 
-def _gained(window: Window, request: Request) -> dict[str, list[Candidate]] | None:
+def _gained(window: WindowState, request: Request) -> dict[str, list[Candidate]] | None:
     """Return the units that each history gained since the last request.
 
     Return None if earlier ones changed.
@@ -101,7 +103,10 @@ def _stands_in(gained: Sequence[Item], missing: int) -> bool:
 
 
 def _reason(
-    window: Window, request: Request, sections: Mapping[str, Section], corrections: Sequence[Item]
+    window: WindowState,
+    request: Request,
+    sections: Mapping[str, Section],
+    corrections: Sequence[Item],
 ) -> str:
     """Return why a window has to be packed anew whatever the turn appends, "" if it goes on."""
     if window.ended:
@@ -121,7 +126,9 @@ def _reason(
     return ""
 
 
-def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Section]) -> bool:
+def _has_lost_static(
+    window: WindowState, request: Request, sections: Mapping[str, Section]
+) -> bool:
     """Return whether a window shows a static item that is no longer in force, and nothing says so.
 
     A superseded item may stay visible if its live version is visible too, or is appended, marked as
@@ -147,7 +154,7 @@ def _has_lost_static(window: Window, request: Request, sections: Mapping[str, Se
     return False
 
 
-def is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
+def is_changed(window: WindowState, sections: Mapping[str, Section]) -> bool:
     """Return whether an item that a window shows was updated or removed."""
     for item_id, visible in window.shown.items():
         section = sections.get(visible.section)
@@ -160,7 +167,7 @@ def is_changed(window: Window, sections: Mapping[str, Section]) -> bool:
     return False
 
 
-def _corrections(window: Window, request: Request) -> list[Item]:
+def _corrections(window: WindowState, request: Request) -> list[Item]:
     """Return live items that supersede visible ones, and visible items that changed in place."""
     sections = request.own
     queried = {spec.name for spec in request.specs if spec.placement == "query"} & sections.keys()
@@ -181,7 +188,7 @@ def _is_updated(item_id: str, stored: str, section: Section) -> bool:
     return item_id in section and digest(section.peek(item_id)) != stored
 
 
-def _live(window: Window, sections: Mapping[str, Section]) -> list[Item]:
+def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
     """Return the visible items that the session holds live, in the order of the window."""
     items = []
     for item_id, visible in window.shown.items():

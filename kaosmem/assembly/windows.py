@@ -69,7 +69,7 @@ class Visible:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowState:
     """A context that grows over many turns, after its last request.
 
     epoch: how often it was packed anew. ended: the reason why the next call packs it anew, "" if it
@@ -107,17 +107,17 @@ class Window:
     loop: int = 0
     is_stored: bool = True
 
-    def after(self, turn: Mapping[str, Any]) -> Window:
+    def after(self, turn: Mapping[str, Any]) -> WindowState:
         """Return the window after the turn of a record.
 
         Raises KeyError, TypeError, ValueError for no record.
         """
         if "ended" in turn:
-            return Window(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
-        first = Window(self.name) if "settings" in turn else self
+            return WindowState(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
+        first = WindowState(self.name) if "settings" in turn else self
         messages = tuple(map(_checked_text, turn["messages"]))
         text = None if turn["text"] is None else (first.text or "") + _checked_text(turn["text"])
-        return Window(
+        return WindowState(
             name=self.name,
             epoch=int(turn["epoch"]),
             ended="",
@@ -147,12 +147,12 @@ class Window:
         stored = {name: getattr(self, name) for name in self.__slots__ if name != "shown"}
         return stored | {"shown": stored_items(self.shown), "ended": str(self.ended)}
 
-    def over(self, reason: str) -> Window:
+    def over(self, reason: str) -> WindowState:
         """Return the window without its texts; the next call packs it anew for a reason."""
-        return Window(self.name, self.epoch, self.ended or reason)
+        return WindowState(self.name, self.epoch, self.ended or reason)
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Window:
+    def from_dict(cls, stored: Mapping[str, Any]) -> WindowState:
         """Return the window that `to_dict` stored. Raises KeyError, TypeError, ValueError."""
         given = {name: stored[name] for name in cls.__slots__}
         given["messages"] = tuple(map(_checked_text, stored["messages"]))
@@ -161,7 +161,7 @@ class Window:
         given["marks"] = {name: (taken, last) for name, (taken, last) in stored["marks"].items()}
         return cls(**given)
 
-    def beside(self, turn: Mapping[str, Any]) -> Window:
+    def beside(self, turn: Mapping[str, Any]) -> WindowState:
         """Return the window after a turn of another window, whose reply may come next."""
         if self.ended or self.foreign is not None or "marks" not in turn:
             return self

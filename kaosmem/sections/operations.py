@@ -67,7 +67,7 @@ class Describe(_SessionOperation):
 
 @dataclass(frozen=True, slots=True)
 class Turn(_SessionOperation):
-    """A window goes on by a turn, or ends. data: the turn, as `Window.after` reads it."""
+    """A window goes on by a turn, or ends. data: the turn, as `WindowState.after` reads it."""
 
     op = "window"
 

@@ -1,8 +1,7 @@
 """A session: opening, filling, showing, saving."""
 
 from kaosmem.persistence import StoredSession
-from kaosmem.session.memory import SessionMemory
-from kaosmem.session.opening import (
+from kaosmem.session.directory import (
     delete_idle_sessions,
     delete_namespace,
     delete_session,
@@ -10,6 +9,7 @@ from kaosmem.session.opening import (
     list_sessions,
     stored_sessions,
 )
+from kaosmem.session.memory import SessionMemory
 from kaosmem.session.options import SessionOptions
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.repair import RepairReport, repair_session

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kaosmem.arguments import check_count
 from kaosmem.assembly import Context, Limits, Packing
 from kaosmem.assembly.growth import Request
 from kaosmem.assembly.next_request import is_changed, next_request
 from kaosmem.assembly.windows import (
     Rebased,
-    Window,
+    WindowState,
     default_block,
     history_limit,
     thrashes,
@@ -21,11 +20,11 @@ from kaosmem.assembly.windows import (
 )
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
-from kaosmem.names import check_name, shown, shown_number
+from kaosmem.names import shown
 from kaosmem.sections import Proposal, Section, SectionSpec
 from kaosmem.sections.operations import Turn
 from kaosmem.tokens import preserves_thinking
-from kaosmem.types import JSONValue, check_text
+from kaosmem.types import JSONValue
 
 _MAX_STORED_CHARS = 16 * 2**20
 """A snapshot keeps windows of so many characters together. Others are packed anew after it."""
@@ -44,11 +43,14 @@ Pack: TypeAlias = Callable[..., tuple[Context, Packing]]
 class WindowCall:
     """The checked arguments of a call that continues a window.
 
-    budget: tokens of the request. block: tokens of the block, None for a default by budget. rebase:
-        pack it anew.
-    model: the model that it is sent to, None for one with preserved thinking.
-    wanted: the filter of the call. reserve: tokens that the call keeps free beside its budget.
-    Raises InvalidNameError and InvalidArgumentError.
+    Args:
+        name: The name of the window.
+        budget: Tokens of the request, without the reserve.
+        block: Tokens of the block. None is a default by the budget.
+        rebase: Pack the window anew.
+        model: The model that the request is sent to. None is a model with preserved thinking.
+        wanted: The filter of the call, or None.
+        reserve: Tokens that the call keeps free beside its budget.
     """
 
     name: str
@@ -58,15 +60,6 @@ class WindowCall:
     model: str | None = None
     wanted: MetadataFilter | None = None
     reserve: int = 0
-
-    def __post_init__(self) -> None:
-        check_name(self.name, "window")
-        if not isinstance(self.rebase, bool):
-            raise InvalidArgumentError(f"rebase is {shown_number(self.rebase)}; give True or False")
-        if self.block is not None:
-            check_count(self.block, "block")
-        if self.model is not None:
-            check_text(self.model, "model")
 
     @property
     def limits(self) -> Limits:
@@ -82,7 +75,7 @@ class Windows:
     """
 
     def __init__(self, stored: Iterable[Mapping[str, Any]] = ()) -> None:
-        self.held = {each["name"]: Window.from_dict(each) for each in stored}
+        self.held = {each["name"]: WindowState.from_dict(each) for each in stored}
         self.journal: list[dict[str, JSONValue]] = []
         self.notices: dict[str, str] = {}
         self._reasons: dict[str, deque[str]] = {}
@@ -95,7 +88,7 @@ class Windows:
         name = turn["window"]
         if "settings" not in turn and "ended" not in turn and name not in self.held:
             raise ValueError("a window goes on that never began")
-        after = self.held.get(name, Window(name)).after(turn)
+        after = self.held.get(name, WindowState(name)).after(turn)
         self.held = {other: window.beside(turn) for other, window in self.held.items()} | {
             name: after
         }
@@ -140,7 +133,7 @@ class Windows:
             if any(item_id in each.shown for item_id in item_ids)
         }
         self.held |= {
-            name: Window(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended
+            name: WindowState(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended
         }
         return ended
 
@@ -175,7 +168,7 @@ class Windows:
         keeps_open_loop = call.model is not None and not preserves_thinking(call.model)
         bound = without_thinking(specs.values(), proposals, keeps_open_loop=keeps_open_loop)
         context, packing = pack(bound, limits=call.limits)
-        window = self.held.get(call.name, Window(call.name))
+        window = self.held.get(call.name, WindowState(call.name))
         request = Request(
             list(specs.values()),
             proposals,
@@ -282,7 +275,8 @@ class Windows:
                 self.apply(turn)
         for name in sorted(ended):
             epoch = max(
-                self.held.get(name, Window(name)).epoch, mine[name]["epoch"] if name in mine else 0
+                self.held.get(name, WindowState(name)).epoch,
+                mine[name]["epoch"] if name in mine else 0,
             )
             reason = Rebased.FORGOTTEN if name in erased else Rebased.WRITERS
             self._take({"window": name, "epoch": epoch, "ended": reason.value})
