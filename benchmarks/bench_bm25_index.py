@@ -12,7 +12,9 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import BM25Ranker, Ranker, analyze
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.retrieval.rankers import BM25Ranker
 
 LIMIT = 200
 TURNS = {20: 200, 100: 200, 1_000: 100, 10_000: 100, 100_000: 100}

@@ -36,8 +36,8 @@ from kaosmem.ingest.kinds import Kind
 from kaosmem.ingest.pieces import Part, Syntax
 from kaosmem.language.query import Query
 from kaosmem.memos import clear_memos
-from kaosmem.retrieval import LinearRanker
-from kaosmem.types import TextBlock
+from kaosmem.retrieval.rankers import LinearRanker
+from kaosmem.types.content import TextBlock
 
 LIMIT = 1.35
 """The greatest exponent allowed: n log n gives 1.1, and noise adds some."""

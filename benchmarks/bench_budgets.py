@@ -18,7 +18,8 @@ import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, WindowTooSmallError
-from kaosmem.evaluation import Corpus, read_corpora
+from kaosmem.evaluation import read_corpora
+from kaosmem.evaluation.evidence import Corpus
 from kaosmem.formats import count_messages
 
 BUDGETS = 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 128_000

@@ -18,9 +18,11 @@ import pytest
 
 from benchmarks.corpus import text_item
 from kaosmem import BM25Ranker, LinearRanker
-from kaosmem.ingest import SourceFile, find_files, read_passages
-from kaosmem.retrieval import Ranker
-from kaosmem.types import Item
+from kaosmem.ingest.files import SourceFile
+from kaosmem.ingest.listing import find_files
+from kaosmem.ingest.passages import read_passages
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.types.items import Item
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 QUESTIONS = {

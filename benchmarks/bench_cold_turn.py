@@ -20,8 +20,8 @@ import pytest
 from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import SessionMemory
 from kaosmem.persistence.layout import INDEX
-from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter, get_counter
-from kaosmem.tokens.counters import has_toktok
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TiktokenCounter, TokenCounter, ToktokCounter, has_toktok
 
 SIZE = 100_000
 NEW_SHARE = 50

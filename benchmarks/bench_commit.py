@@ -14,7 +14,8 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory
-from kaosmem.persistence import FORMAT_VERSION, Change, SessionLog
+from kaosmem.persistence.files.records import FORMAT_VERSION, Change
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.steps import Append, Draft, Step, Write
 from kaosmem.persistence.storage.local import LocalStorage
 

@@ -33,7 +33,6 @@ from kaosmem import (
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    MessageSizes,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
@@ -42,6 +41,7 @@ from kaosmem.compaction import (
     TruncationCompaction,
 )
 from kaosmem.compaction.facts import facts_in
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.sources import HistorySource
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM

@@ -11,10 +11,11 @@ from time import process_time
 
 import pytest
 
-from kaosmem.retrieval import Query
-from kaosmem.sections import Section, SectionSpec
+from kaosmem.language.query import Query
 from kaosmem.sections.eviction import POLICIES
-from kaosmem.types import Item
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types.items import Item
 from kaosmem.units import Link, Units
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

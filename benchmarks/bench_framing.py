@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.evaluation import SessionAssembler, evaluate, read_corpora
+from kaosmem.evaluation import evaluate, read_corpora
+from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.formats.text import LabelStyle
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 DATA = Path(os.environ.get("KAOSMEM_DATA") or os.devnull)
 DATASET = "locomo"

@@ -17,9 +17,9 @@ import pytest
 
 from kaosmem import Context, SessionMemory
 from kaosmem.entities import Entity, Relationship, part_of
-from kaosmem.retrieval import BM25Ranker, Query
-from kaosmem.retrieval.rankers import GraphRanker
-from kaosmem.sections import Section
+from kaosmem.language.query import Query
+from kaosmem.retrieval.rankers import BM25Ranker, GraphRanker
+from kaosmem.sections.section import Section
 
 SIZES = (1_000, 10_000, 100_000)
 LIMIT = 1_000

@@ -20,7 +20,8 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SessionOptions
-from kaosmem.evaluation import SessionAssembler, evaluate, read_corpora
+from kaosmem.evaluation import evaluate, read_corpora
+from kaosmem.evaluation.assemblers import SessionAssembler
 
 DATA = os.environ.get("KAOSMEM_DATA", "")
 LONG = "beam-100k", "beam-500k", "beam-1m"

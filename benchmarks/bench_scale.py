@@ -20,7 +20,8 @@ import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.retrieval import LinearRanker, analyze
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval.rankers import LinearRanker
 
 SIZES = (
     {int(os.environ["KAOSMEM_SCALE"]): 40}

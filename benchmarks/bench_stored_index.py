@@ -11,8 +11,10 @@ from statistics import median
 import pytest
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import LinearRanker, StorableIndex, analyze
-from kaosmem.types import Item
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval import StorableIndex
+from kaosmem.retrieval.rankers import LinearRanker
+from kaosmem.types.items import Item
 
 LIMIT = 300
 NEW = 2_000

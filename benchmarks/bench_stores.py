@@ -18,12 +18,9 @@ import pytest
 from numpy.typing import NDArray
 
 from kaosmem import ChatMessage
-from kaosmem.backends import (
-    SqliteDatabase,
-    SqliteHistoryProvider,
-    SqliteLongTermMemory,
-    SqliteVectorStore,
-)
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.stores import SqliteHistoryProvider, SqliteLongTermMemory
+from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 from kaosmem.language.analysis import analyze
 from kaosmem.stores import (
     HistoryProvider,

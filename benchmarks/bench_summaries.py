@@ -17,7 +17,8 @@ from statistics import mean
 import pytest
 
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock, get_counter
-from kaosmem.compaction import MessageSizes, SummarizationCompaction, Summarizer
+from kaosmem.compaction import SummarizationCompaction, Summarizer
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.testing import ScriptedLLM
 
 ROUNDS = 5

@@ -13,7 +13,7 @@ import pytest
 
 import kaosmem
 from benchmarks.corpus import seeded_texts
-from kaosmem.tokens import TiktokenCounter, TokenCounter, ToktokCounter
+from kaosmem.tokens.counters import TiktokenCounter, TokenCounter, ToktokCounter
 
 pytestmark = pytest.mark.skipif(
     find_spec("toktok") is None, reason="the extra 'fast' is not installed"

@@ -21,7 +21,7 @@ from rank_bm25 import BM25Okapi
 from benchmarks.corpus import real_queries, real_texts, seeded_queries, seeded_texts
 from kaosmem import BM25Ranker, LinearRanker, Ranker, SectionSpec, SessionMemory, get_counter
 from kaosmem.formats.text import header_piece
-from kaosmem.retrieval import analyze
+from kaosmem.language.analysis import analyze
 
 BUDGET = 4_000
 TURNS, WARM_UP = 50, 50

@@ -41,7 +41,8 @@ from rich.progress import track
 
 from benchmarks.bench_prefix import agent_framework_window, langchain_window
 from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, Window
-from kaosmem.evaluation import Corpus, EvidenceItem, Question, read_corpora
+from kaosmem.evaluation import read_corpora
+from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.formats import count_messages
 from kaosmem.testing import PrefixBinding
 

@@ -22,7 +22,8 @@ from fsspec.implementations.dirfs import DirFileSystem
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import ChatMessage, SectionSpec, SessionMemory
-from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.stores import SqliteHistoryProvider
 from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.context import AgentContext, ContextConfig
 from tests.many_writers import processes

@@ -36,9 +36,11 @@ from numpy.typing import NDArray
 from kaosmem import SessionMemory
 from kaosmem.assembly.confidence import BIAS, figures, terms_of
 from kaosmem.cli.terminal import Phases
-from kaosmem.evaluation import Corpus, EvidenceItem, Question, SessionAssembler, read_corpora
+from kaosmem.evaluation import read_corpora
+from kaosmem.evaluation.assemblers import SessionAssembler
+from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
-from kaosmem.sections import Stock
+from kaosmem.sections.proposal import Stock
 
 FIGURES = "covered", "at_once", "pairs", "shown"
 NOTHING = {"covered": 0.0, "at_once": -2.4, "pairs": 0.0, "shown": -15.0}

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 # The sounds of a syllable and the endings of a word; "-" is none.
 _ONSETS = (

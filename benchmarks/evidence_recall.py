@@ -10,7 +10,7 @@ the share of a context that is not the texts of its items. Nothing is shared bet
 
 To compare your own, save this as `mine.py`, and add `--assembler mine:Longest --assembler kaosmem`:
 
-    from kaosmem.evaluation import ItemLines
+    from kaosmem.evaluation.assemblers import ItemLines
 
     class Longest:
         name = "longest"
@@ -37,8 +37,15 @@ import numpy as np
 
 from kaosmem.cli.benchmark import measured, named_assemblers, print_report
 from kaosmem.errors import KaosmemError
-from kaosmem.evaluation import EvidenceItem, OrderAssembler
-from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE, Order, best_first, by_rank_bm25
+from kaosmem.evaluation.assemblers import (
+    ASSEMBLERS,
+    DENSE,
+    Order,
+    OrderAssembler,
+    best_first,
+    by_rank_bm25,
+)
+from kaosmem.evaluation.evidence import EvidenceItem
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
 from kaosmem.evaluation.report import check_plot
 

@@ -31,17 +31,12 @@ from numpy.typing import NDArray
 from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
 from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.terminal import Phases
-from kaosmem.evaluation import (
-    Corpus,
-    EvidenceItem,
-    Packer,
-    Report,
-    SessionAssembler,
-    evaluate,
-    read_corpora,
-)
+from kaosmem.evaluation import evaluate, read_corpora
+from kaosmem.evaluation.assemblers import Packer, SessionAssembler
+from kaosmem.evaluation.evidence import Corpus, EvidenceItem
 from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
+from kaosmem.evaluation.report import Report
 from kaosmem.retrieval.rankers import Weights
 
 SPEC = SectionSpec("items", eviction="none")

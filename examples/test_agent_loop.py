@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.clients import LLMClient
-from kaosmem.compaction import MessageSizes, SummarizationCompaction
+from kaosmem.compaction import SummarizationCompaction
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM

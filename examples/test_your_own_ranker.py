@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kaosmem import Item, SectionSpec, SessionMemory
-from kaosmem.retrieval import analyze
+from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import check_new, unknown
 from kaosmem.testing import RankerContract
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kaosmem import ChatMessage, SectionSpec, SessionMemory
-from kaosmem.compaction import CompactionStrategy, Outline
+from kaosmem.compaction import CompactionStrategy
+from kaosmem.compaction.outline import Outline
 from kaosmem.context import AgentContext, ContextConfig
 from kaosmem.conversation import (
     ActionEvent,

@@ -1,6 +1,6 @@
 """Decide what an LLM agent sees: typed memory sections, packed exactly into a token budget, explained and durable."""
 
-from kaosmem.assembly import Context, Decision, Reason
+from kaosmem.assembly.context import Context, Decision, Reason
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
@@ -12,31 +12,33 @@ from kaosmem.errors import (
     WindowTooSmallError,
 )
 from kaosmem.formats import render_messages
-from kaosmem.ingest import IngestReport
-from kaosmem.retrieval import BM25Ranker, DenseRanker, Embedder, LinearRanker, Query, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Hit, Proposal, Section, SectionSpec, Source
+from kaosmem.ingest.passages import IngestReport
+from kaosmem.language.query import Query
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, Embedder, LinearRanker
 from kaosmem.sections.eviction import EvictionPolicy
-from kaosmem.session import (
-    SessionMemory,
-    SessionOptions,
-    Window,
-    delete_session,
-    list_sessions,
-    repair_session,
-)
-from kaosmem.tokens import TokenCounter, context_length, get_counter
-from kaosmem.types import (
-    ChatMessage,
+from kaosmem.sections.proposal import Hit, Proposal, Source
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.session.directory import delete_session, list_sessions
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.options import SessionOptions
+from kaosmem.session.saving.repair import repair_session
+from kaosmem.session.window import Window
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.models import context_length
+from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
-    Item,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     Trust,
-    Version,
 )
+from kaosmem.types.items import ChatMessage, Item
+from kaosmem.types.versions import Version
 
 __version__ = "0.1.0"
 

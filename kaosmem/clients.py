@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from kaosmem.types import ChatMessage, JSONValue
+from kaosmem.types import JSONValue
+from kaosmem.types.items import ChatMessage
 
 
 @runtime_checkable

@@ -10,12 +10,8 @@ from itertools import takewhile
 from typing import TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_several
-from kaosmem.compaction import (
-    CompactionPipeline,
-    CompactionStrategy,
-    SlidingWindowCompaction,
-    fallback_reason,
-)
+from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.compaction.strategies import strategy_within
@@ -25,9 +21,11 @@ from kaosmem.formats import Format, get_format
 from kaosmem.names import check_id, shown_number
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import check_message
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.models import preserves_thinking
-from kaosmem.types import ChatMessage, ThinkingBlock
+from kaosmem.types.content import ThinkingBlock
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link, repair
 
 __all__ = ["AgentContext", "ContextConfig", "HistoryRetention"]

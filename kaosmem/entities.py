@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from kaosmem.arguments import check_metadata, check_text, json_text
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
-from kaosmem.types import Interval, JSONValue, aware, check_metadata, check_text, json_text
+from kaosmem.types import JSONValue
+from kaosmem.types.versions import Interval, aware
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ARROW = re.compile(r"-(?=\[)|\](?=->)")

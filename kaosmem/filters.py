@@ -28,9 +28,10 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown, shown_name
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue
 
 Filter: TypeAlias = Mapping[str, Any]
 

@@ -11,16 +11,9 @@ from itertools import chain, count
 
 from kaosmem.arguments import STRICT_JSON
 from kaosmem.memos import register_memo
-from kaosmem.types import (
-    ChatMessage,
-    ContentBlock,
-    Item,
-    OpaqueBlock,
-    StoredItem,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from kaosmem.types import ContentBlock, OpaqueBlock
+from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage, Item, StoredItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +388,8 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     ids, and the result belongs to the first. A note stands for the result of a provider's own tool
     whose call is missing.
 
-    >>> from kaosmem.types import ChatMessage, ToolUseBlock
+    >>> from kaosmem.types.items import ChatMessage
+    >>> from kaosmem.types.content import ToolUseBlock
     >>> [message.text for message in repair([ChatMessage("assistant", (ToolUseBlock("c1", "search"),))])]
     ['search({})', 'no result was recorded for this call']
     """

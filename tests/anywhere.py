@@ -21,15 +21,10 @@ from hashlib import blake2b
 from typing import NoReturn
 
 from kaosmem import Context, SectionSpec, SessionMemory
-from kaosmem.retrieval import (
-    BM25Ranker,
-    DenseRanker,
-    GraphRanker,
-    LinearRanker,
-    RankBM25Ranker,
-    Ranker,
-)
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 from kaosmem.stores import InMemoryVectorStore, VectorDocument
 
 RANKERS: tuple[Ranker, ...] = (

@@ -10,7 +10,7 @@ from kaosmem import (
 )
 from kaosmem.formats import count_messages
 from kaosmem.formats.delimiters import BLOCK_BEGIN
-from kaosmem.tokens import TokenCounter
+from kaosmem.tokens.counters import TokenCounter
 from tests.worlds import World
 
 

@@ -12,8 +12,9 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from kaosmem import ConflictError, SectionSpec, SessionMemory
-from kaosmem.persistence import FORMAT_VERSION, Change, SessionLog
 from kaosmem.persistence import log as log_module
+from kaosmem.persistence.files.records import FORMAT_VERSION, Change
+from kaosmem.persistence.log import SessionLog
 
 SESSION = "shared"
 SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents"))

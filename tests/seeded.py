@@ -10,7 +10,8 @@ from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import BM25Ranker, ChatMessage, LinearRanker, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
 from kaosmem.formats import FORMATS
-from kaosmem.retrieval import Query, analyze
+from kaosmem.language.analysis import analyze
+from kaosmem.language.query import Query
 from kaosmem.stores import VectorDocument
 from kaosmem.testing import ScriptedLLM
 from tests.anywhere import told

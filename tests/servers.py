@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import kaosmem.devstack as devstack
-from kaosmem.devstack import LocalServer, free_port, started
-from kaosmem.devstack.servers import Server
+from kaosmem.devstack.running import LocalServer, started
+from kaosmem.devstack.servers import Server, free_port
 from kaosmem.errors import MissingExtraError
 
 PASSWORD = "not0a0secret"

@@ -9,7 +9,7 @@ from typing import Any
 
 from kaosmem import SectionSpec, SessionMemory, SessionOptions
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.tokens import EstimateCounter
+from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
 
 SPECS = (

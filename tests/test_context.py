@@ -27,13 +27,13 @@ from kaosmem import (
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    MessageSizes,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
     Summarizer,
-    fallback_reason,
 )
+from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.errors import InvalidNameError, SummaryError
 from kaosmem.formats import parse_message

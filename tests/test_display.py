@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kaosmem import Context, Item, Section, SectionSpec, SessionMemory, TextBlock, ToolUseBlock
-from kaosmem.assembly import item_preview
+from kaosmem.assembly.context import item_preview
 from kaosmem.display import fitted, listed, padded, preview, scored, visible, width
 from tests.worlds import HOSTILE
 

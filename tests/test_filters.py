@@ -20,8 +20,8 @@ from kaosmem import (
     SessionMemory,
 )
 from kaosmem.filters import MetadataFilter, parse_filter
-from kaosmem.retrieval import Query
-from kaosmem.sections import Proposal
+from kaosmem.language.query import Query
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 

@@ -14,51 +14,18 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from kaosmem.arguments import check_share
-from kaosmem.assembly.allocation import (
-    FRAME,
-    Costs,
-    TokenNeed,
-    allocate,
-    check_required,
-    scaled_floors,
-    window_too_small,
-)
+from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
-from kaosmem.assembly.context import (
-    Context,
-    Decision,
-    Reason,
-    SectionUse,
-    SourceReport,
-    SourceStatus,
-    item_preview,
-)
+from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.packing import Limits, Packer, Packing
-from kaosmem.assembly.shortening import Shortened, Shortener, shortened, with_best_shortened
+from kaosmem.assembly.shortening import Shortened, Shortener, with_best_shortened
 from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.formats import Format, Rendered
 from kaosmem.names import shown, shown_name, shown_number
-from kaosmem.sections import Proposal, SectionSpec
-from kaosmem.tokens import TokenCounter
-
-__all__ = [
-    "Context",
-    "Decision",
-    "Limits",
-    "Packing",
-    "Reason",
-    "SectionUse",
-    "SourceReport",
-    "SourceStatus",
-    "TokenNeed",
-    "allocate",
-    "assemble",
-    "check_budget",
-    "check_required",
-    "item_preview",
-    "shortened",
-]
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.counters import TokenCounter
 
 
 def assemble(

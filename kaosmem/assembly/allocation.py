@@ -22,9 +22,10 @@ from kaosmem.formats.text import (
     recalled_header,
 )
 from kaosmem.names import shown
-from kaosmem.sections import Candidate, SectionSpec
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import ChatMessage, Item
+from kaosmem.sections import Candidate
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import ChatMessage, Item
 from kaosmem.units import repair, repaired
 
 FRAME = "(frame)"

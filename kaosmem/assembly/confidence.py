@@ -28,8 +28,8 @@ from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
 from kaosmem.language.keys import key_words
 from kaosmem.language.query import excerpt
-from kaosmem.sections import Proposal, Stock
-from kaosmem.types import Item
+from kaosmem.sections.proposal import Proposal, Stock
+from kaosmem.types.items import Item
 
 BIAS = "bias"
 _LEAST = 0.1  # by hand: at 0 the logarithm has no end

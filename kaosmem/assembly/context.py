@@ -14,8 +14,9 @@ from kaosmem.arguments import check_instance
 from kaosmem.display import fitted, listed, preview, width
 from kaosmem.formats import Format, Rendered, count_messages
 from kaosmem.formats.text import source_label
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import Item, JSONValue
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 
 
 class Reason(StrEnum):

@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import Line, LineOf
 from kaosmem.formats.text import NEWER, POSSIBLY_REPLACED, Group
 from kaosmem.language.duplicates import Shown, newest_first, statement
-from kaosmem.sections import Candidate, SectionSpec
+from kaosmem.sections import Candidate
+from kaosmem.sections.spec import SectionSpec
 
 Standing: TypeAlias = tuple[int, bool, int]
 """The key that orders units where they are shown."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 
+from kaosmem.arguments import json_text
 from kaosmem.assembly.allocation import Costs, entries_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
@@ -35,9 +36,13 @@ from kaosmem.formats.text import (
     item_pieces,
     recalled_header,
 )
-from kaosmem.sections import Candidate, Proposal, Section, SectionSpec
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import ChatMessage, Item, JSONValue, json_text
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.items import ChatMessage, Item
 
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""

@@ -10,8 +10,10 @@ from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Growth, Request, record_of
 from kaosmem.assembly.windows import Rebased, WindowState, digest
-from kaosmem.sections import Candidate, Section
-from kaosmem.types import Item, JSONValue
+from kaosmem.sections import Candidate
+from kaosmem.sections.section import Section
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 
 _CHANGES_IN_PLACE = "graph"
 """The section whose items are updated in place: a window shows them again, marked as newer."""

@@ -37,8 +37,10 @@ from kaosmem.formats.text import (
     recalled_header,
 )
 from kaosmem.language.duplicates import Shown
-from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.types import ChatMessage, Item
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types.items import ChatMessage, Item
 
 _INCLUDING = frozenset(
     (

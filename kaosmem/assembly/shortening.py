@@ -9,9 +9,14 @@ from typing import TypeVar
 
 from kaosmem.assembly.allocation import Costs, best_match, items_of
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import ContentBlock, DocumentBlock, Item, TextBlock, ToolResultBlock, block_text
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import DocumentBlock, TextBlock, ToolResultBlock, block_text
+from kaosmem.types.items import Item
 
 P = TypeVar("P")
 

@@ -14,9 +14,14 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
+from kaosmem.arguments import json_text
 from kaosmem.formats import Rendered
-from kaosmem.sections import Candidate, Proposal, SectionSpec
-from kaosmem.types import Item, JSONValue, ThinkingBlock, ToolUseBlock, content_json, json_text
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types import JSONValue
+from kaosmem.types.content import ThinkingBlock, ToolUseBlock, content_json
+from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 MAX_BREAKPOINTS = 4

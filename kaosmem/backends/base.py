@@ -12,11 +12,11 @@ from copy import copy
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from kaosmem.arguments import STRICT_JSON
+from kaosmem.arguments import STRICT_JSON, json_text
 from kaosmem.errors import CorruptionError, DurabilityError, NotOpenedError
 from kaosmem.stores.vector import VectorDocument
-from kaosmem.types import ContentBlock, content_json, json_text
-from kaosmem.types.content import stored_blocks
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import content_json, stored_blocks
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Workers")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
-from kaosmem.arguments import Clock, check_clock, check_ttl
+from kaosmem.arguments import Clock, check_clock, check_text, check_ttl
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
 from kaosmem.persistence.steps import Delete, List, Read, Write
@@ -31,7 +31,6 @@ from kaosmem.stores.blob import (
     unknown_blob,
 )
 from kaosmem.stores.expiry import expiry_of, utc_now
-from kaosmem.types import check_text
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
+from kaosmem.arguments import Clock, check_clock, check_count, check_text, check_ttl
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
@@ -32,7 +32,6 @@ from kaosmem.stores.blob import (
     unknown_blob,
 )
 from kaosmem.stores.expiry import expiry_of, utc_now
-from kaosmem.types import check_text
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetResult

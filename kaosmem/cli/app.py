@@ -13,8 +13,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 import kaosmem
-from kaosmem.arguments import check_share
-from kaosmem.assembly import Context, check_budget
+from kaosmem.arguments import check_share, check_text
+from kaosmem.assembly import check_budget
+from kaosmem.assembly.context import Context
 from kaosmem.cli.devstack import devstack
 from kaosmem.cli.report import (
     context_json,
@@ -46,11 +47,13 @@ from kaosmem.cli.terminal import Phases, write, write_json
 from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import FORMATS
-from kaosmem.ingest import IngestReport
+from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import shown
-from kaosmem.retrieval import RANKERS
-from kaosmem.session import RepairReport, SessionMemory, repair_session
-from kaosmem.types import Item, check_text
+from kaosmem.retrieval.rankers import RANKERS
+from kaosmem.session import RepairReport
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.saving.repair import repair_session
+from kaosmem.types.items import Item
 
 T = TypeVar("T")
 

@@ -8,22 +8,18 @@ from pathlib import Path
 from typing import Literal
 
 from kaosmem.cli.terminal import Column, Phases, write, write_table
-from kaosmem.evaluation import (
-    Assembler,
-    Report,
-    evaluate,
-    get_assembler,
-    read_corpora,
-    save_plot,
-    with_keys,
-)
+from kaosmem.evaluation import Assembler, evaluate, read_corpora
+from kaosmem.evaluation.assemblers import get_assembler
+from kaosmem.evaluation.evidence import with_keys
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     STALE_HEADER,
+    Report,
     category_rows,
     dataset_rows,
     figures_rows,
     recall_header,
+    save_plot,
     stale_rows,
 )
 

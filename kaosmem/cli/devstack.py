@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from kaosmem.cli.terminal import Column, Phases, write, write_json, write_table
-from kaosmem.devstack import LocalServer, compose, started
+from kaosmem.devstack.running import LocalServer, compose, started
 from kaosmem.devstack.servers import PASSWORD_VARIABLE, SERVERS, Server
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from kaosmem.assembly import Context, Decision, item_preview
+from kaosmem.assembly.context import Context, Decision, item_preview
 from kaosmem.cli.terminal import Column, screen_lines, write, write_table
 from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
-from kaosmem.ingest import IngestReport
-from kaosmem.sections import Section, compacted_in
-from kaosmem.session import SessionMemory
-from kaosmem.types import Item
+from kaosmem.ingest.passages import IngestReport
+from kaosmem.sections.section import Section
+from kaosmem.sections.substitution import compacted_in
+from kaosmem.session.memory import SessionMemory
+from kaosmem.types.items import Item
 
 _SHOWN_NOTICES = 20
 _PASSAGE_LINES = 6

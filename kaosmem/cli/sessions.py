@@ -15,17 +15,12 @@ from kaosmem.cli.report import damage_json, number_or_dash
 from kaosmem.cli.terminal import Column, write, write_table
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.names import check_name, shown, shown_location
-from kaosmem.persistence import StoredSession, filesystem_of, unknown_session
-from kaosmem.retrieval import Ranker
-from kaosmem.sections import DEFAULT_SECTIONS
-from kaosmem.session import (
-    ErasureReceipt,
-    RepairReport,
-    SessionMemory,
-    list_namespaces,
-    list_sessions,
-    stored_sessions,
-)
+from kaosmem.persistence.storage.places import StoredSession, filesystem_of, unknown_session
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.spec import DEFAULT_SECTIONS
+from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, stored_sessions
+from kaosmem.session.directory import list_sessions
+from kaosmem.session.memory import SessionMemory
 
 _COLUMNS = (
     Column("namespace"),

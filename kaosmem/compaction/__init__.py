@@ -1,8 +1,5 @@
 """Ways to shorten a list of messages: strategies, summaries, and the parts of a history that they keep."""
 
-from kaosmem.compaction.fallback import fallback_reason
-from kaosmem.compaction.model_requests import STATE_TEMPLATE, ModelRequests
-from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.strategies import (
     CompactionPipeline,
     CompactionStrategy,
@@ -13,18 +10,11 @@ from kaosmem.compaction.strategies import (
     ToolResultCompaction,
     TruncationCompaction,
 )
-from kaosmem.compaction.summarizer import SUMMARY_TEMPLATE, Summarizer
-from kaosmem.language.rules import RULE_CUES
+from kaosmem.compaction.summarizer import Summarizer
 
 __all__ = [
-    "RULE_CUES",
-    "STATE_TEMPLATE",
-    "SUMMARY_TEMPLATE",
     "CompactionPipeline",
     "CompactionStrategy",
-    "MessageSizes",
-    "ModelRequests",
-    "Outline",
     "SelectiveToolCallCompaction",
     "SlidingWindowCompaction",
     "SummarizationCompaction",
@@ -32,5 +22,4 @@ __all__ = [
     "TokenBudgetCompaction",
     "ToolResultCompaction",
     "TruncationCompaction",
-    "fallback_reason",
 ]

@@ -7,20 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kaosmem.arguments import check_text
 from kaosmem.language.analysis import STOP_WORDS
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.scripts import UNSPACED
-from kaosmem.types import (
-    ContentBlock,
-    ImageBlock,
-    JSONValue,
-    OpaqueBlock,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    block_text,
-    check_text,
-)
+from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types.content import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, block_text
 
 MAX_FACT_CHARS = 200
 """A longer text is data."""

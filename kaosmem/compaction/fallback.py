@@ -9,7 +9,9 @@ from typing import NamedTuple
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, prose_of
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.sentences import cut_at_sentence
-from kaosmem.types import ChatMessage, ContentBlock, ThinkingBlock, ToolResultBlock, block_text
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import ThinkingBlock, ToolResultBlock, block_text
+from kaosmem.types.items import ChatMessage
 
 NO_MODEL = "no model"
 """The reason of outlines by a Summarizer that has no model."""

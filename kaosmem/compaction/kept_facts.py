@@ -10,8 +10,9 @@ from typing import NamedTuple
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import RULE_CUES, rules_of
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import ChatMessage, ToolResultBlock, ToolUseBlock
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage
 
 SUMMARY_ROLE = "summary"
 

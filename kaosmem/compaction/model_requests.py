@@ -11,7 +11,9 @@ from typing import TypeVar
 from kaosmem.arguments import check_count, check_instance, check_ttl
 from kaosmem.clients import LLMClient, ModelAnswer
 from kaosmem.errors import InvalidArgumentError, SummaryError
-from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock
+from kaosmem.types import JSONValue
+from kaosmem.types.content import ToolUseBlock
+from kaosmem.types.items import ChatMessage
 
 T = TypeVar("T")
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.formats import Format, get_format
-from kaosmem.tokens import TokenCounter, get_counter
-from kaosmem.types import ChatMessage
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link, Units, repair, repaired
 
 SYSTEM_MESSAGES = "system messages"

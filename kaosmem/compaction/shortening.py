@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kaosmem.types import ChatMessage, ContentBlock, TextBlock, ToolResultBlock, block_text
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import TextBlock, ToolResultBlock, block_text
+from kaosmem.types.items import ChatMessage
 
 _PRECISION = 64
 """A length is looked for until it is known to this share of itself."""

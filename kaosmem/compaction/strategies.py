@@ -25,9 +25,10 @@ from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.names import shown_number
-from kaosmem.tokens import TokenCounter, context_length, get_counter
-from kaosmem.types import (
-    ChatMessage,
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.models import context_length
+from kaosmem.types.content import (
     DocumentBlock,
     ResultContent,
     TextBlock,
@@ -36,6 +37,7 @@ from kaosmem.types import (
     ToolUseBlock,
     block_text,
 )
+from kaosmem.types.items import ChatMessage
 
 
 @runtime_checkable

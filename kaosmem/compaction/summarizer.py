@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import accumulate
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient, ModelAnswer
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.fallback import NO_MODEL, fallback_text, said_text, without_fallback_heading
@@ -27,8 +27,10 @@ from kaosmem.formats import Format, get_format
 from kaosmem.formats.text import entry_piece, header_piece
 from kaosmem.language.rules import RULE_CUES
 from kaosmem.language.sentences import cut_at_sentence
-from kaosmem.tokens import TokenCounter, get_counter
-from kaosmem.types import ChatMessage, TextBlock, check_text, json_text
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import TextBlock
+from kaosmem.types.items import ChatMessage
 
 SUMMARY_TEMPLATE = """\
 You keep the memory of an agent at work. You are given the part of its conversation that no longer fits its window. An

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
+from kaosmem.arguments import json_text
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.compaction.outline import Outline
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
-from kaosmem.types import ChatMessage, JSONValue, json_text
+from kaosmem.types import JSONValue
+from kaosmem.types.items import ChatMessage
 
 
 def is_record(message: ChatMessage) -> bool:

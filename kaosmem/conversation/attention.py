@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_text
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.conversation.condensation import Condensation
@@ -15,7 +15,9 @@ from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, SummaryError
 from kaosmem.formats.delimiters import escaped_in_piece, speaker_name
-from kaosmem.types import ChatMessage, JSONValue, ToolUseBlock, check_text
+from kaosmem.types import JSONValue
+from kaosmem.types.content import ToolUseBlock
+from kaosmem.types.items import ChatMessage
 
 ATTENTION_TEMPLATE = """\
 You choose what an agent at work goes on seeing of its conversation, of which there is too much. You are given events,

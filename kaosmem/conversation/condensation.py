@@ -6,9 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from kaosmem.arguments import check_metadata, check_text, is_integer
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types import ChatMessage, JSONValue, Trust, check_metadata, check_text, is_integer
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
 
 

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_text
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import UNLOGGED, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog, view_of
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooSmallError
-from kaosmem.types import ChatMessage, ToolResultBlock, check_text
+from kaosmem.types.content import ToolResultBlock
+from kaosmem.types.items import ChatMessage
 
 MAX_IN_A_ROW = 10
 """Most condensations in a row without another event between: they can't free the rest."""

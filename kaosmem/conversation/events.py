@@ -9,15 +9,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
+from kaosmem.arguments import check_text, is_integer
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
 from kaosmem.names import check_name, shown_name, shown_number
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import (
-    ChatMessage,
-    Content,
-    ContentBlock,
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import Content, ContentBlock
+from kaosmem.types.content import (
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -25,11 +24,10 @@ from kaosmem.types import (
     ToolUseBlock,
     Trust,
     check_content,
-    check_text,
     content_text,
-    is_integer,
     trust_of,
 )
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
 
 ACTION_KINDS = (

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, TypeVar, overload
 
-from kaosmem.arguments import STRICT_JSON
+from kaosmem.arguments import STRICT_JSON, json_text
 from kaosmem.conversation.condensation import Condensation, CondensationRequest
 from kaosmem.conversation.events import (
     UNLOGGED,
@@ -24,7 +24,8 @@ from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
 from kaosmem.names import shown_name
-from kaosmem.types import JSONValue, content_json, json_text
+from kaosmem.types import JSONValue
+from kaosmem.types.content import content_json
 
 _TYPES: dict[str, type[ConversationEvent]] = {
     each.type: each for each in (ActionEvent, ObservationEvent, Condensation, CondensationRequest)

@@ -21,9 +21,8 @@ from kaosmem.conversation.events import (
 from kaosmem.conversation.log import view_of
 from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types import (
-    ChatMessage,
-    ContentBlock,
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import (
     ImageBlock,
     TextBlock,
     ToolResultBlock,
@@ -32,6 +31,7 @@ from kaosmem.types import (
     block_text,
     content_text,
 )
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import NO_RESULT
 
 

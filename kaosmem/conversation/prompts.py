@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from string import Template
 from typing import ClassVar
 
+from kaosmem.arguments import check_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import UNSEEN, name_without, plain_spelling
-from kaosmem.types import check_text
 
 
 @dataclass(frozen=True, slots=True)

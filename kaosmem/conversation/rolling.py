@@ -11,7 +11,7 @@ from math import ceil
 from typing import TypeAlias, TypedDict
 
 from kaosmem.arguments import check_count
-from kaosmem.compaction import MessageSizes, Outline
+from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import Condenser
 from kaosmem.conversation.events import (
@@ -25,8 +25,9 @@ from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.formats import Format, get_format
 from kaosmem.names import shown_number
-from kaosmem.tokens import TokenCounter, get_counter
-from kaosmem.types import Trust
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import Trust
 
 Unit: TypeAlias = tuple[int, ...]
 """The positions of entries that stay together, ascending."""

@@ -7,14 +7,15 @@ from typing import Unpack
 
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
-from kaosmem.compaction import Summarizer, fallback_reason
+from kaosmem.compaction import Summarizer
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.language.credentials import without_credentials
-from kaosmem.types import content_text
+from kaosmem.types.content import content_text
 
 RESULTS_HEADING = "Newest results, verbatim from where they are cut:"
 _MIN_SUMMARY_TOKENS = 64

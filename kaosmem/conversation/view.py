@@ -13,7 +13,7 @@ from kaosmem.conversation.events import ActionEvent, ConversationEvent, Observat
 from kaosmem.conversation.fold import Fold
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_number
-from kaosmem.types import Trust
+from kaosmem.types.content import Trust
 
 _COMMON = (ActionEvent, ObservationEvent)  # a tuple made once: a union is made anew for each event
 

@@ -199,7 +199,7 @@ def compose(servers: Sequence[Server]) -> str:
 
     The password is a variable. Raises MissingExtraError.
 
-    >>> from kaosmem.devstack import Redis
+    >>> from kaosmem.devstack.servers import Redis
     >>> print(compose([Redis(password="not-a-secret")]).splitlines()[-1])
       redis: {}
     """

@@ -11,36 +11,9 @@ report        outcomes, their figures, a table and a picture
 learning      the weights of the default ranker's signals, from questions whose answers are known
 """
 
-from kaosmem.evaluation.assemblers import (
-    Assembler,
-    ItemLines,
-    OrderAssembler,
-    Packer,
-    Selection,
-    SessionAssembler,
-    get_assembler,
-)
-from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question, read_corpora, with_keys
+from kaosmem.evaluation.assemblers import Assembler, Selection
+from kaosmem.evaluation.evidence import read_corpora
 from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.evaluation.measurement import evaluate
-from kaosmem.evaluation.report import Report, save_plot
 
-__all__ = [
-    "Assembler",
-    "Corpus",
-    "EvidenceItem",
-    "ItemLines",
-    "OrderAssembler",
-    "Packer",
-    "Question",
-    "Report",
-    "Selection",
-    "SessionAssembler",
-    "evaluate",
-    "get_assembler",
-    "learn_weights",
-    "read_corpora",
-    "read_lessons",
-    "save_plot",
-    "with_keys",
-]
+__all__ = ["Assembler", "Selection", "evaluate", "learn_weights", "read_corpora", "read_lessons"]

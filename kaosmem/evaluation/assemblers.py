@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import get_format
 from kaosmem.names import shown
-from kaosmem.retrieval import DenseRanker
+from kaosmem.retrieval.rankers import DenseRanker
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
-from kaosmem.session import SessionMemory
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.session.memory import SessionMemory
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
 
 if TYPE_CHECKING:
-    from kaosmem.assembly import Context
+    from kaosmem.assembly.context import Context
     from kaosmem.evaluation.evidence import EvidenceItem
     from kaosmem.types import JSONValue
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from kaosmem.arguments import check_text
 from kaosmem.errors import InvalidArgumentError, KaosmemError, MissingFileError
 from kaosmem.names import check_item_id, shown, shown_number
-from kaosmem.types import JSONValue, check_text
+from kaosmem.types import JSONValue
 
 ITEMS_SUFFIX = ".items.jsonl"
 QUESTIONS_SUFFIX = ".questions.jsonl"

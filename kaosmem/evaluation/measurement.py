@@ -22,7 +22,8 @@ from kaosmem.evaluation.assemblers import ASSEMBLERS, Assembler, Packer, Selecti
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
 from kaosmem.names import shown, shown_number
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
 UNSCORED = ("adversarial",)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_instance, check_listed
+from kaosmem.arguments import check_instance, check_listed, check_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.layout import (
@@ -22,11 +22,10 @@ from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import shown
 from kaosmem.tokens import get_counter
-from kaosmem.types import ChatMessage, check_text
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import repair
 
 __all__ = [
-    "FORMATS",
     "BlockPlace",
     "Format",
     "HistoryEntry",
@@ -35,13 +34,11 @@ __all__ = [
     "Mark",
     "Rendered",
     "count_messages",
-    "get_format",
     "parse_message",
-    "render_messages",
 ]
 
 if TYPE_CHECKING:
-    from kaosmem.tokens import TokenCounter
+    from kaosmem.tokens.counters import TokenCounter
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {each.name: each for each in (AnthropicFormat(), OpenAIFormat(), TextFormat())}

@@ -28,6 +28,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
@@ -55,14 +56,11 @@ from kaosmem.formats.fields import (
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.names import shown_name
-from kaosmem.tokens import part_tokens, sealed_tokens
-from kaosmem.types import (
-    ChatMessage,
-    ContentBlock,
+from kaosmem.tokens.parts import part_tokens, sealed_tokens
+from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
-    JSONValue,
-    OpaqueBlock,
     ResultContent,
     TextBlock,
     ThinkingBlock,
@@ -70,12 +68,12 @@ from kaosmem.types import (
     ToolUseBlock,
     block_text,
     check_content,
-    json_text,
 )
+from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
     from kaosmem.formats.layout import HistoryEntry, Layout
-    from kaosmem.tokens import TokenCounter
+    from kaosmem.tokens.counters import TokenCounter
 
 
 _MESSAGE = "an anthropic message"

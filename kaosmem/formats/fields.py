@@ -9,17 +9,11 @@ from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
-from kaosmem.types import (
-    Content,
-    ContentBlock,
-    JSONValue,
-    OpaqueBlock,
-    TextBlock,
-    check_json,
-    json_text,
-)
+from kaosmem.types import Content, ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types.content import TextBlock
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")

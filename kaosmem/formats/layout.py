@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.types import ChatMessage, JSONValue
+from kaosmem.types import JSONValue
+from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
-    from kaosmem.tokens import TokenCounter
+    from kaosmem.tokens.counters import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
@@ -42,14 +43,11 @@ from kaosmem.formats.fields import (
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.names import shown_name
-from kaosmem.tokens import IMAGE_TOKENS, part_tokens
-from kaosmem.types import (
-    ChatMessage,
-    ContentBlock,
+from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens
+from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
-    JSONValue,
-    OpaqueBlock,
     ResultContent,
     TextBlock,
     ThinkingBlock,
@@ -58,12 +56,12 @@ from kaosmem.types import (
     block_text,
     check_content,
     content_text,
-    json_text,
 )
+from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
     from kaosmem.formats.layout import HistoryEntry, Layout
-    from kaosmem.tokens import TokenCounter
+    from kaosmem.tokens.counters import TokenCounter
 
 
 _MESSAGE = "an openai message"

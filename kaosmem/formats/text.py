@@ -46,14 +46,17 @@ from kaosmem.formats.delimiters import (
 )
 from kaosmem.formats.layout import Mark, Rendered
 from kaosmem.memos import register_memo
-from kaosmem.types import Trust, day_text
+from kaosmem.types.content import Trust
+from kaosmem.types.versions import day_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
-    from kaosmem.tokens import TokenCounter
-    from kaosmem.types import ChatMessage, Interval, Item, JSONValue
+    from kaosmem.tokens.counters import TokenCounter
+    from kaosmem.types import JSONValue
+    from kaosmem.types.items import ChatMessage, Item
+    from kaosmem.types.versions import Interval
 
 Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
 """The day that a label shows.

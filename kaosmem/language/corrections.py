@@ -33,7 +33,8 @@ from kaosmem.language.statements import (
     names_of,
     statements,
 )
-from kaosmem.types import Item, aware
+from kaosmem.types.items import Item
+from kaosmem.types.versions import aware
 
 CORRECTION_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
     {

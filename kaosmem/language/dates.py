@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeVar
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.scripts import MARKS, fold_script
 from kaosmem.names import shown_name
-from kaosmem.types import Item, Version
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Version
 
 T = TypeVar("T")
 

@@ -13,7 +13,9 @@ from itertools import chain, islice
 from typing import Protocol, TypeVar
 
 from kaosmem.language.analysis import words_of
-from kaosmem.types import ImageBlock, Item, OpaqueBlock, ToolResultBlock
+from kaosmem.types import OpaqueBlock
+from kaosmem.types.content import ImageBlock, ToolResultBlock
+from kaosmem.types.items import Item
 
 _WORDS_AT_ONCE = 10_000
 

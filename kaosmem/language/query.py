@@ -22,7 +22,7 @@ from kaosmem.language.dates import (
 from kaosmem.language.sentences import sentence_ends
 
 if TYPE_CHECKING:
-    from kaosmem.types import Item
+    from kaosmem.types.items import Item
 
 MAX_QUERY_CHARS = 8_000
 """A longer query is ranked by an excerpt of at most so many characters."""

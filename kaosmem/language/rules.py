@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from kaosmem.language.rule_cues import NO_RULES, PLAIN_CUES, POLITE_QUESTIONS, SPOKEN_CUES
 from kaosmem.language.sentences import sentence_ends
-from kaosmem.types import ChatMessage, TextBlock, Trust
+from kaosmem.types.content import TextBlock, Trust
+from kaosmem.types.items import ChatMessage
 
 MAX_RULE_CHARS = 400
 """A longer sentence is not a rule. It is code or data."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.memos import register_memo
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 WORDS_IN_COMMON = 3
 """So many words make a subject.

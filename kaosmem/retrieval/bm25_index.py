@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.ranker import TokensOf
-    from kaosmem.types import Item
+    from kaosmem.types.items import Item
 
 
 _NO_ORDINALS = np.empty(0, np.int64)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.rankers import Embedder, Weights
-    from kaosmem.types import Item
+    from kaosmem.types.items import Item
 
 
 MAX_DIMENSIONS = 1024

@@ -16,7 +16,7 @@ from kaosmem.entities import Entity, Relationship, part_of, safe_line
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import Index, check_new, unknown
 from kaosmem.retrieval.scores import best
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 _PUNCTUATION = ".,:;!?\"'()[]{}«»“”‘’"
 _POSSESSIVE = re.compile("['’]s$")

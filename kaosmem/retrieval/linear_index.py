@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.rankers import Weights
-    from kaosmem.types import Item
+    from kaosmem.types.items import Item
 
 CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kaosmem.types import Item
+    from kaosmem.types.items import Item
 
 
 def no_signals(_: int) -> Mapping[str, float]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.scores import QueryTerms
-    from kaosmem.types import Item
+    from kaosmem.types.items import Item
 
 
 NONE = 0

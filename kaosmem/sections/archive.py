@@ -9,7 +9,8 @@ from datetime import datetime
 from itertools import islice
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types import Item, JSONValue
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
+from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
@@ -17,7 +18,8 @@ from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import MAX_INTEGER, Item, JSONValue, StoredItem
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
 
 _ASKED_FOR_FIELDS = 64

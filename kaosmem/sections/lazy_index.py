@@ -18,12 +18,14 @@ from kaosmem.language.dates import day_of
 from kaosmem.retrieval.ranker import CountingIndex, Ranking, StorableRanker, ranking_of
 from kaosmem.sections.holdings import Holdings, Moment
 from kaosmem.sections.past import EvictedItem
-from kaosmem.types import decoded
+from kaosmem.types.items import decoded
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval import Index, Period, Query, Ranker
-    from kaosmem.retrieval.ranker import StorableIndex
-    from kaosmem.types import Item, StoredItem
+    from kaosmem.language.dates import Period
+    from kaosmem.language.query import Query
+    from kaosmem.retrieval import Index
+    from kaosmem.retrieval.ranker import Ranker, StorableIndex
+    from kaosmem.types.items import Item, StoredItem
 
 MIN_STORED = 500
 """An index of fewer items is not kept: it is made in milliseconds."""

@@ -22,7 +22,8 @@ from kaosmem.sections.archive import Archived, parse_time
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.sections.table import Table
-from kaosmem.types import Item, JSONValue
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 
 
 @dataclass(frozen=True, slots=True)

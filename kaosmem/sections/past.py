@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Protocol
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.types import Item, JSONValue
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Interval, Item, Version, aware
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Interval, Version, aware
 
 if TYPE_CHECKING:
     from kaosmem.language.dates import PastQuestion

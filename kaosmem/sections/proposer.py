@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import Told
-from kaosmem.retrieval import Query, analyze
+from kaosmem.language.query import Query
 from kaosmem.sections.holdings import Holdings, is_needed
 from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Hit, Proposal, Stock
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import KnownVersions, SectionCorrections, ShownVersions, tied
-from kaosmem.types import Item, StoredItem, unshown_chars
+from kaosmem.types.content import unshown_chars
+from kaosmem.types.items import Item, StoredItem
 
 _RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""

@@ -9,7 +9,7 @@ from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.names import shown
 from kaosmem.sections.holdings import Holdings, is_older
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 

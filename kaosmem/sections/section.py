@@ -30,10 +30,10 @@ from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
 from kaosmem.sections.table import Table
-from kaosmem.types import Item, check_extent
+from kaosmem.types.items import Item, check_extent
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval import Ranker
+    from kaosmem.retrieval.ranker import Ranker
 
 _NEWEST = 10
 """How many items a notebook shows."""

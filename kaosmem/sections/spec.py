@@ -9,14 +9,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from kaosmem.arguments import check_instance, check_listed
+from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer
 from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
 from kaosmem.formats.text import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, shown, shown_name, shown_number
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
-from kaosmem.types import MAX_INTEGER, is_integer
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy

@@ -6,10 +6,13 @@ import hashlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from kaosmem.arguments import check_text
 from kaosmem.entities import Relationship, entity_item_id, part_of
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import check_item_id
-from kaosmem.types import ChatMessage, Content, Item, JSONValue, Trust, check_content, check_text
+from kaosmem.types import Content, JSONValue
+from kaosmem.types.content import Trust, check_content
+from kaosmem.types.items import ChatMessage, Item
 from kaosmem.units import Link, Units
 
 COMPACTED = "compacted"

@@ -16,10 +16,11 @@ from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, JSONValue, StoredItem
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, StoredItem
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval import Ranker
+    from kaosmem.retrieval.ranker import Ranker
 
 _COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""

@@ -17,7 +17,8 @@ from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import Item, Version, in_order
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Version, in_order
 
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections

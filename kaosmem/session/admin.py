@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
-from kaosmem.persistence import filesystem_of
-from kaosmem.sections import Section, Source, read_evicted
+from kaosmem.persistence.storage.places import filesystem_of
+from kaosmem.sections.past import read_evicted
+from kaosmem.sections.proposal import Source
+from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.receipts import ErasureReceipt
-from kaosmem.tokens import TokenCounter
+from kaosmem.tokens.counters import TokenCounter
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

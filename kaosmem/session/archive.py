@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kaosmem.session.open_session import OpenSession
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 
 class SessionArchive:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date, datetime
 
-from kaosmem.arguments import check_time
-from kaosmem.assembly import Context
+from kaosmem.arguments import check_text, check_time
+from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format
-from kaosmem.retrieval import Query
-from kaosmem.sections import Hit
+from kaosmem.language.query import Query
+from kaosmem.sections.proposal import Hit
 from kaosmem.session.context_call import ContextCall, Overflow
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
-from kaosmem.types import check_text
 
 
 class MemoryAt:

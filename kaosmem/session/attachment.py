@@ -8,13 +8,17 @@ from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from kaosmem.assembly import SourceReport, SourceStatus
+from kaosmem.assembly.context import SourceReport, SourceStatus
 from kaosmem.errors import InvalidArgumentError, SourceError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import shown, shown_number
-from kaosmem.retrieval import Query
-from kaosmem.sections import ForgettingSource, Proposal, Section, SectionSpec, Source, read_evicted
-from kaosmem.types import Item
+from kaosmem.sections import ForgettingSource
+from kaosmem.sections.past import read_evicted
+from kaosmem.sections.proposal import Proposal, Source
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types.items import Item
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, KaosmemError
 from kaosmem.formats import Format, Mark
-from kaosmem.sections import (
-    Archived,
+from kaosmem.sections.archive import Archived
+from kaosmem.sections.section import Section
+from kaosmem.sections.substitution import (
     Replaced,
-    Section,
     Substitution,
     compacted_in,
     derived_from,
@@ -19,8 +19,9 @@ from kaosmem.sections import (
     substitution,
 )
 from kaosmem.session.saving.past import Originals
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import ChatMessage, Item
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import ChatMessage, Item
 from kaosmem.units import repair
 
 if TYPE_CHECKING:

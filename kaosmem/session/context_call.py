@@ -8,16 +8,17 @@ from datetime import datetime
 from functools import partial
 from typing import Literal, TypeAlias
 
+from kaosmem.arguments import check_text
 from kaosmem.assembly import assemble, check_budget
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formats import Format, get_format
-from kaosmem.retrieval import Query
-from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.language.query import Query
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.inquiry import Inquiry
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
 from kaosmem.session.windows import Pack
-from kaosmem.types import check_text
 
 Overflow: TypeAlias = Literal["raise", "cut"]
 

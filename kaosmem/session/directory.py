@@ -6,8 +6,8 @@ import asyncio
 from datetime import timedelta
 
 from kaosmem.arguments import Clock, check_clock, check_ttl
-from kaosmem.persistence import Location, StoredSession
 from kaosmem.persistence.storage import places
+from kaosmem.persistence.storage.places import Location, StoredSession
 from kaosmem.session.options import system_clock
 
 

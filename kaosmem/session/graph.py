@@ -20,11 +20,14 @@ from kaosmem.entities import (
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown, shown_number
 from kaosmem.retrieval.rankers import GraphRanker
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Item, JSONValue, Trust
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
-    from kaosmem.sections import Section
+    from kaosmem.sections.section import Section
 
 
 class Graph:

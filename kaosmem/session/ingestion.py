@@ -9,20 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.arguments import Clock
-from kaosmem.ingest import (
-    Choice,
-    IngestReport,
-    Passage,
-    Reading,
-    changes,
-    corpus_label,
-    find_files,
-    nothing_to_ingest,
-    read_passages,
-)
-from kaosmem.sections import Section
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import Item, JSONValue, Trust, decoded
+from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
+from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
+from kaosmem.sections.section import Section
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item, decoded
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -7,16 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kaosmem.arguments import Clock
-from kaosmem.assembly import Decision, Reason, SourceReport
 from kaosmem.assembly.allocation import cap_of
+from kaosmem.assembly.context import Decision, Reason, SourceReport
 from kaosmem.errors import NotFoundError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import shown
-from kaosmem.retrieval import Query
-from kaosmem.sections import Candidate, EvictedItem, Proposal, Section, SectionSpec, read_evicted
+from kaosmem.sections import Candidate
+from kaosmem.sections.past import EvictedItem, read_evicted
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.proposer import LABEL_TOKENS
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.roster import Roster, qualified
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 
 @dataclass(frozen=True)

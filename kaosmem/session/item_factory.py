@@ -6,24 +6,17 @@ import random
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kaosmem.arguments import check_several, check_ttl
-from kaosmem.assembly import shortened
+from kaosmem.arguments import check_metadata, check_several, check_text, check_ttl, is_integer
+from kaosmem.assembly.shortening import shortened
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_item_id, shown, shown_number
-from kaosmem.sections import Section, SectionSpec
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import (
-    Content,
-    ContentBlock,
-    Item,
-    JSONValue,
-    Trust,
-    check_content,
-    check_metadata,
-    check_text,
-    is_integer,
-    trust_of,
-)
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import Content, ContentBlock, JSONValue
+from kaosmem.types.content import Trust, check_content, trust_of
+from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 _SHOWN_SHARES = (8, 64, 512)

@@ -12,8 +12,9 @@ from functools import partial
 from itertools import count
 from typing import NoReturn
 
-from kaosmem.arguments import Clock, check_instance, check_several
-from kaosmem.assembly import Context, check_required
+from kaosmem.arguments import Clock, check_instance, check_several, check_text
+from kaosmem.assembly.allocation import check_required
+from kaosmem.assembly.context import Context
 from kaosmem.display import fitted
 from kaosmem.errors import (
     ConcurrentUseError,
@@ -23,11 +24,17 @@ from kaosmem.errors import (
 )
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format, parse_message
-from kaosmem.ingest import Choice, IngestReport, check_patterns
+from kaosmem.ingest.listing import Choice
+from kaosmem.ingest.passages import IngestReport
+from kaosmem.ingest.patterns import check_patterns
+from kaosmem.language.query import Query
 from kaosmem.names import check_name
-from kaosmem.persistence import Location, SessionLog, unknown_session
-from kaosmem.retrieval import Query, Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Hit, Section, SectionSpec, Source, check_specs
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.storage.places import Location, unknown_session
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.proposal import Hit, Source
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec, check_specs
 from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
@@ -45,8 +52,12 @@ from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows, WindowCall
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import ContentBlock, Item, JSONValue, Trust, Version, check_content, check_text
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types.content import Trust, check_content
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Version
 
 _SHARED = SharedSessions()
 _QUEUES = Queues()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kaosmem.display import Markup, bar, table
-from kaosmem.sections import Section
+from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
 
 _SHOWN_SECTIONS = 30

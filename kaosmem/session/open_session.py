@@ -19,8 +19,8 @@ from kaosmem.errors import (
 from kaosmem.formats import Format
 from kaosmem.language.dates import PastCues
 from kaosmem.names import check_item_id, shown, shown_name
-from kaosmem.persistence import SessionLog
-from kaosmem.sections import Section
+from kaosmem.persistence.log import SessionLog
+from kaosmem.sections.section import Section
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening
@@ -28,7 +28,7 @@ from kaosmem.session.roster import Roster
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.past import Originals, Timeline, check_archived, load_past
 from kaosmem.session.saving.saver import Saver
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 _NOT_RECALLED = "what was evicted earlier cannot be recalled"
 

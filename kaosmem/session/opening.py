@@ -13,18 +13,15 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 from kaosmem.arguments import check_instance
 from kaosmem.errors import CorruptionError, NotOpenedError
-from kaosmem.persistence import (
-    Location,
-    Recovered,
-    SessionLog,
-    fingerprint,
-    same_place,
-)
-from kaosmem.retrieval import Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.storage.places import Location, fingerprint, same_place
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes
 from kaosmem.session.saving.salvaging import salvage_sections, stored_specs
-from kaosmem.tokens import TokenCounter, get_counter
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.persistence import Erasure
+from kaosmem.persistence.erasure import Erasure
 from kaosmem.types import JSONValue
 
 OldVersions: TypeAlias = Literal["none", "kept", "unknown"]

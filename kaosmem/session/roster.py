@@ -10,12 +10,17 @@ from types import MappingProxyType
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_name, shown, shown_name
-from kaosmem.retrieval import Query
-from kaosmem.sections import Hit, NamedSource, Section, SectionSpec, Source, renamed
+from kaosmem.sections import NamedSource
+from kaosmem.sections.proposal import Hit, Source
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.session.attachment import AttachedSection, Attachment
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Item, ToolResultBlock, content_text
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import ToolResultBlock, content_text
+from kaosmem.types.items import Item
 
 
 class Roster:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_name, shown_number
-from kaosmem.types import check_text
 
 
 @dataclass(frozen=True, slots=True)

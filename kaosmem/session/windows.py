@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kaosmem.assembly import Context, Limits, Packing
+from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Request
 from kaosmem.assembly.next_request import is_changed, next_request
+from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.windows import (
     Rebased,
     WindowState,
@@ -21,9 +22,11 @@ from kaosmem.assembly.windows import (
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
-from kaosmem.sections import Proposal, Section, SectionSpec
 from kaosmem.sections.operations import Turn
-from kaosmem.tokens import preserves_thinking
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.models import preserves_thinking
 from kaosmem.types import JSONValue
 
 _MAX_STORED_CHARS = 16 * 2**20

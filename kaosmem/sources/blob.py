@@ -10,19 +10,30 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
 
-from kaosmem.arguments import Clock, check_clock, check_instance, check_ttl
+from kaosmem.arguments import (
+    Clock,
+    check_clock,
+    check_instance,
+    check_metadata,
+    check_text,
+    check_ttl,
+)
 from kaosmem.display import visible
 from kaosmem.errors import MissingFileError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import BM25Ranker, Query
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.retrieval.rankers import BM25Ranker
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import Scored, StoreSource, proposed, related
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
 from kaosmem.stores.expiry import utc_now
-from kaosmem.types import Content, ImageBlock, Item, JSONValue, Trust, check_metadata, check_text
+from kaosmem.types import Content, JSONValue
+from kaosmem.types.content import ImageBlock, Trust
+from kaosmem.types.items import Item
 
 FILES = SectionSpec("files", 4_000, 55, eviction="none")
 

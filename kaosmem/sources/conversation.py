@@ -20,13 +20,17 @@ from kaosmem.conversation import (
 from kaosmem.conversation.rolling import Unit, ViewOutline, is_question
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import shown_number
-from kaosmem.retrieval import Query
-from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
-from kaosmem.tokens import TokenCounter, count_content, get_counter
-from kaosmem.types import Item, Trust
+from kaosmem.tokens import count_content, get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
 
 CONVERSATION = SectionSpec(
     "conversation", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from kaosmem.compaction import Outline
+from kaosmem.compaction.outline import Outline
 from kaosmem.compaction.thread import is_record
-from kaosmem.types import ChatMessage, unshown_chars
+from kaosmem.types.content import unshown_chars
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
 
 FRAMING_TOKENS = 4

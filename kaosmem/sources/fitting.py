@@ -8,8 +8,9 @@ from dataclasses import replace
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.sections import Candidate
-from kaosmem.tokens import TokenCounter, count_content, get_counter
-from kaosmem.types import ToolResultBlock
+from kaosmem.tokens import count_content, get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import ToolResultBlock
 
 _FOR_FORMATS = 0.75
 """The part of a cap that required units may take: a format adds tokens that a source does not know."""

@@ -8,17 +8,21 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from kaosmem.arguments import check_instance
+from kaosmem.arguments import check_instance, json_text
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import GraphRanker, Query
+from kaosmem.retrieval import GraphRanker
 from kaosmem.retrieval.graph_index import Mentions
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import StoreSource, proposed
 from kaosmem.stores import GraphStore
-from kaosmem.types import Item, JSONValue, Trust, json_text
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
 
 RELATIONS = SectionSpec("relations", None, 45, eviction="none")
 

@@ -10,16 +10,20 @@ from kaosmem.arguments import check_instance
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.fallback import failed_model
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import Query
-from kaosmem.sections import Candidate, Proposal, SectionSpec
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.excerpt import Compacted, Excerpt, Placed, local_ids
 from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread_reader import ThreadReader
 from kaosmem.sources.thread_recall import ThreadRecall
 from kaosmem.stores import HistoryProvider
-from kaosmem.types import ChatMessage, Item, JSONValue, ToolResultBlock, Trust, content_text
+from kaosmem.types import JSONValue
+from kaosmem.types.content import ToolResultBlock, Trust, content_text
+from kaosmem.types.items import ChatMessage, Item
 
 HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none")
 

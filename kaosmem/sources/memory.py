@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from kaosmem.arguments import check_instance
+from kaosmem.arguments import check_instance, json_text
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import Query
-from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import (
     Scored,
     StoreSource,
@@ -22,9 +23,12 @@ from kaosmem.sources.store_source import (
     related,
     searched,
 )
-from kaosmem.stores import LongTermMemory, ShortTermMemory, StoredFact
-from kaosmem.stores.facts import fact_time
-from kaosmem.types import Item, JSONValue, Trust, Version, json_text, known_by
+from kaosmem.stores import LongTermMemory, ShortTermMemory
+from kaosmem.stores.facts import StoredFact, fact_time
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Version, known_by
 
 FACTS = SectionSpec("facts", 8_000, 65, eviction="none")
 STATE = SectionSpec("state", 4_000, 75, eviction="none")

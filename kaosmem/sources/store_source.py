@@ -12,11 +12,15 @@ from typing import ClassVar, TypeAlias, TypeVar
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Told
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import BM25Ranker, Query
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.sections import Proposal, SectionSpec, renamed
-from kaosmem.types import Content, Item, JSONValue, Trust, content_text, unshown_chars
+from kaosmem.retrieval.rankers import BM25Ranker
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec, renamed
+from kaosmem.types import Content, JSONValue
+from kaosmem.types.content import Trust, content_text, unshown_chars
+from kaosmem.types.items import Item
 
 S = TypeVar("S", bound="StoreSource")
 

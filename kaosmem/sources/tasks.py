@@ -6,12 +6,16 @@ from kaosmem.arguments import check_instance
 from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import Query
-from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import StoreSource, proposed
-from kaosmem.stores import GlobalTaskStore, Task, TaskList, TaskStore, current_board_key
-from kaosmem.types import Item, Trust
+from kaosmem.stores import Task, TaskStore
+from kaosmem.stores.task_list import TaskList, current_board_key
+from kaosmem.stores.tasks import GlobalTaskStore
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
 
 TASKS = SectionSpec("tasks", 4_000, 75, eviction="none")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kaosmem.compaction.thread import is_record
 from kaosmem.sources.excerpt import Excerpt, Placed, weight
 from kaosmem.stores import HistoryProvider
-from kaosmem.types import ChatMessage
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
 
 _TYPICAL_TOKENS = 100

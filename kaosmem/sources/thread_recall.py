@@ -8,10 +8,13 @@ from dataclasses import replace
 
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query
-from kaosmem.sections import Candidate, Proposal, Section, SectionSpec
+from kaosmem.language.query import Query
+from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.thread_reader import ThreadReader
-from kaosmem.types import ChatMessage, Item
+from kaosmem.types.items import ChatMessage, Item
 
 
 class ThreadRecall:

@@ -8,12 +8,16 @@ from kaosmem.arguments import check_instance
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval import Query
-from kaosmem.sections import Proposal, SectionSpec
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import Scored, StoreSource, corrected, searched, unanswered
-from kaosmem.stores import SearchResult, VectorDocument, VectorStore
-from kaosmem.types import Content, Item, TextBlock, Trust
+from kaosmem.stores import VectorDocument, VectorStore
+from kaosmem.stores.vector import SearchResult
+from kaosmem.types import Content
+from kaosmem.types.content import TextBlock, Trust
+from kaosmem.types.items import Item
 
 VECTORS = SectionSpec("vectors", None, 50, 0.2, eviction="none", header="documents found")
 

@@ -1,48 +1,18 @@
 """Stores outside a session: a Protocol and an implementation in memory for each kind."""
 
-from kaosmem.entities import Entity, Relationship, SubGraph
+from kaosmem.entities import Entity, Relationship
 from kaosmem.stores.blob import BlobStore, InMemoryFileStore
-from kaosmem.stores.facts import (
-    BaseLongTermMemory,
-    InMemoryLongTermMemory,
-    LongTermMemory,
-    StoredFact,
-)
-from kaosmem.stores.graph import BaseGraphStore, GraphStore, InMemoryGraphStore
-from kaosmem.stores.history import (
-    BaseHistoryProvider,
-    HistoryProvider,
-    InMemoryHistoryProvider,
-    decode_message,
-    encode_message,
-)
-from kaosmem.stores.state import BaseShortTermMemory, InMemoryShortTermMemory, ShortTermMemory
-from kaosmem.stores.task_list import (
-    Task,
-    TaskList,
-    TaskStatus,
-    agent_scope,
-    current_board_key,
-)
-from kaosmem.stores.tasks import BaseTaskStore, GlobalTaskStore, InMemoryTaskStore, TaskStore
-from kaosmem.stores.vector import (
-    BaseVectorStore,
-    InMemoryVectorStore,
-    SearchResult,
-    VectorDocument,
-    VectorStore,
-)
+from kaosmem.stores.facts import InMemoryLongTermMemory, LongTermMemory
+from kaosmem.stores.graph import GraphStore, InMemoryGraphStore
+from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores.state import InMemoryShortTermMemory, ShortTermMemory
+from kaosmem.stores.task_list import Task, TaskStatus, agent_scope
+from kaosmem.stores.tasks import InMemoryTaskStore, TaskStore
+from kaosmem.stores.vector import InMemoryVectorStore, VectorDocument, VectorStore
 
 __all__ = [
-    "BaseGraphStore",
-    "BaseHistoryProvider",
-    "BaseLongTermMemory",
-    "BaseShortTermMemory",
-    "BaseTaskStore",
-    "BaseVectorStore",
     "BlobStore",
     "Entity",
-    "GlobalTaskStore",
     "GraphStore",
     "HistoryProvider",
     "InMemoryFileStore",
@@ -54,18 +24,11 @@ __all__ = [
     "InMemoryVectorStore",
     "LongTermMemory",
     "Relationship",
-    "SearchResult",
     "ShortTermMemory",
-    "StoredFact",
-    "SubGraph",
     "Task",
-    "TaskList",
     "TaskStatus",
     "TaskStore",
     "VectorDocument",
     "VectorStore",
     "agent_scope",
-    "current_board_key",
-    "decode_message",
-    "encode_message",
 ]

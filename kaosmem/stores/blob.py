@@ -6,11 +6,10 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
-from kaosmem.arguments import Clock, check_ttl
+from kaosmem.arguments import Clock, check_text, check_ttl
 from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingFileError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.expiry import Expiries
-from kaosmem.types import check_text
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 

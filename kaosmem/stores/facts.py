@@ -12,20 +12,15 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from kaosmem.arguments import Clock, check_clock, check_count, check_ttl
+from kaosmem.arguments import Clock, check_clock, check_count, check_metadata, check_text, check_ttl
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_number
-from kaosmem.retrieval import BM25Ranker, Ranker
-from kaosmem.retrieval.ranker import ranking_of
+from kaosmem.retrieval.ranker import Ranker, ranking_of
+from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import Expiries, utc_now
-from kaosmem.types import (
-    Item,
-    JSONValue,
-    Version,
-    check_metadata,
-    check_text,
-    stated_from,
-)
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, stated_from
+from kaosmem.types.versions import Version
 
 T = TypeVar("T")
 

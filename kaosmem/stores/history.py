@@ -8,20 +8,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.arguments import STRICT_JSON, Clock, check_clock, check_count, check_several
+from kaosmem.arguments import (
+    STRICT_JSON,
+    Clock,
+    check_clock,
+    check_count,
+    check_several,
+    check_text,
+    json_text,
+)
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.stores.expiry import utc_now
-from kaosmem.types import (
-    ChatMessage,
-    JSONValue,
-    Trust,
-    check_content,
-    check_text,
-    content_json,
-    json_text,
-)
-from kaosmem.types.content import stored_blocks
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust, check_content, content_json, stored_blocks
+from kaosmem.types.items import ChatMessage
 
 Thread: TypeAlias = tuple[str, str]
 """An agent id and a session id."""

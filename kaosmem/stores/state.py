@@ -7,9 +7,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from kaosmem.arguments import check_json
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
-from kaosmem.types import JSONValue, check_json
+from kaosmem.types import JSONValue
 
 
 @runtime_checkable

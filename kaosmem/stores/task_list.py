@@ -8,11 +8,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_text
 from kaosmem.display import visible
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_name
-from kaosmem.types import check_text
 
 current_thread_id: ContextVar[str | None] = ContextVar("current_thread_id", default=None)
 current_agent_id: ContextVar[str | None] = ContextVar("current_agent_id", default=None)

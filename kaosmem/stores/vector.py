@@ -10,19 +10,13 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kaosmem.arguments import check_count, check_several
+from kaosmem.arguments import check_count, check_metadata, check_several
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.names import check_id, shown, shown_number
-from kaosmem.types import (
-    ContentBlock,
-    JSONValue,
-    TextBlock,
-    check_content,
-    check_metadata,
-    content_text,
-)
+from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types.content import TextBlock, check_content, content_text
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors

@@ -17,7 +17,7 @@ from kaosmem.testing.messages import (
     check_anthropic_messages,
     check_openai_messages,
 )
-from kaosmem.testing.scripted_llm import ScriptedLLM, ScriptExhaustedError
+from kaosmem.testing.scripted_llm import ScriptedLLM
 
 if TYPE_CHECKING:
     from kaosmem.testing.contracts.blob import BlobContract
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     from kaosmem.testing.contracts.long_term import LongTermContract
     from kaosmem.testing.contracts.ranker import RankerContract
     from kaosmem.testing.contracts.short_term import ShortTermContract
-    from kaosmem.testing.contracts.store import Clock
     from kaosmem.testing.contracts.task import TaskContract
     from kaosmem.testing.contracts.vector import VectorContract
 
 __all__ = [
     "BlobContract",
-    "Clock",
     "CompactionContract",
     "FormatContract",
     "GraphContract",
@@ -43,7 +41,6 @@ __all__ = [
     "MessageRuleError",
     "PrefixBinding",
     "RankerContract",
-    "ScriptExhaustedError",
     "ScriptedLLM",
     "ShortTermContract",
     "TaskContract",
@@ -55,7 +52,6 @@ __all__ = [
 
 _MODULES = {
     "BlobContract": "blob",
-    "Clock": "store",
     "CompactionContract": "compaction",
     "FormatContract": "format",
     "GraphContract": "graph",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from kaosmem.persistence import Location, filesystem_of
+from kaosmem.persistence.storage.places import Location, filesystem_of
 
 _MAX_LAYERS = 3
 _PACKED = re.compile(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import KaosmemError
 from kaosmem.testing import anthropic_rules, openai_rules
 from kaosmem.testing.rules import Rule
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue
 
 
 class MessageRuleError(KaosmemError, AssertionError):

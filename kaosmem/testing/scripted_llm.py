@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from kaosmem.errors import KaosmemError
-from kaosmem.types import ChatMessage, JSONValue
+from kaosmem.types import JSONValue
+from kaosmem.types.items import ChatMessage
 
 Answer: TypeAlias = ChatMessage | str | Exception
 """A reply, as a message or as the assistant's text, or an error that it raises."""

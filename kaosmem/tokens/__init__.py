@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 
+from kaosmem.arguments import check_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.tokens.counters import (
     CallableCounter,
@@ -16,35 +17,10 @@ from kaosmem.tokens.counters import (
     has_toktok,
 )
 from kaosmem.tokens.encodings import DEFAULT_ENCODING, ESTIMATE, RECIPES
-from kaosmem.tokens.models import context_length, encoding_of, preserves_thinking
+from kaosmem.tokens.models import encoding_of
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
-from kaosmem.types import (
-    Content,
-    ContentBlock,
-    ImageBlock,
-    OpaqueBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    check_text,
-    content_text,
-)
-
-__all__ = [
-    "DEFAULT_ENCODING",
-    "ESTIMATE",
-    "IMAGE_TOKENS",
-    "CallableCounter",
-    "EstimateCounter",
-    "TiktokenCounter",
-    "TokenCounter",
-    "ToktokCounter",
-    "context_length",
-    "count_content",
-    "get_counter",
-    "part_tokens",
-    "preserves_thinking",
-    "sealed_tokens",
-]
+from kaosmem.types import Content, ContentBlock, OpaqueBlock
+from kaosmem.types.content import ImageBlock, ThinkingBlock, ToolResultBlock, content_text
 
 
 def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None) -> TokenCounter:

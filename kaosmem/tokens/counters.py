@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
 from kaosmem.names import shown_number
 from kaosmem.tokens.encodings import (
@@ -20,7 +21,6 @@ from kaosmem.tokens.encodings import (
     check_encoding,
     load_encoding,
 )
-from kaosmem.types import MAX_INTEGER
 
 if TYPE_CHECKING:
     import tiktoken

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError, assembly
-from kaosmem.assembly import TokenNeed, allocate
-from kaosmem.assembly.allocation import scaled_floors
+from kaosmem.assembly.allocation import TokenNeed, allocate, scaled_floors
 
 
 @st.composite

@@ -27,7 +27,7 @@ from kaosmem import (
 )
 from kaosmem.assembly.confidence import BIAS, confidence_of, confidence_weights, terms_of
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
-from kaosmem.sections import Proposal, Stock
+from kaosmem.sections.proposal import Proposal, Stock
 from tests.worlds import WORDS, World, budgets, formats, queries, texts, worlds
 
 QUESTION = "What does the tenant of room 17 pay?"

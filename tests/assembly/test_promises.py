@@ -24,10 +24,10 @@ from kaosmem.display import width
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
-from kaosmem.tokens import TokenCounter
+from kaosmem.tokens.counters import TokenCounter
 from tests.contexts import COUNTERS, assembled, before_block, counted, handed_over
 from tests.worlds import budgets, formats, label_group, queries, questions, texts, worlds
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kaosmem import InvalidArgumentError, Item, NotFoundError, Proposal, SectionSpec, SessionMemory
-from kaosmem.assembly import SourceStatus
+from kaosmem.assembly.context import SourceStatus
 from kaosmem.errors import SourceError
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 
 SECRET = "postgres://user:hunter2@db"
 NOTE = Item("n1", "notes", "", "the notice period is 30 days", 7, datetime(2024, 1, 1, tzinfo=UTC))

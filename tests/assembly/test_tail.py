@@ -25,7 +25,7 @@ from kaosmem.formats import get_format
 from kaosmem.sections import Candidate
 from kaosmem.sources import HistorySource
 from kaosmem.stores import InMemoryHistoryProvider
-from kaosmem.types import ChatMessage
+from kaosmem.types.items import ChatMessage
 from tests.worlds import World, formats, queries, worlds
 
 HEADER = 2

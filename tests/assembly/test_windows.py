@@ -39,7 +39,7 @@ from kaosmem.stores import (
     agent_scope,
 )
 from kaosmem.testing import PrefixBinding, ScriptedLLM
-from kaosmem.tokens import preserves_thinking
+from kaosmem.tokens.models import preserves_thinking
 from tests.assembly.windows import SECTIONS, World
 
 

@@ -18,10 +18,10 @@ from kaosmem import (
     Window,
     WindowTooSmallError,
 )
+from kaosmem.arguments import json_text
 from kaosmem.formats import count_messages
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
-from kaosmem.types import json_text
 
 SECTIONS = (
     SectionSpec(

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from kaosmem.backends import (
-    FolderFileStore,
-    SqliteDatabase,
-    SqliteGraphStore,
+from kaosmem.backends import FolderFileStore
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.graph import SqliteGraphStore
+from kaosmem.backends.sqlite.stores import (
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,
     SqliteTaskStore,
     SqliteVectorMemory,
-    SqliteVectorStore,
 )
+from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import (

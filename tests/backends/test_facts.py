@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.stores import SqliteLongTermMemory
 from kaosmem.stores import InMemoryLongTermMemory, LongTermMemory
-from kaosmem.testing import Clock
+from kaosmem.testing.contracts.store import Clock
 
 WORDS = "tenant landlord rent notice Kündigung 東京都 lease_id don't v4.2(b) 900 deposit the Flugzeugträger".split()
 contents = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)

@@ -11,7 +11,7 @@ from kaosmem import CorruptionError, DurabilityError, InvalidArgumentError
 from kaosmem.backends import FolderFileStore
 from kaosmem.errors import MissingFileError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.testing import Clock
+from kaosmem.testing.contracts.store import Clock
 
 
 def files_in(folder: Path) -> list[Path]:

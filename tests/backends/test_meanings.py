@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError
-from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory, SqliteVectorMemory
 from kaosmem.backends.base import value_of
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.stores import SqliteLongTermMemory, SqliteVectorMemory
 from tests.embeddings import Words
 
 

@@ -21,7 +21,7 @@ from kaosmem import ChatMessage, DurabilityError
 from kaosmem.backends import S3FileStore
 from kaosmem.backends.postgres import PostgresDatabase, PostgresHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
-from kaosmem.devstack import LocalServer
+from kaosmem.devstack.running import LocalServer
 from kaosmem.errors import MissingFileError
 from kaosmem.stores import HistoryProvider
 from tests.faulty_network import Network, network

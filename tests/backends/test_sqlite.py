@@ -16,15 +16,11 @@ from typing import Any
 import pytest
 
 from kaosmem import ChatMessage, CorruptionError, DurabilityError, SessionMemory, list_sessions
-from kaosmem.backends import (
-    SqliteDatabase,
-    SqliteHistoryProvider,
-    SqliteShortTermMemory,
-    SqliteVectorStore,
-    open_stores,
-)
+from kaosmem.backends import open_stores
 from kaosmem.backends.sqlite import database as database_module
-from kaosmem.backends.sqlite.database import MIGRATIONS
+from kaosmem.backends.sqlite.database import MIGRATIONS, SqliteDatabase
+from kaosmem.backends.sqlite.stores import SqliteHistoryProvider, SqliteShortTermMemory
+from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
 from kaosmem.sources import StateSource
 from kaosmem.stores import VectorDocument

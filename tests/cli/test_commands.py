@@ -29,7 +29,7 @@ from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
 from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE
 from kaosmem.evaluation.report import FIGURES_HEADER
 from kaosmem.formats import count_messages
-from kaosmem.retrieval import RANKERS
+from kaosmem.retrieval.rankers import RANKERS
 
 QUESTION = "how long is the notice of termination"
 PROCESS = [sys.executable, "-m", "kaosmem.cli"]

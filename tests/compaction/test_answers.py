@@ -8,8 +8,9 @@ import pytest
 
 from kaosmem import ChatMessage, InvalidArgumentError, ToolUseBlock
 from kaosmem.clients import ModelAnswer
-from kaosmem.compaction import SummarizationCompaction, Summarizer, fallback_reason
+from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.compaction.answers import check_answer, whole_part
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.model_requests import REQUIRED, StateClient
 from kaosmem.testing import ScriptedLLM
 from tests.compaction import summaries

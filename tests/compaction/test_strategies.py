@@ -24,14 +24,13 @@ from kaosmem import (
 )
 from kaosmem.compaction import (
     CompactionStrategy,
-    MessageSizes,
-    Outline,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     TokenBudgetCompaction,
     ToolResultCompaction,
     TruncationCompaction,
 )
+from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.formats import FORMATS, count_messages, render_messages
 from kaosmem.testing.contracts.compaction import tokens_of
 from kaosmem.testing.contracts.conversations import conversations

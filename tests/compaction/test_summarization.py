@@ -19,11 +19,10 @@ from kaosmem import (
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
-    MessageSizes,
-    Outline,
     SummarizationCompaction,
     Summarizer,
 )
+from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.errors import SummaryError
 from kaosmem.testing import CompactionContract, ScriptedLLM
 from kaosmem.testing.contracts.conversations import conversations

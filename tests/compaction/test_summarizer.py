@@ -20,9 +20,11 @@ from kaosmem import (
     Trust,
     get_counter,
 )
-from kaosmem.compaction import MessageSizes, Summarizer, fallback_reason
+from kaosmem.compaction import Summarizer
 from kaosmem.compaction.facts import facts_in
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.kept_facts import prose_of
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import SummaryError
 from kaosmem.testing import ScriptedLLM
 

@@ -12,14 +12,14 @@ from kaosmem import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    CondensationRequest,
     ConversationEvent,
     ConversationView,
     EventLog,
     ObservationEvent,
-    RecalledText,
     SummaryEvent,
 )
+from kaosmem.conversation.condensation import CondensationRequest
+from kaosmem.conversation.events import RecalledText
 
 REASONING = ThinkingBlock("hm", "seal")
 PICTURE = "data:image/png;base64,iVBORw0KGgo="

@@ -14,7 +14,6 @@ from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    CondensationRequest,
     Condenser,
     ConversationEvent,
     ConversationView,
@@ -23,13 +22,14 @@ from kaosmem.conversation import (
     LLMSummarizingCondenser,
     ObservationEvent,
     ObservationMaskingCondenser,
-    RecalledText,
     RecentEventsCondenser,
     RollingCondenser,
     StrategyCondenser,
     SummaryEvent,
 )
+from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.condensers import MAX_IN_A_ROW
+from kaosmem.conversation.events import RecalledText
 from kaosmem.conversation.log import event_json, event_of
 from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.errors import NoCondensationError

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from kaosmem import ChatMessage, InvalidArgumentError, ToolUseBlock
-from kaosmem.compaction import MessageSizes, Summarizer
+from kaosmem.compaction import Summarizer
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.conversation import (
     Condensation,
-    CondensationRequest,
     Condenser,
     CondenserPipeline,
     ConversationEvent,
@@ -22,11 +22,12 @@ from kaosmem.conversation import (
     LLMSummarizingCondenser,
     ObservationEvent,
     ObservationMaskingCondenser,
-    RecalledText,
     RecentEventsCondenser,
     RollingCondenser,
     SummaryEvent,
 )
+from kaosmem.conversation.condensation import CondensationRequest
+from kaosmem.conversation.events import RecalledText
 from kaosmem.conversation.rolling import shortest_prefix
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM

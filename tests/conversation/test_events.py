@@ -20,14 +20,13 @@ from kaosmem import (
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    CondensationRequest,
     ConversationEvent,
     EventLog,
     ObservationEvent,
-    RecalledText,
     SummaryEvent,
 )
-from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS
+from kaosmem.conversation.condensation import CondensationRequest
+from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS, RecalledText
 from kaosmem.conversation.log import event_json, event_of
 from tests.conversation.logs import LOGS, REASONING, call, ids, logged, result, system, user
 

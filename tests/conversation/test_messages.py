@@ -16,12 +16,10 @@ from kaosmem.conversation import (
     ConversationEvent,
     ConversationMemory,
     ConversationView,
-    MemoryTier,
     ObservationEvent,
-    PromptTemplates,
-    RecalledText,
-    fitted_tiers,
 )
+from kaosmem.conversation.events import RecalledText
+from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
 from tests.conversation.logs import (
     PICTURE,
     agent,

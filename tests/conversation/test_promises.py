@@ -21,7 +21,7 @@ from kaosmem.conversation import (
 from kaosmem.conversation.log import event_json, event_of
 from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
-from kaosmem.types import Trust
+from kaosmem.types.content import Trust
 from kaosmem.units import NO_RESULT, repair
 from tests.conversation.logs import LOGS, agent, call, logged, result, user
 

@@ -8,11 +8,11 @@ from kaosmem import InvalidArgumentError, Trust
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    CondensationRequest,
     ConversationView,
     ObservationEvent,
     SummaryEvent,
 )
+from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.log import event_of
 from kaosmem.conversation.rolling import ViewOutline
 from tests.conversation.logs import (

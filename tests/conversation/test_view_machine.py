@@ -9,16 +9,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem.compaction import Outline
+from kaosmem.compaction.outline import Outline
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    CondensationRequest,
     ConversationEvent,
     ConversationView,
     ObservationEvent,
     SummaryEvent,
 )
+from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.rolling import ViewOutline
 from tests.conversation.logs import ANY_RUNS, logged
 from tests.cuts import cut_points

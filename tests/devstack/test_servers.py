@@ -21,8 +21,9 @@ from kaosmem.backends import postgres as postgres_stores
 from kaosmem.backends import redis as redis_stores
 from kaosmem.backends.redis import RedisDatabase, RedisSessionStore
 from kaosmem.cli import run
-from kaosmem.devstack import Redis, compose, free_port, servers, started
-from kaosmem.devstack.servers import PASSWORD_VARIABLE, SERVERS
+from kaosmem.devstack import servers
+from kaosmem.devstack.running import compose, started
+from kaosmem.devstack.servers import PASSWORD_VARIABLE, SERVERS, Redis, free_port
 from kaosmem.errors import InvalidArgumentError, KaosmemError, LocalServerError, MissingExtraError
 from tests.console import Console
 from tests.servers import example

@@ -16,31 +16,34 @@ from rank_bm25 import BM25Okapi
 
 from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
-from kaosmem.evaluation import (
+from kaosmem.evaluation import Selection, evaluate, read_corpora
+from kaosmem.evaluation.assemblers import (
+    ASSEMBLERS,
+    DENSE,
+    Packer,
+    SessionAssembler,
+    faults,
+    get_assembler,
+)
+from kaosmem.evaluation.evidence import (
     Corpus,
     EvidenceItem,
-    Packer,
     Question,
-    Report,
-    Selection,
-    SessionAssembler,
-    evaluate,
-    get_assembler,
-    read_corpora,
-    save_plot,
+    read_items,
+    read_questions,
     with_keys,
 )
-from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE, faults
-from kaosmem.evaluation.evidence import read_items, read_questions
 from kaosmem.evaluation.measurement import check_budgets
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     Outcome,
+    Report,
     category_rows,
     dataset_rows,
     draw,
     figures_rows,
     recall_header,
+    save_plot,
     stale_rows,
 )
 from kaosmem.formats import FORMATS

@@ -13,7 +13,9 @@ import pytest
 
 from benchmarks import evidence_recall
 from kaosmem import get_counter
-from kaosmem.evaluation import EvidenceItem, OrderAssembler, Packer, Selection
+from kaosmem.evaluation import Selection
+from kaosmem.evaluation.assemblers import OrderAssembler, Packer
+from kaosmem.evaluation.evidence import EvidenceItem
 
 pytest.importorskip("bm25s")
 

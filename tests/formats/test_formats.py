@@ -24,6 +24,7 @@ from kaosmem import (
     Trust,
     render_messages,
 )
+from kaosmem.arguments import json_text
 from kaosmem.formats import (
     FORMATS,
     BlockPlace,
@@ -40,7 +41,7 @@ from kaosmem.formats.anthropic import BLOCK_TOKENS, EMPTY, ID_TOKENS, IMAGE_TOKE
 from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piece, item_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
-from kaosmem.types import DocumentBlock, ImageBlock, json_text
+from kaosmem.types.content import DocumentBlock, ImageBlock
 from tests.formats.lenient import (
     HIDDEN,
     delimiters,

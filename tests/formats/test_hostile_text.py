@@ -34,7 +34,7 @@ from kaosmem.formats.delimiters import (
     speaker_name,
 )
 from kaosmem.formats.text import item_piece, role_label
-from kaosmem.types import DocumentBlock
+from kaosmem.types.content import DocumentBlock
 from tests.formats.lenient import (
     HIDDEN,
     TOKENS,

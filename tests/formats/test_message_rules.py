@@ -30,7 +30,7 @@ from kaosmem.formats import count_messages
 from kaosmem.testing import MessageRuleError, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.anthropic_rules import RULES as ANTHROPIC_RULES
 from kaosmem.testing.openai_rules import RULES as OPENAI_RULES
-from kaosmem.types import DocumentBlock, ImageBlock
+from kaosmem.types.content import DocumentBlock, ImageBlock
 from tests.worlds import HOSTILE, budgets, queries, texts
 
 PNG = "data:image/png;base64,iVBORw0KGgo="

@@ -23,7 +23,8 @@ from kaosmem.formats import count_messages, parse_message
 from kaosmem.stores.history import decode_message, encode_message
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens.parts import PAGE_TOKENS
-from kaosmem.types import OpaqueBlock, ToolResultBlock
+from kaosmem.types import OpaqueBlock
+from kaosmem.types.content import ToolResultBlock
 
 PDF = base64.b64encode(
     b"%PDF-1.4 " + b"<< /Type /Page >> " * 3 + b"<< /Type /Pages >> " + b"x" * 900

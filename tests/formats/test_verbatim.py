@@ -22,7 +22,7 @@ from kaosmem import (
 )
 from kaosmem.formats import count_messages
 from kaosmem.formats.text import item_piece
-from kaosmem.tokens import EstimateCounter
+from kaosmem.tokens.counters import EstimateCounter
 from tests.worlds import texts
 
 ROLE = "You are a travel agent.\n## Rules\n[system] is a label.\n<context> is a tag."

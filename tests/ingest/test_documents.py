@@ -20,11 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
-from kaosmem.ingest import Reading, find_files, read_passages
+from kaosmem.arguments import check_json, check_text
+from kaosmem.ingest.listing import find_files
 from kaosmem.ingest.office import read_csv
+from kaosmem.ingest.passages import Reading, read_passages
 from kaosmem.ingest.web import html_text
 from kaosmem.names import check_item_id
-from kaosmem.types import check_json, check_text
 
 # Of the extras `docs` and `test`.
 docx, openpyxl, pptx, fpdf = map(pytest.importorskip, ("docx", "openpyxl", "pptx", "fpdf"))

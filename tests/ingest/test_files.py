@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import MissingExtraError, MissingFileError
-from kaosmem.ingest import IngestReport, Skipped, SourceFile, changes, find_files, read_passages
-from kaosmem.ingest.files import UnreadableError, decoded_text
+from kaosmem.ingest.files import Skipped, SourceFile, UnreadableError, decoded_text
 from kaosmem.ingest.kinds import kind_of
+from kaosmem.ingest.listing import find_files
+from kaosmem.ingest.passages import IngestReport, changes, read_passages
 from kaosmem.names import check_item_id
 
 

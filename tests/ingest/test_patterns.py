@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory
-from kaosmem.ingest import IngestReport
+from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import Pattern, Patterns
 
 names = st.sampled_from(["a", "b", "ab", "a.log", "b c"])
@@ -61,7 +61,7 @@ def test_git_ignores_the_same_files(
 
 def taken_from(folder: Path) -> list[Path]:
     from kaosmem.errors import MissingFileError
-    from kaosmem.ingest import find_files
+    from kaosmem.ingest.listing import find_files
 
     try:
         return [folder / file.source for file in find_files(folder)[0]]

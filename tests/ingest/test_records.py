@@ -9,12 +9,13 @@ import fsspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kaosmem.ingest import Reading, find_files, read_passages
+from kaosmem.arguments import check_json, check_text
 from kaosmem.ingest.files import UnreadableError, decoded_text, is_compressed
 from kaosmem.ingest.kinds import kind_of
+from kaosmem.ingest.listing import find_files
+from kaosmem.ingest.passages import Reading, read_passages
 from kaosmem.ingest.pieces import MAX_CHARS
 from kaosmem.names import check_item_id
-from kaosmem.types import check_json, check_text
 
 
 def read(content: str | bytes, name: str = "chat.jsonl") -> Reading:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
-from kaosmem.language.analysis import MAX_WORD_CHARS, STOP_WORDS
+from kaosmem.language.analysis import MAX_WORD_CHARS, STOP_WORDS, analyze
 from kaosmem.memos import clear_memos
-from kaosmem.retrieval import BM25Ranker, analyze
+from kaosmem.retrieval.rankers import BM25Ranker
 
 
 def first_found(query: str, texts: list[str]) -> str:

@@ -15,7 +15,7 @@ from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, WindowToo
 from kaosmem.formats import get_format
 from kaosmem.language.corrections import Corrections, may_correct
 from kaosmem.language.statements import Statement, are_of_one_subject, statements
-from kaosmem.types import Trust
+from kaosmem.types.content import Trust
 from tests.worlds import formats
 
 SUBJECTS = (

@@ -23,7 +23,8 @@ from kaosmem import (
 )
 from kaosmem.language.analysis import STOP_WORDS_OF
 from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, PastWords, Period, day_of
-from kaosmem.types import Item, Version, in_order
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Version, in_order
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)  # a Wednesday
 

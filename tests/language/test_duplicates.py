@@ -24,7 +24,7 @@ from kaosmem import (
 )
 from kaosmem.assembly import packing
 from kaosmem.language.duplicates import Shown, Told, newest_first, statement
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.sections import Candidate, proposer
 from tests.contexts import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks.bench_rules import HALVES, sentences
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
-from kaosmem.compaction import RULE_CUES, Summarizer
+from kaosmem.compaction import Summarizer
 from kaosmem.language.rule_cues import PLAIN_CUES
-from kaosmem.language.rules import rules_in, rules_of
+from kaosmem.language.rules import RULE_CUES, rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
 RULES = {

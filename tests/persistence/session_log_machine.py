@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from kaosmem.errors import ConflictError
-from kaosmem.persistence import (
-    FORMAT_VERSION,
-    Change,
-    Location,
-    Record,
-    Recovered,
-    SessionLog,
-    list_sessions,
-)
-from kaosmem.persistence.files.records import TXNS_KEPT
+from kaosmem.persistence.files.records import FORMAT_VERSION, TXNS_KEPT, Change, Record
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.storage.places import Location, list_sessions
 from kaosmem.testing.erasure import paths_holding
 from tests.persistence.storage_machine import PlaceMachine
 

@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem.persistence import Location, list_sessions
 from kaosmem.persistence.layout import BLOB, FOLDERS, LOG, QUARANTINE, SNAP, archive_file, log_file
 from kaosmem.persistence.steps import (
     Append,
@@ -27,7 +26,7 @@ from kaosmem.persistence.steps import (
     Write,
     run,
 )
-from kaosmem.persistence.storage.places import Storage, open_storage
+from kaosmem.persistence.storage.places import Location, Storage, list_sessions, open_storage
 
 _NAMESPACE = "Team:a"
 # Some begin as another does or differ in case alone; on disk they have `%`, `=` and `~`.

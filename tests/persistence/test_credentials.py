@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kaosmem import DurabilityError, SessionMemory, delete_session, list_sessions
-from kaosmem.persistence import SessionLog
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage.places import open_storage
 from tests.telling import CONTENT, SECRET, URLS, refusal, told

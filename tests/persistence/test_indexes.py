@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import ConflictError, ReadOnlyError
-from kaosmem.persistence import Change, SessionLog, delete_session, list_sessions
 from kaosmem.persistence.checkpoint import decode_index, encode_index
+from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.steps import Step, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
-from kaosmem.persistence.storage.places import Storage
+from kaosmem.persistence.storage.places import Storage, delete_session, list_sessions
 from tests.persistence.worlds import add, snapshot, started
 
 HEADER = {"ranker": "tiny", "updates": 3}

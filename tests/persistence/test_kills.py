@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from kaosmem import NotFoundError, SessionMemory, SessionOptions
-from kaosmem.persistence import SessionLog
-from kaosmem.sections import compacted_in
+from kaosmem.persistence.log import SessionLog
+from kaosmem.sections.substitution import compacted_in
 from tests.persistence.killed_writer import SECTIONS, SESSION, Plan, text_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")

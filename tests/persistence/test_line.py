@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import ConflictError
-from kaosmem.persistence import SessionLog
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage import line
 from tests.persistence.worlds import Bucket, add, ids, started
 

@@ -14,10 +14,12 @@ import pytest
 
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
-from kaosmem.persistence import Recovered, SessionLog, delete_session, list_sessions
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.steps import Lock
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.local import LocalStorage
+from kaosmem.persistence.storage.places import delete_session, list_sessions
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 from tests.simulation import power_loss
 from tests.simulation.disk import SimulatedDisk

@@ -18,10 +18,10 @@ from kaosmem.errors import (
     InvalidArgumentError,
     ReadOnlyError,
 )
-from kaosmem.persistence import Change, SessionLog, checkpoint
-from kaosmem.persistence.files.records import TXNS_KEPT
+from kaosmem.persistence import checkpoint
+from kaosmem.persistence.files.records import TXNS_KEPT, Change
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
-from kaosmem.persistence.log import MIN_LOG_BYTES
+from kaosmem.persistence.log import MIN_LOG_BYTES, SessionLog
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from kaosmem.names import path_of
-from kaosmem.persistence import Change, SessionLog
-from kaosmem.persistence.files.records import encode_commit
+from kaosmem.persistence.files.records import Change, encode_commit
 from kaosmem.persistence.layout import log_file
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.faulty_filesystems import FAULTY, IgnoresCase
 from tests.persistence.session_log_machine import SessionLogMachine

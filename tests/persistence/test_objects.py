@@ -10,7 +10,7 @@ import pytest
 from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, DurabilityError
-from kaosmem.persistence import SessionLog
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.steps import Delete
 from kaosmem.persistence.storage.objects import RETENTION_S, IsolatedMemoryFileSystem, ObjectStorage
 from tests.persistence.worlds import OPENING, Bucket, add, ids, started

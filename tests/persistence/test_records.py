@@ -22,7 +22,7 @@ from kaosmem.persistence.files.items import (
 )
 from kaosmem.persistence.files.lines import parse_object
 from kaosmem.persistence.files.records import Change, decode_record, encode_commit
-from kaosmem.types import StoredItem
+from kaosmem.types.items import StoredItem
 from tests.persistence.worlds import changes, data, flipped
 
 plain_fields = {

@@ -28,14 +28,8 @@ from kaosmem import (
 from kaosmem.persistence.steps import Read, Write
 from kaosmem.persistence.storage import objects
 from kaosmem.persistence.storage.objects import ObjectStorage
-from kaosmem.session import (
-    ErasureReceipt,
-    delete_namespace,
-    delete_session,
-    list_namespaces,
-    list_sessions,
-    stored_sessions,
-)
+from kaosmem.session import ErasureReceipt, delete_namespace, list_namespaces, stored_sessions
+from kaosmem.session.directory import delete_session, list_sessions
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
 from tests.persistence.storage_machine import StorageMachine

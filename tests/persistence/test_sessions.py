@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidNameError
-from kaosmem.persistence import (
-    SessionLog,
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.places import (
     delete_idle_sessions,
     delete_namespace,
     delete_session,
@@ -19,7 +20,6 @@ from kaosmem.persistence import (
     list_sessions,
     stored_sessions,
 )
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, add, ids, snapshot, started
 
 BAD_NAMES = (

@@ -9,7 +9,9 @@ from typing import Any
 from fsspec import AbstractFileSystem
 from hypothesis import strategies as st
 
-from kaosmem.persistence import FORMAT_VERSION, Change, Recovered, SessionLog
+from kaosmem.persistence.files.records import FORMAT_VERSION, Change
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
 OPENING = Change("", "open", {"version": FORMAT_VERSION})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
 from kaosmem.retrieval import StorableIndex
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 WORDS = "lease tenant rent landlord deposit notice breach 30 2018 always".split()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
-from kaosmem.retrieval import analyze
+from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.scores import QueryTerms
 from kaosmem.retrieval.signals import REACH, passage_scores, place_in_source

@@ -20,7 +20,7 @@ from kaosmem.retrieval.dense_index import MAX_DIMENSIONS, DenseIndex, Vectors, r
 from kaosmem.retrieval.embedders import MiniLMEmbedder, WordLlamaEmbedder, _folder, _paths
 from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 from tests.retrieval.changes import change, changes, document, starts, words
 
 embedders = pytest.mark.parametrize(

@@ -30,9 +30,10 @@ from kaosmem import (
 from kaosmem.entities import Entity, Relationship, SubGraph, part_of
 from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages
-from kaosmem.retrieval import BM25Ranker, Query, RankBM25Ranker
+from kaosmem.language.query import Query
+from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.graph_index import Mentions
-from kaosmem.retrieval.rankers import GraphRanker
+from kaosmem.retrieval.rankers import BM25Ranker, GraphRanker
 from kaosmem.testing import RankerContract
 from tests.worlds import HOSTILE
 

@@ -8,15 +8,10 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.language.keys import key_words
-from kaosmem.retrieval import (
-    BM25Ranker,
-    DenseRanker,
-    GraphRanker,
-    LinearRanker,
-    RankBM25Ranker,
-    Ranker,
-)
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 
 RANKERS = [
     LinearRanker(),

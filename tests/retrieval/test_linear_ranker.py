@@ -19,15 +19,16 @@ from benchmarks import train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import DEFAULT_SECTIONS, DenseRanker, LinearRanker, Reason, SessionMemory
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.evaluation import Corpus, EvidenceItem, Question
+from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
-from kaosmem.retrieval import Weights, analyze, linear_index
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.retrieval.latent import _BASIS_BITS, BUCKETS, DIMENSIONS, LatentSpace, _text_vectors
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
-from kaosmem.retrieval.rankers import default_weights
+from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.source_matcher import SourceMatcher
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
 
 RARE = [f"w{number}" for number in range(60)]  # of which few entries have any

@@ -17,11 +17,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import BM25Ranker, Index, LinearRanker, RankBM25Ranker, Ranker, analyze
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval import Index, RankBM25Ranker
 from kaosmem.retrieval.postings import Postings
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.retrieval.rankers import BM25Ranker, LinearRanker
 from kaosmem.retrieval.scores import best
 from kaosmem.testing import RankerContract
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 from tests.retrieval.seeded import WORDS, seeded, text_of
 
 texts = seeded.map(text_of)

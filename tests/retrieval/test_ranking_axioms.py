@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.evaluation.learning import AXIOMS
-from kaosmem.retrieval import analyze, linear_index
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.retrieval.signals import term_hash
-from kaosmem.types import Item
+from kaosmem.types.items import Item
 
 TERMS = ["lease", "tenant", "rent", "notice", "room", "14", "2018", "roof", "harbour", "TASK-17"]
 OTHERS = ["garden", "blue", "paid", "morning", "7", "letter", "window", "street"]

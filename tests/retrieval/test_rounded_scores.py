@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from kaosmem import Item, SectionSpec, SessionMemory
-from kaosmem.retrieval import BM25Ranker, LinearRanker
 from kaosmem.retrieval.ranker import ranking_of
+from kaosmem.retrieval.rankers import BM25Ranker, LinearRanker
 from kaosmem.testing.contracts.ranker import item_of
 
 PARTS = 0.1, 0.2, 0.3

@@ -18,17 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import CorruptionError, SessionMemory
 from kaosmem.memos import clear_memos
-from kaosmem.retrieval import (
-    BM25Ranker,
-    DenseRanker,
-    GraphRanker,
-    LinearRanker,
-    RankBM25Ranker,
-    StorableRanker,
-    bm25_index,
-)
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker, StorableRanker, bm25_index
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
-from kaosmem.types import Item
+from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
+from kaosmem.types.items import Item
 from tests.canary import traces
 from tests.retrieval.seeded import seeded, text_of
 

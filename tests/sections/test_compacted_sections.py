@@ -39,12 +39,13 @@ from kaosmem.compaction import (
     SummarizationCompaction,
     Summarizer,
     ToolResultCompaction,
-    fallback_reason,
 )
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.filters import parse_filter
+from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
-from kaosmem.retrieval import Query
-from kaosmem.sections import Section, lazy_index
+from kaosmem.sections import lazy_index
+from kaosmem.sections.section import Section
 from kaosmem.session.saving import past
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block

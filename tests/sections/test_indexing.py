@@ -21,7 +21,8 @@ from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import BM25Ranker, DenseRanker, Item, LinearRanker, SectionSpec, SessionMemory
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.sections import EvictedItem, lazy_index, read_evicted
+from kaosmem.sections import lazy_index
+from kaosmem.sections.past import EvictedItem, read_evicted
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 

@@ -21,7 +21,8 @@ from kaosmem.persistence.layout import ARCHIVE
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections import EvictedItem, lazy_index
+from kaosmem.sections import lazy_index
+from kaosmem.sections.past import EvictedItem
 from tests.places import fill_once
 
 SPEC = SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5)

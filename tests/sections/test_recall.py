@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
+from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
-from kaosmem.retrieval import Query
 
 SPECS = (
     SectionSpec(

@@ -20,12 +20,16 @@ from hypothesis.stateful import (
 )
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
-from kaosmem.retrieval import Query
-from kaosmem.sections import Archived, Section, SectionSpec, Substitution
+from kaosmem.language.query import Query
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.operations import Evict, SectionOperation, parse_operation
-from kaosmem.sections.substitution import COMPACTED, Replaced
-from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.sections.substitution import COMPACTED, Replaced, Substitution
+from kaosmem.types import Content
+from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import Item
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEW_GROUP = 1_000

@@ -17,18 +17,16 @@ from kaosmem.errors import (
     SectionFullError,
     UnsupportedVersionError,
 )
-from kaosmem.retrieval import Query
-from kaosmem.sections import (
-    DEFAULT_SECTIONS,
-    Archived,
-    Candidate,
-    Proposal,
-    Section,
-    SectionSpec,
-    check_specs,
-)
+from kaosmem.language.query import Query
+from kaosmem.sections import Candidate
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Expand, parse_operation
-from kaosmem.types import Content, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec, check_specs
+from kaosmem.types import Content
+from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import Item
 from kaosmem.units import Link
 from tests.cuts import cut_points
 

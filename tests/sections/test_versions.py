@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.language.dates import PAST_CUES
 from kaosmem.persistence import log as session_log
-from kaosmem.sections import Proposal
-from kaosmem.types import Item, Version, in_order
+from kaosmem.sections.proposal import Proposal
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Version, in_order
 from tests.told import NAMES, World, ops
 
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from kaosmem import Item, Proposal, SectionSpec
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 
 
 def item(

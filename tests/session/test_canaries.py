@@ -28,15 +28,17 @@ from kaosmem import (
     delete_session,
     list_sessions,
 )
+from kaosmem.arguments import json_text
 from kaosmem.conversation import ActionEvent, EventLog
-from kaosmem.persistence import Change, SessionLog
+from kaosmem.language.query import Query
+from kaosmem.persistence.files.records import Change
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.retrieval import Query
-from kaosmem.sections import Archived
+from kaosmem.sections.archive import Archived
 from kaosmem.session.saving.hydration import hydrate
 from kaosmem.stores import Entity, InMemoryLongTermMemory, Relationship
-from kaosmem.tokens import EstimateCounter
-from kaosmem.types import OpaqueBlock, json_text
+from kaosmem.tokens.counters import EstimateCounter
+from kaosmem.types import OpaqueBlock
 from tests.persistence.damage.forgery import encoded, seal
 from tests.persistence.worlds import snapshot
 from tests.telling import CONTENT, SECRET, URLS, refusal, told

@@ -16,9 +16,11 @@ import kaosmem.persistence.log as log_module
 from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections import DEFAULT_SECTIONS, compacted_in
-from kaosmem.testing import Clock, ScriptedLLM
-from kaosmem.tokens import EstimateCounter
+from kaosmem.sections.spec import DEFAULT_SECTIONS
+from kaosmem.sections.substitution import compacted_in
+from kaosmem.testing import ScriptedLLM
+from kaosmem.testing.contracts.store import Clock
+from kaosmem.tokens.counters import EstimateCounter
 
 WORD = re.compile(r"fact\d+x")
 

@@ -32,9 +32,12 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.errors import ReadOnlyError, SourceError
-from kaosmem.retrieval import GraphRanker, Query, RankBM25Ranker
-from kaosmem.sections import Archived, ForgettingSource, derived_from
+from kaosmem.language.query import Query
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
+from kaosmem.sections import ForgettingSource
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
+from kaosmem.sections.substitution import derived_from
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter
@@ -145,7 +148,7 @@ def test_the_search_finds_what_is_planted(where: str) -> None:
 
 def test_the_search_finds_what_a_module_remembers() -> None:
     """The terms of a ranked text are found in the memos of the module that analyses it."""
-    from kaosmem.retrieval import analyze
+    from kaosmem.language.analysis import analyze
 
     assert not traces(NEEDLES, modules_of())
     analyze(CANARY)

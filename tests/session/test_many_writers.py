@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.bench_writers import measured
 from kaosmem import ConflictError, SectionSpec, SessionMemory
-from kaosmem.persistence import SessionLog
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
 from tests.many_writers import SECTIONS, SESSION, commit_often, open_first, processes, said, talk

@@ -17,7 +17,7 @@ import pytest
 from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.files.lines import encode_line
-from kaosmem.types import StoredItem, decoded
+from kaosmem.types.items import StoredItem, decoded
 
 STORED: Mapping[str, Any] = {
     "id": "a",

@@ -19,7 +19,7 @@ from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, 
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections import DEFAULT_SECTIONS
+from kaosmem.sections.spec import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM
 
 COMPACTION = SummarizationCompaction(ScriptedLLM(lambda _: "Said."), 40, 10, max_summary_tokens=20)

@@ -31,7 +31,7 @@ from kaosmem import (
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory
-from kaosmem.tokens import EstimateCounter
+from kaosmem.tokens.counters import EstimateCounter
 
 
 class Nowhere(tzinfo):

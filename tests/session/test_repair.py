@@ -24,7 +24,8 @@ from kaosmem.errors import (
     NotFoundError,
     UnsupportedVersionError,
 )
-from kaosmem.persistence import Change, SessionLog
+from kaosmem.persistence.files.records import Change
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import (

@@ -40,7 +40,7 @@ from kaosmem import (
 from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.sections.eviction import POLICIES
-from kaosmem.tokens import TiktokenCounter
+from kaosmem.tokens.counters import TiktokenCounter
 from tests.worlds import World, worlds
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError, SectionSpec, SessionMemory
-from kaosmem.sections import MAX_SECTIONS, check_specs
+from kaosmem.sections.spec import MAX_SECTIONS, check_specs
 from tests.stored import changed, ids_at, in_memory, logged, memory_at
 
 

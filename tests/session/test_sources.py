@@ -28,9 +28,9 @@ from kaosmem import (
 from kaosmem.errors import ReadOnlyError
 from kaosmem.filters import MetadataFilter
 from kaosmem.formats import count_messages
+from kaosmem.language.query import Query
 from kaosmem.persistence.steps import Read, Step
 from kaosmem.persistence.storage.local import LocalStorage
-from kaosmem.retrieval import Query
 from tests.contexts import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 

@@ -21,11 +21,12 @@ from kaosmem import (
     SessionMemory,
     repair_session,
 )
+from kaosmem.language.analysis import analyze
 from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.steps import Draft, Read
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.retrieval import RankBM25Ranker, analyze
+from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
 from tests.canary import modules_of, traces

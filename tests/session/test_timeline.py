@@ -22,7 +22,7 @@ from kaosmem import (
 )
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
-from kaosmem.sections import Archived
+from kaosmem.sections.archive import Archived
 from kaosmem.session.saving.past import told
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 

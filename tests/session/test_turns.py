@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kaosmem import SessionMemory
 from kaosmem.errors import ConcurrentUseError
 from kaosmem.session.saving.turns import Queues
-from kaosmem.tokens import EstimateCounter
+from kaosmem.tokens.counters import EstimateCounter
 
 
 def memory_of_turns() -> SessionMemory:

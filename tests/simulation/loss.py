@@ -8,8 +8,8 @@ from typing import Any
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, KaosmemError, NotFoundError
-from kaosmem.persistence import delete_session
 from kaosmem.persistence.layout import log_file
+from kaosmem.persistence.storage.places import delete_session
 from tests.simulation.account import Value, ViolationError
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.world import ROOT, DiscardError, World

@@ -29,7 +29,7 @@ from kaosmem.persistence.files import manifest, records
 from kaosmem.persistence.storage import local, objects, places
 from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.local import LocalStorage
-from kaosmem.retrieval import BM25Ranker
+from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.sections import lazy_index
 from kaosmem.session import memory as session_memory
 from kaosmem.session.opening import SharedSessions

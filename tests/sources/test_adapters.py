@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kaosmem import ImageBlock, NotFoundError, Reason, SectionSpec, SessionMemory, Source, Trust
 from kaosmem.errors import MissingFileError, SourceError
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.sections import NamedSource
 from kaosmem.sources import (
     BlobHandle,
@@ -28,7 +28,6 @@ from kaosmem.sources import (
 )
 from kaosmem.stores import (
     Entity,
-    GlobalTaskStore,
     InMemoryLongTermMemory,
     InMemoryTaskStore,
     Relationship,
@@ -37,6 +36,7 @@ from kaosmem.stores import (
     VectorDocument,
     agent_scope,
 )
+from kaosmem.stores.tasks import GlobalTaskStore
 from tests.sources.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
 
 

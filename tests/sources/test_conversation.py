@@ -34,8 +34,8 @@ from kaosmem.conversation import (
 from kaosmem.conversation.rolling import ViewOutline
 from kaosmem.errors import NoCondensationError, SourceError
 from kaosmem.formats import count_messages
-from kaosmem.retrieval import Query
-from kaosmem.sections import Proposal
+from kaosmem.language.query import Query
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.tokens import count_content

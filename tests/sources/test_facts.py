@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
 from kaosmem.language.dates import PAST_CUES
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.testing.contracts.store import Clock

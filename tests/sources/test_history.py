@@ -29,19 +29,20 @@ from kaosmem import (
 )
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.compaction import (
-    Outline,
     SlidingWindowCompaction,
     SummarizationCompaction,
     Summarizer,
     ToolResultCompaction,
-    fallback_reason,
 )
+from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.outline import Outline
 from kaosmem.errors import SourceError
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.sources import HistorySource
 from kaosmem.sources.excerpt import Excerpt, Placed
 from kaosmem.sources.history import HISTORY
-from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider, decode_message
+from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores.history import decode_message
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import strategies

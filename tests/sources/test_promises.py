@@ -11,7 +11,7 @@ from kaosmem import Context, SessionMemory, Trust, WindowTooSmallError
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.display import width
 from kaosmem.formats.delimiters import OPENING
-from kaosmem.retrieval import Query
+from kaosmem.language.query import Query
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from tests.contexts import COUNTERS, counted, handed_over
 from tests.sources.stores import attached, filled_sources

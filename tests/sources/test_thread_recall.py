@@ -12,8 +12,9 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import ChatMessage, Context, Reason, SectionSpec, SessionMemory
-from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
+from kaosmem.backends.sqlite.database import SqliteDatabase
+from kaosmem.backends.sqlite.stores import SqliteHistoryProvider
 from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.conversation import ActionEvent, EventLog
 from kaosmem.sources import ConversationSource, HistorySource

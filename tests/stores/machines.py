@@ -32,7 +32,7 @@ from kaosmem.testing.contracts.long_term import FACTS
 from kaosmem.testing.contracts.store import TEXTS, StoreContract, refuses, texts, values
 from kaosmem.testing.contracts.task import MOVES, STATUSES, act_on
 from kaosmem.testing.contracts.vector import filters, metadata
-from kaosmem.types import ChatMessage
+from kaosmem.types.items import ChatMessage
 
 S = TypeVar("S")
 T = TypeVar("T")

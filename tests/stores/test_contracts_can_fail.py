@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from kaosmem.entities import SubGraph
 from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
@@ -21,7 +22,6 @@ from kaosmem.stores import (
     InMemoryTaskStore,
     InMemoryVectorStore,
     Relationship,
-    SubGraph,
     TaskStatus,
 )
 from kaosmem.testing import (

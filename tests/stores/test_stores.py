@@ -33,7 +33,7 @@ from kaosmem.stores import (
 )
 from kaosmem.stores.graph import CypherCapable
 from kaosmem.stores.history import decode_message
-from kaosmem.testing import Clock
+from kaosmem.testing.contracts.store import Clock
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
 
 STORES = {

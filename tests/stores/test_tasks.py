@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, NotFoundError
 from kaosmem.errors import DuplicateError
-from kaosmem.stores import GlobalTaskStore, InMemoryTaskStore, Task, TaskList, TaskStatus, TaskStore
+from kaosmem.stores import InMemoryTaskStore, Task, TaskStatus, TaskStore
+from kaosmem.stores.task_list import TaskList
+from kaosmem.stores.tasks import GlobalTaskStore
 
 BY_HAND = {
     ("planned", "in_progress"),

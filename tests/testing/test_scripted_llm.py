@@ -6,7 +6,8 @@ import pytest
 
 from kaosmem import ChatMessage
 from kaosmem.clients import LLMClient
-from kaosmem.testing import ScriptedLLM, ScriptExhaustedError
+from kaosmem.testing import ScriptedLLM
+from kaosmem.testing.scripted_llm import ScriptExhaustedError
 
 ASKED = [ChatMessage("user", "Who goes?")]
 

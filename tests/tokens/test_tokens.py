@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory, TextBlock, get_counter
 from kaosmem.errors import MissingExtraError
-from kaosmem.tokens import (
-    IMAGE_TOKENS,
+from kaosmem.tokens import count_content, counters
+from kaosmem.tokens.counters import (
     CallableCounter,
     EstimateCounter,
     TiktokenCounter,
     TokenCounter,
     ToktokCounter,
-    count_content,
-    counters,
 )
-from kaosmem.types import ImageBlock, ToolUseBlock
+from kaosmem.tokens.parts import IMAGE_TOKENS
+from kaosmem.types.content import ImageBlock, ToolUseBlock
 
 ENCODINGS = "o200k_base", "cl100k_base"
 needs_fast = pytest.mark.skipif(

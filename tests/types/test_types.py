@@ -23,14 +23,8 @@ from kaosmem import (
     ToolUseBlock,
     Trust,
 )
-from kaosmem.types import (
-    DocumentBlock,
-    ImageBlock,
-    block_text,
-    check_content,
-    check_json,
-    json_text,
-)
+from kaosmem.arguments import check_json, json_text
+from kaosmem.types.content import DocumentBlock, ImageBlock, block_text, check_content
 
 good_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 in_results = st.builds(TextBlock, good_text) | st.builds(

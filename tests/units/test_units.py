@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem.types import ChatMessage, Item, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage, Item
 from kaosmem.units import Link, Units, repair
 from tests.cuts import cut_points
 from tests.units.plain import PlainUnits, matches, open_calls, says_nothing

@@ -10,13 +10,14 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from kaosmem.arguments import check_json, check_text, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError
 from kaosmem.names import check_id
 from kaosmem.stores.graph import BaseGraphStore, walk
-from kaosmem.types import JSONValue, check_json, check_text, json_text
+from kaosmem.types import JSONValue
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor

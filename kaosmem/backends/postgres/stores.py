@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaosmem.arguments import Clock
+from kaosmem.arguments import MAX_INTEGER, Clock
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.backends.postgres.vectors import direction_of
 from kaosmem.backends.sql.facts import FIELDS, SqlFacts, SqlLongTermMemory, row_of
@@ -12,7 +12,6 @@ from kaosmem.backends.sql.state import SqlShortTermMemory
 from kaosmem.backends.sql.tasks import SqlTaskStore
 from kaosmem.clients import EmbeddingClient
 from kaosmem.stores.facts import FactRow
-from kaosmem.types import MAX_INTEGER
 
 
 class PostgresHistoryProvider(SqlHistoryProvider):

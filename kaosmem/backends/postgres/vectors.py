@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from kaosmem.arguments import json_text
 from kaosmem.backends.base import (
     blocks_of,
     blocks_text,
@@ -23,7 +24,6 @@ from kaosmem.stores.vector import (
     check_dimensions,
     check_query,
 )
-from kaosmem.types import json_text
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor

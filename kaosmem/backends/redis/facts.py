@@ -11,10 +11,10 @@ from time import time_ns
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from kaosmem.arguments import Clock
+from kaosmem.arguments import Clock, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.retrieval import BM25Ranker
+from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.facts import (
     BaseLongTermMemory,
     FactRow,
@@ -23,7 +23,6 @@ from kaosmem.stores.facts import (
     Shelf,
     by_begin,
 )
-from kaosmem.types import json_text
 
 T = TypeVar("T")
 

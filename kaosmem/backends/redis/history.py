@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from kaosmem.arguments import Clock, check_ttl
+from kaosmem.arguments import MAX_INTEGER, Clock, check_ttl
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
-from kaosmem.types import MAX_INTEGER, ChatMessage
+from kaosmem.types.items import ChatMessage
 
 # Lua can pass about 8,000 values at once.
 _PUSH = """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaosmem.arguments import check_ttl
+from kaosmem.arguments import check_ttl, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.stores.state import BaseShortTermMemory
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue
 
 
 class RedisSessionStore(BaseShortTermMemory):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from kaosmem.arguments import Clock
+from kaosmem.arguments import MAX_INTEGER, Clock, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.exact import UNITS, idf
@@ -23,7 +23,6 @@ from kaosmem.stores.facts import (
     StoredFact,
     by_begin,
 )
-from kaosmem.types import MAX_INTEGER, json_text
 
 T = TypeVar("T")
 

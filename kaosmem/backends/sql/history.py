@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaosmem.arguments import Clock
+from kaosmem.arguments import MAX_INTEGER, Clock
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
-from kaosmem.types import MAX_INTEGER, ChatMessage
+from kaosmem.types.items import ChatMessage
 
 _OF_THREAD = "tenant = :tenant AND agent = :agent AND session = :session"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.stores.state import BaseShortTermMemory
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue
 
 
 class SqlShortTermMemory(BaseShortTermMemory):

@@ -110,7 +110,8 @@ class SqliteDatabase(SqlDatabase["_Workers"]):
     Each thread has a connection of its own. A call that is cancelled has changed everything or
     nothing.
 
-    >>> from kaosmem.backends import SqliteDatabase, SqliteShortTermMemory
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteShortTermMemory
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     await SqliteShortTermMemory(database).update_state("room-7", {"step": 2})
     {'step': 2}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 
+from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sqlite.database import SqliteDatabase, SqliteTransaction
 from kaosmem.entities import Entity, Relationship, SubGraph
 from kaosmem.stores.graph import BaseGraphStore, walk
-from kaosmem.types import json_text
 
 
 class SqliteGraphStore(BaseGraphStore):
     """A GraphStore in a file of SQLite.
 
-    >>> from kaosmem.backends import SqliteDatabase, SqliteGraphStore
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.graph import SqliteGraphStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     store = SqliteGraphStore(database)
     ...     await store.add_relationships([{"source": "acme", "target": "beta", "type": "supplies"}])

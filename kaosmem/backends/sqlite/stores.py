@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from kaosmem.arguments import json_text
 from kaosmem.backends.sql.facts import SqlFacts, SqlLongTermMemory
 from kaosmem.backends.sql.history import SqlHistoryProvider
 from kaosmem.backends.sql.meanings import SqlVectorMemory
 from kaosmem.backends.sql.state import SqlShortTermMemory
 from kaosmem.backends.sql.tasks import SqlTaskStore
 from kaosmem.stores.facts import FactRow
-from kaosmem.types import json_text
 
 _BYTES = 4  # of a number in single precision
 
@@ -21,7 +21,8 @@ class SqliteHistoryProvider(SqlHistoryProvider):
     clock: gives the times of messages, with a zone.
 
     >>> from kaosmem import ChatMessage
-    >>> from kaosmem.backends import SqliteDatabase, SqliteHistoryProvider
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteHistoryProvider
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     history = SqliteHistoryProvider(database)
     ...     message = ChatMessage("user", "Who owns the deal?")
@@ -37,7 +38,8 @@ class SqliteShortTermMemory(SqlShortTermMemory):
 
     A patch costs its own size, not that of the state.
 
-    >>> from kaosmem.backends import SqliteDatabase, SqliteShortTermMemory
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteShortTermMemory
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     states = SqliteShortTermMemory(database)
     ...     await states.set_state("room-7", {"step": 1, "plan": "ask"})
@@ -50,7 +52,8 @@ class SqliteTaskStore(SqlTaskStore):
     """A TaskStore in a file of SQLite. Of several processes that start one task, one succeeds.
 
     >>> from kaosmem.stores import Task
-    >>> from kaosmem.backends import SqliteDatabase, SqliteTaskStore
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteTaskStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     store = SqliteTaskStore(database)
     ...     task = Task("read", "Read the contract")
@@ -68,7 +71,8 @@ class SqliteLongTermMemory(SqlLongTermMemory):
 
     clock: returns times with a zone.
 
-    >>> from kaosmem.backends import SqliteDatabase, SqliteLongTermMemory
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteLongTermMemory
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     facts = SqliteLongTermMemory(database)
     ...     old_id = await facts.save("analyst", "The customer prefers calls.", key="contact")
@@ -90,7 +94,8 @@ class SqliteVectorMemory(SqlVectorMemory, SqliteLongTermMemory):
     min_score: a search returns the facts with a larger cosine, -1 to 1.
     clock: returns times with a zone.
 
-    >>> from kaosmem.backends import SqliteDatabase, SqliteVectorMemory
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteVectorMemory
     >>> class Colours:
     ...     async def embed(self, texts):
     ...         return [(float("red" in text or "crimson" in text), 0.1) for text in texts]

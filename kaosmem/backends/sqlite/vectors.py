@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kaosmem.arguments import json_text
 from kaosmem.backends.base import (
     blocks_of,
     blocks_text,
@@ -26,7 +27,6 @@ from kaosmem.stores.vector import (
     check_dimensions,
     check_query,
 )
-from kaosmem.types import json_text
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
@@ -48,7 +48,8 @@ class SqliteVectorStore(BaseVectorStore):
         stay in any case.
 
     >>> from kaosmem.stores import VectorDocument
-    >>> from kaosmem.backends import SqliteDatabase, SqliteVectorStore
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.vectors import SqliteVectorStore
     >>> async with SqliteDatabase("agent.sqlite") as database:
     ...     store = SqliteVectorStore(database)
     ...     await store.add([VectorDocument("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])

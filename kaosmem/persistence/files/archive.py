@@ -34,7 +34,7 @@ from kaosmem.persistence.files.manifest import (
 )
 from kaosmem.persistence.files.records import REMEDY, stated_blobs
 from kaosmem.persistence.steps import Read, ReadParts, Steps
-from kaosmem.sections import EvictedItem
+from kaosmem.sections.past import EvictedItem
 from kaosmem.types import JSONValue
 
 Entry = tuple[str, dict[str, JSONValue]]

@@ -17,9 +17,10 @@ from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.steps import Read, Steps
-from kaosmem.sections import EvictedItem, parse_time
-from kaosmem.sections.past import EvictedFile
-from kaosmem.types import JSONValue, stated_from
+from kaosmem.sections.archive import parse_time
+from kaosmem.sections.past import EvictedFile, EvictedItem
+from kaosmem.types import JSONValue
+from kaosmem.types.items import stated_from
 
 _MAX_BYTES = 48 * 2**20  # as a line may not be too long
 _RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any, TypeAlias
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents
 from kaosmem.persistence.files.lines import (
@@ -26,7 +27,8 @@ from kaosmem.persistence.files.lines import (
 )
 from kaosmem.persistence.files.manifest import Blob, ListedArchive, Place, leave_in_line, spill
 from kaosmem.persistence.files.records import FORMAT_VERSION, stated_blobs, unknown_version
-from kaosmem.types import JSONValue, StoredItem, json_text
+from kaosmem.types import JSONValue
+from kaosmem.types.items import StoredItem
 
 _PLAIN = 3  # fields of an item's line: crc, sec and d
 _SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int}

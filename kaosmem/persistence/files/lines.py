@@ -9,10 +9,10 @@ from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
-from kaosmem.arguments import STRICT_JSON
+from kaosmem.arguments import MAX_JSON_DEPTH, STRICT_JSON, json_text
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
-from kaosmem.types import MAX_JSON_DEPTH, JSONValue, json_text
+from kaosmem.types import JSONValue
 
 MAX_LINE_BYTES = 64 * 2**20
 MAX_CONTAINERS = 500_000

@@ -9,21 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, UnsupportedVersionError
 from kaosmem.names import shown
-from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, SessionLog
-from kaosmem.retrieval import Ranker
-from kaosmem.sections import (
-    MAX_SECTIONS,
-    Archived,
-    Forgotten,
-    IndexDump,
-    Moment,
-    Section,
-    SectionSpec,
-    StoredIndex,
-)
+from kaosmem.persistence.files.records import FORMAT_VERSION, Record
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
+from kaosmem.sections.holdings import Moment
+from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.operations import (
     Describe,
     Forget,
@@ -33,10 +29,15 @@ from kaosmem.sections.operations import (
     Turn,
     parse_operation,
 )
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import MAX_SECTIONS, SectionSpec
+from kaosmem.sections.substitution import Forgotten
 from kaosmem.session.saving.past import find_past, let_go
 from kaosmem.session.windows import Windows
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import JSONValue, StoredItem, json_text
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.items import StoredItem
 
 STATE_FIELDS = "states", "forgotten", "windows"
 """What a snapshot's header says beside the description of the session."""

@@ -22,10 +22,17 @@ from datetime import datetime
 
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.errors import CorruptionError, InvalidArgumentError, KaosmemError
-from kaosmem.persistence import Entry, SessionLog
-from kaosmem.sections import Archived, EvictedItem, Replaced, Section, read_evicted
-from kaosmem.tokens import TokenCounter, count_content
-from kaosmem.types import Interval, Item, JSONValue, Version, in_order
+from kaosmem.persistence.files.archive import Entry
+from kaosmem.persistence.log import SessionLog
+from kaosmem.sections.archive import Archived
+from kaosmem.sections.past import EvictedItem, read_evicted
+from kaosmem.sections.section import Section
+from kaosmem.sections.substitution import Replaced
+from kaosmem.tokens import count_content
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
+from kaosmem.types.versions import Interval, Version, in_order
 
 _READ_AT_ONCE = 4_096
 

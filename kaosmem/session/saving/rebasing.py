@@ -13,7 +13,6 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.names import shown
-from kaosmem.sections import Section, derived_from
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -28,8 +27,11 @@ from kaosmem.sections.operations import (
     Update,
     Use,
 )
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import Item, ThinkingBlock
+from kaosmem.sections.section import Section
+from kaosmem.sections.substitution import derived_from
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import ThinkingBlock
+from kaosmem.types.items import Item
 
 _SHOWN_CLASHES = 3
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
@@ -17,20 +18,17 @@ from kaosmem.errors import (
     KaosmemError,
 )
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
-from kaosmem.persistence import (
-    Change,
-    Entry,
-    Location,
-    Recovered,
-    SessionLog,
-    list_sessions,
-    unknown_session,
-)
-from kaosmem.sections import Archived, Section
+from kaosmem.persistence.files.archive import Entry
+from kaosmem.persistence.files.records import Change
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.storage.places import Location, list_sessions, unknown_session
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Describe
+from kaosmem.sections.section import Section
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
 from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
-from kaosmem.types import JSONValue, json_text
+from kaosmem.types import JSONValue
 
 NEWER_TEXT_LOST = "newer_text_lost"
 """The metadata field of an archived item whose newest text is lost.

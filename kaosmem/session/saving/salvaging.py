@@ -14,10 +14,11 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.names import shown_name
-from kaosmem.persistence import FORMAT_VERSION, Record, Recovered, decoded_entries
+from kaosmem.persistence.files.items import decoded_entries
+from kaosmem.persistence.files.records import FORMAT_VERSION, Record
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.salvage import LOST
-from kaosmem.retrieval import Ranker
-from kaosmem.sections import DEFAULT_SECTIONS, Section, SectionSpec, Substitution
+from kaosmem.retrieval.ranker import Ranker
 from kaosmem.sections.archive import parse_time
 from kaosmem.sections.operations import (
     Add,
@@ -33,9 +34,14 @@ from kaosmem.sections.operations import (
     Use,
     remove,
 )
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.sections.substitution import Substitution
 from kaosmem.session.saving.hydration import DORMANT, Hydrated, hydrate, operation_of
-from kaosmem.tokens import TokenCounter, get_counter
-from kaosmem.types import Item, JSONValue
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 
 _COUNTS = ("updates", "clock", "archived", "evicted")
 

@@ -20,9 +20,12 @@ from typing import Any
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.memos import clear_memos
-from kaosmem.persistence import Change, Recovered, SessionLog
 from kaosmem.persistence.commit import LogChanges
-from kaosmem.sections import Archived, Moment, Section, derived_from
+from kaosmem.persistence.files.records import Change
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
+from kaosmem.sections.archive import Archived
+from kaosmem.sections.holdings import Moment
 from kaosmem.sections.operations import (
     Add,
     Describe,
@@ -32,6 +35,8 @@ from kaosmem.sections.operations import (
     Turn,
     Use,
 )
+from kaosmem.sections.section import Section
+from kaosmem.sections.substitution import derived_from
 from kaosmem.session.saving.hydration import (
     Checkpoints,
     Frozen,
@@ -46,8 +51,9 @@ from kaosmem.session.saving.hydration import (
 from kaosmem.session.saving.past import check_archived, find_past, let_go
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
-from kaosmem.tokens import TokenCounter
-from kaosmem.types import Item, JSONValue, StoredItem, decoded
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, StoredItem, decoded
 
 MAX_TRIES = 1_000
 """A save that other writers outrun gives up after this many tries."""

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 from kaosmem.errors import ConcurrentUseError
-from kaosmem.persistence import LeaveLine
+from kaosmem.persistence.storage.disk import LeaveLine
 
 T = TypeVar("T")
 

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from kaosmem.compaction import CompactionStrategy
 from kaosmem.formats import HistoryPart, Layout, count_messages, get_format
 from kaosmem.testing.contracts.conversations import conversations
-from kaosmem.types import ChatMessage, ContentBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import repair
 
 Tie = tuple[str, str]

@@ -8,14 +8,9 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from kaosmem.types import (
-    ChatMessage,
-    ContentBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage
 
 _TEXTS = (
     "ok",

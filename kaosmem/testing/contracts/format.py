@@ -21,10 +21,12 @@ from kaosmem.formats import (
     Rendered,
     count_messages,
 )
-from kaosmem.session import SessionMemory
+from kaosmem.session.memory import SessionMemory
 from kaosmem.testing.contracts.conversations import conversations
 from kaosmem.tokens import get_counter
-from kaosmem.types import ChatMessage, JSONValue, ToolResultBlock, ToolUseBlock
+from kaosmem.types import JSONValue
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import repair
 
 _FORGED = (

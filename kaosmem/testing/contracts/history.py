@@ -21,17 +21,17 @@ from kaosmem.testing.contracts.store import (
     steps,
     texts,
 )
-from kaosmem.types import (
-    ChatMessage,
+from kaosmem.types import OpaqueBlock
+from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
-    OpaqueBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     Trust,
 )
+from kaosmem.types.items import ChatMessage
 
 BLOCKS = (
     TextBlock("text"),

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kaosmem.retrieval import Index, Ranker
-from kaosmem.sections import SectionSpec
-from kaosmem.session import SessionMemory
-from kaosmem.types import Item
+from kaosmem.retrieval import Index
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.session.memory import SessionMemory
+from kaosmem.types.items import Item
 
 _WORDS = ["lease", "tenant", "rent", "deposit", "notice", "breach", "cure", "term"]
 _texts = st.lists(st.sampled_from(_WORDS), max_size=8).map(" ".join)

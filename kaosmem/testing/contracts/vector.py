@@ -21,7 +21,7 @@ from kaosmem.testing.contracts.store import (
     refuses,
     steps,
 )
-from kaosmem.types import DocumentBlock, ImageBlock, TextBlock
+from kaosmem.types.content import DocumentBlock, ImageBlock, TextBlock
 
 METADATA: dict[str, dict[str, Any]] = {
     "full": {"source": "a.pdf", "year": 2021, "draft": False, "tags": ["x", "y"], "note": None},

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem.errors import ConflictError, KaosmemError
-from kaosmem.persistence import Change, Recovered, SessionLog
+from kaosmem.persistence.files.records import Change
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.testing import paths_holding
 from tests.simulation import power_loss

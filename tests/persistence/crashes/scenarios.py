@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kaosmem.persistence import Change
+from kaosmem.persistence.files.records import Change
 from tests.persistence.crashes.promises import Session, evict
 from tests.persistence.worlds import OPENING, add
 

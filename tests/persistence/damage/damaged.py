@@ -26,8 +26,8 @@ from kaosmem import (
 )
 from kaosmem.errors import CorruptionError, SectionFullError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections import Substitution
-from kaosmem.tokens import EstimateCounter
+from kaosmem.sections.substitution import Substitution
+from kaosmem.tokens.counters import EstimateCounter
 
 COUNTER = EstimateCounter()
 SPECS = (

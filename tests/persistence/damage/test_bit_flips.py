@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from kaosmem.errors import CorruptionError, KaosmemError
-from kaosmem.persistence import Change, Recovered, SessionLog
+from kaosmem.persistence.files.records import Change
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.worlds import OPENING, add
 

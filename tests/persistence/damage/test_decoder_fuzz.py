@@ -23,14 +23,16 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.persistence import SessionLog
+from kaosmem.language.query import Query
 from kaosmem.persistence.files.lines import MAX_CONTAINERS, MAX_LINE_BYTES
 from kaosmem.persistence.files.records import decode_record
+from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.retrieval import Query
-from kaosmem.sections import MAX_SECTIONS, Archived, Section
+from kaosmem.sections.archive import Archived
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import MAX_SECTIONS
 from kaosmem.session.saving.hydration import Hydrated, freeze, hydrate
-from kaosmem.tokens import EstimateCounter
+from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import Files, Forger, encoded, seal
 
 SPECS = (

@@ -19,8 +19,8 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.errors import CorruptionError, NotFoundError
-from kaosmem.persistence import list_sessions
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.places import list_sessions
 from kaosmem.session.saving.repair import repair_session
 from tests.persistence.damage.damaged import COUNTER, FOLDER, Files
 from tests.persistence.damage.damaged import stored as stored_objects

@@ -16,11 +16,11 @@ from kaosmem.errors import (
     NotFoundError,
     WindowTooSmallError,
 )
-from kaosmem.persistence import Change, SessionLog
 from kaosmem.persistence.files.lines import stated_crc
-from kaosmem.persistence.files.records import encode_commit
-from kaosmem.sections import Substitution
-from kaosmem.types import Item
+from kaosmem.persistence.files.records import Change, encode_commit
+from kaosmem.persistence.log import SessionLog
+from kaosmem.sections.substitution import Substitution
+from kaosmem.types.items import Item
 from tests.persistence.damage.damaged import (
     COUNTER,
     LONG,

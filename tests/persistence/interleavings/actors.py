@@ -8,10 +8,12 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
-from kaosmem.persistence import Change, LogChanges, Recovered, SessionLog
-from kaosmem.persistence.commit import LogSinceSnapshot
+from kaosmem.persistence.commit import LogChanges, LogSinceSnapshot
 from kaosmem.persistence.files.manifest import KnownTexts
+from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import log_file
+from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import Storage
 from tests.persistence.interleavings.clients import Calls
 from tests.persistence.interleavings.oracle import item_ids
