@@ -147,15 +147,6 @@ def test_a_torn_tail_is_left_out(tail: bytes) -> None:
     assert f"{len(tail)} bytes" in str(found.recovered.damage[0])
 
 
-def test_an_incomplete_commit_is_invisible() -> None:
-    """Whole records of a commit that lacks its last are left out."""
-    parts = stored()
-    lines = parts[2].splitlines(keepends=True)
-    found = opened((1, b"".join(parts[:2] + lines[:2])))
-    assert committed(found.recovered.records) == 2
-    assert found.torn == b"".join(lines[:2])
-
-
 def test_a_commit_inside_another_is_corruption() -> None:
     """A commit that begins before the one before it is complete was not written by a writer of ours."""
     whole = encode_commit([OPENING, add("a")], "t0", seq=0, crc=0)

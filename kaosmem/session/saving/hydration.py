@@ -105,12 +105,7 @@ def _hydrate(
     header = recovered.header or {}
     descriptions = [header] if header else []
     descriptions += [record.data for record in recovered.records if record.op == Describe.op]
-    if newer := [each["version"] for each in descriptions if each["version"] > FORMAT_VERSION]:
-        raise UnsupportedVersionError(
-            f"the session was stored in version {shown(newer[0])} of its format, and "
-            f"{FORMAT_VERSION} is the newest "
-            "known here; open it with a newer kaosmem"
-        )
+    _check_versions(descriptions)
     known = {spec.name: spec for spec in specs}
     described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
     check_section_count(known.keys() | described.keys())
@@ -121,14 +116,8 @@ def _hydrate(
     }
     sections = _restored(recovered, known | unknown, ranker)
     windows = Windows(header.get("windows", ()))
-    unpurged: set[str] = set()
-    for record in recovered.records:
-        operation = repeat(sections, record)
-        if isinstance(operation, Turn):
-            windows.apply(operation.data)
-        if isinstance(operation, Forget):
-            windows.forget(operation.ids)
-            unpurged.update(operation.ids)
+    operations = (repeat(sections, record) for record in recovered.records)
+    unpurged = _apply_to_windows(windows, operations)
     for section in sections.values():
         section.archive.drain()  # the log has them
     notices = notices_of(sections, unknown, described)
@@ -143,6 +132,29 @@ def _hydrate(
     forgotten = Forgotten(header.get("forgotten", ()))
     forgotten.add(unpurged)
     return Hydrated(sections, description, notices, forgotten, unpurged, windows)
+
+
+def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
+    """Raise UnsupportedVersionError if a description is of a newer format."""
+    newer = [each["version"] for each in descriptions if each["version"] > FORMAT_VERSION]
+    if newer:
+        raise UnsupportedVersionError(
+            f"the session was stored in version {shown(newer[0])} of its format, and "
+            f"{FORMAT_VERSION} is the newest "
+            "known here; open it with a newer kaosmem"
+        )
+
+
+def _apply_to_windows(windows: Windows, operations: Iterable[Operation | None]) -> set[str]:
+    """Repeat the turns of windows, and return the ids of the items that were forgotten."""
+    forgotten: set[str] = set()
+    for operation in operations:
+        if isinstance(operation, Turn):
+            windows.apply(operation.data)
+        if isinstance(operation, Forget):
+            windows.forget(operation.ids)
+            forgotten.update(operation.ids)
+    return forgotten
 
 
 def _restored(

@@ -51,12 +51,13 @@ def salvage_sections(
 ) -> Hydrated:
     """Return the sections that remain of a damaged session.
 
-    Enter changes that cannot be repeated in its damage.
+    Changes that cannot be repeated are entered in its damage. An update of a lost item adds it. An
+    update whose text is lost archives the item. A removal or use of a lost item is passed over. A
+    section without a stored description is under the spec given, or dormant.
 
-    An update of a lost item adds it. An update whose text is lost archives the item. A removal or
-    use of a lost item is passed over. A section without a stored description is under the spec
-    given or dormant. Raises CorruptionError, and UnsupportedVersionError for changes that are not
-    known.
+    Raises:
+        CorruptionError: If nothing can be made of it.
+        UnsupportedVersionError: If a change is not known.
     """
 
     def repeat(sections: Mapping[str, Section], record: Record) -> Operation | None:
@@ -79,13 +80,19 @@ def salvage_sections(
         )  # a window that is not there is packed anew
 
     recovered.items[:] = decoded_entries(recovered.items)
+    whole = replace(recovered, header=_whole_header(recovered))
+    return hydrate(whole, specs, counter, ranker, repeat=repeat)
+
+
+def _whole_header(recovered: Recovered) -> dict[str, Any]:
+    """Return the header of the snapshot, with a description of each section that is left."""
     entries: dict[str, list[dict[str, JSONValue]]] = {}
     for name, entry in decoded_entries(recovered.items):
         entries.setdefault(name, []).append(entry)
     stored = recovered.header or {}
     states = stored.get("states", {})
     names = states.keys() | entries.keys()
-    header = {
+    return {
         "version": FORMAT_VERSION,
         "counter": next((each["counter"] for each in _descriptions(recovered)), "another counter"),
         **stored,
@@ -93,7 +100,6 @@ def salvage_sections(
         "states": {name: _state(states.get(name), entries.get(name, [])) for name in names},
         "windows": (),
     }
-    return hydrate(replace(recovered, header=header), specs, counter, ranker, repeat=repeat)
 
 
 def stored_specs(recovered: Recovered, names: Iterable[str] = ()) -> list[SectionSpec]:
