@@ -1,7 +1,9 @@
 """The public names: few at the top, the rest in the package of their kind."""
 
+import ast
 import inspect
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,26 @@ def test_the_top_level_holds_few_names() -> None:
     """`kaosmem` itself exports at most 45 names, and each is there."""
     assert len(kaosmem.__all__) <= 45
     assert all(hasattr(kaosmem, name) for name in kaosmem.__all__)
+
+
+def test_packages_export_few_names() -> None:
+    """All packages together export at most 180 names; internal ones come from their modules."""
+    number = 0
+    for path in Path(kaosmem.__file__).parent.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                number += len(ast.literal_eval(node.value))
+    assert number <= 180
+
+
+def test_a_memory_has_few_members_and_parameters() -> None:
+    """`SessionMemory` has at most 25 members, and its calls at most ten parameters, but for `add`."""
+    members = [name for name in vars(kaosmem.SessionMemory) if not name.startswith("_")]
+    assert len(members) <= 25
+    for name in members:
+        member = getattr(kaosmem.SessionMemory, name)
+        if callable(member) and name != "add":
+            assert len(inspect.signature(member).parameters) <= 10, name
 
 
 def test_help_begins_with_a_sentence() -> None:
