@@ -76,8 +76,7 @@ class LongTermMemory(Protocol):
         metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in
             ISO 8601; a time without a zone is in UTC. The default is now, or the latest begin of a
             version if a clock was ahead.
-        Raises InvalidArgumentError for the text and the metadata, and InvalidArgumentError for the
-        ttl.
+        Raises InvalidArgumentError for the text, the ttl and the metadata.
         """
 
     async def update(
@@ -106,25 +105,32 @@ class LongTermMemory(Protocol):
         *,
         superseded: bool = False,
     ) -> list[StoredFact]:
-        """Return at most `limit` facts that answer the query, best first; of equal ones the newest first.
+        """Return at most `limit` facts that answer the query, best first.
 
-        superseded: whether superseded versions are searched, too. The limit counts the versions that are returned.
+        Of equally good facts, the newest comes first. The limit counts the returned versions.
+
+        superseded: whether superseded versions are searched, too.
         """
 
     async def versions(
         self, agent_id: str, key: str, namespace: str = "default"
     ) -> list[Version[StoredFact]]:
-        """Return all versions of a fact that are not deleted or expired, in the order in which they began to hold.
+        """Return the versions of a fact, in the order in which they began to hold.
 
-        Each version holds until the next one begins, even if that one is deleted later. All times are in UTC.
-        `known_from` is the time of saving.
-        key: the fact's key; without one, the id of its first version. An unknown fact has no versions.
+        Deleted and expired versions are left out. Each version holds until the next one begins,
+        even if that one is deleted later. All times are in UTC. `known_from` is the time of saving.
+        An unknown fact has no versions.
+
+        key: the fact's key. A fact without a key has the id of its first version as key.
         """
 
     async def get(
         self, agent_id: str, memory_id: str, namespace: str = "default"
     ) -> StoredFact | None:
-        """Return a version of a fact, superseded or not; None if the namespace has none with this id."""
+        """Return a version of a fact, superseded or not, by its id.
+
+        Return None if the namespace has no fact with this id.
+        """
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
         """Delete a version of a fact, if it exists. Its other versions stay as they are."""
@@ -134,7 +140,10 @@ class LongTermMemory(Protocol):
 
     @abstractmethod
     async def list_namespaces(self) -> list[Shelf]:
-        """Return the agent id and the namespace of all facts that are not expired, each pair once, sorted."""
+        """Return each pair of an agent id and a namespace that has facts, sorted.
+
+        Expired facts do not count.
+        """
 
     @abstractmethod
     async def delete_all(self) -> None:
@@ -157,7 +166,9 @@ def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONVal
 
 
 def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
-    """Return the `timestamp` of metadata in UTC, which a time without a zone is taken for; None if it is no time.
+    """Return the `timestamp` of metadata in UTC, None if it is no time.
+
+    A time without a zone is in UTC.
 
     >>> fact_time({"timestamp": "2024-05-07"})
     datetime.datetime(2024, 5, 7, 0, 0, tzinfo=datetime.timezone.utc)
@@ -265,7 +276,9 @@ class FactRows(Protocol):
     def search(
         self, query: str, limit: int, *, superseded: bool
     ) -> Sequence[tuple[FactRow, float]]:
-        """Return at most `limit` rows with their scores, best first, the newest of equal ones first.
+        """Return at most `limit` rows with their scores, best first.
+
+        Of equally good rows, the newest comes first.
 
         superseded: whether rows with an end are searched, too.
         """
@@ -443,9 +456,10 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
     async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
         self._drop_expired()
         facts = self._shelves.get(shelf) or IndexedFacts(self._ranker)
+        before = facts.newest
         done = work(facts)
         newest = facts.newest
-        if newest is not None and newest.expiry is not None:
+        if newest is not None and newest is not before and newest.expiry is not None:
             self._expiries.set_time((shelf, newest.id), newest.expiry)
         self._keep(shelf, facts)
         return done

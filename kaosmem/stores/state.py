@@ -31,7 +31,10 @@ class ShortTermMemory(Protocol):
     async def update_state(
         self, session_id: str, patch: Mapping[str, JSONValue]
     ) -> dict[str, JSONValue]:
-        """Replace the values of the patch's names, whole, leave the others, and return the state, in one step."""
+        """Replace the values of the patch's names, in one step, and return the state.
+
+        A value is replaced as a whole. Other names keep their values.
+        """
 
     async def clear(self, session_id: str) -> None:
         """Delete the state."""

@@ -16,10 +16,10 @@ BoardKey: TypeAlias = tuple[str, str]
 
 @runtime_checkable
 class TaskStore(Protocol):
-    """A board of tasks for each agent in each conversation; every change is one step, seen whole or not at all.
+    """A board of tasks for each agent in each conversation. Every change is one step.
 
-    conversation_id, agent_id, task_id: any text of 1 to 256 characters without control characters; different ones
-    never meet.
+    conversation_id, agent_id, task_id: any text of 1 to 256 characters without control characters.
+        Different ids never collide.
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by `update_status`.
     failed > in_progress, or abandoned once retries are used up: by `increment_retry`.
     failed or abandoned > in_progress: by `force_retry`. No other change, but for `settle_conversation`.
@@ -55,7 +55,10 @@ class TaskStore(Protocol):
     async def add_tasks(
         self, conversation_id: str, agent_id: str, tasks: Iterable[Task]
     ) -> TaskList:
-        """Add planned tasks at the end and return the board; all, or, raising as `create_task_list`, none."""
+        """Add planned tasks at the end, and return the board.
+
+        If the call raises, no task is added. Raises as `create_task_list`.
+        """
 
     async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
         """Retry a failed task, or abandon it where its retries are used up, and return the board.
@@ -70,7 +73,10 @@ class TaskStore(Protocol):
         """
 
     async def settle_conversation(self, conversation_id: str) -> int:
-        """Mark all tasks in progress of a conversation's boards as succeeded; return their number."""
+        """Mark the tasks in progress of a conversation's boards as succeeded.
+
+        Return the number of these tasks.
+        """
 
     @abstractmethod
     async def list_boards(self) -> list[BoardKey]:
@@ -159,7 +165,10 @@ class BaseTaskStore(TaskStore):
 
     @abstractmethod
     async def _settle(self, conversation_id: str) -> int:
-        """Settle all boards of a conversation, in one step, and return the number of tasks that this ends."""
+        """Settle all boards of a conversation, in one step.
+
+        Return the number of tasks that this ends.
+        """
 
 
 class InMemoryTaskStore(BaseTaskStore):

@@ -40,7 +40,7 @@ _SCORE_UNITS = 1e9
 
 
 class SqlLongTermMemory(BaseLongTermMemory):
-    """A LongTermMemory in a SQL database. It ranks facts as an InMemoryLongTermMemory does, by BM25.
+    """A LongTermMemory in a SQL database. It ranks facts by BM25, as InMemoryLongTermMemory does.
 
     Each namespace of an agent has its own index and statistics. Texts are split into words as in
     sessions. The database's own search is not used: it splits words by rules of its own.
@@ -201,7 +201,7 @@ class SqlFacts:
         return [(row_of(*fields), score / _SCORE_UNITS) for score, *fields in rows]
 
     def is_index_current(self) -> bool:
-        """Return whether the index has no expired fact, and the words of this version's analysis."""
+        """Return whether the index has no expired fact, and the words of today's analysis."""
         outdated = self._transaction.rows(
             "SELECT number FROM shelves WHERE tenant = :tenant AND agent = :agent "
             "AND namespace = :namespace AND (analysis < :analysis OR EXISTS "

@@ -167,7 +167,7 @@ class StoreContract(Generic[S]):
         return self._opened[-1]
 
     async def wait(self, seconds: float) -> None:
-        """Let time pass; where it is another's clock that counts, override this, with a short `ttl_s`."""
+        """Let time pass. If another clock counts, override this, and choose a short `ttl_s`."""
         self.clock.advance(seconds)
 
     # Of each kind:
@@ -234,7 +234,7 @@ class StoreContract(Generic[S]):
 
     @pytest.mark.asyncio
     async def test_neighbours_are_kept_apart(self, store: S) -> None:
-        """Keys that resemble each other, or would if their parts were joined, are different keys."""
+        """Keys that are alike, or would be alike if their parts were joined, are different."""
         for way in range(self.ways):
             # Of any two keys, each is removed in one order while the other is there.
             keys = [*self.keys] if way == 0 else [*reversed(self.keys)]
