@@ -80,7 +80,7 @@ def test_a_contract_runs_anywhere(tmp_path: Path) -> None:
     names += ("TestNeverReopened::test_it_satisfies_the_protocol",)
     report = ran(tmp_path, "TestRight", *names)
     assert (
-        "PASSED test_mine.py::TestRight::test_anything_in_any_order_does_what_plain_dicts_do"
+        "PASSED test_mine.py::TestRight::test_anything_in_any_order_does_what_the_model_does"
         in report
     )
     assert report.count("PASSED test_mine.py::TestRight::") == sum(
