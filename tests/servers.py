@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-import kaosmem.devstack as devstack
+import kaosmem.devstack.servers as devstack
 from kaosmem.devstack.running import LocalServer, started
 from kaosmem.devstack.servers import Server, free_port
 from kaosmem.errors import MissingExtraError
