@@ -133,6 +133,8 @@ class Holdings:
 
     def unanswered(self, wanted: MetadataFilter) -> str:
         """Return why no live item can pass a filter, "" if it can be compared with some."""
+        if not self._held:
+            return ""
         newest = islice(reversed(self._held), _ASKED_FOR_FIELDS)
         known = {field for ordinal in newest for field in self[ordinal].metadata}
         return wanted.unanswered(self._grouping(wanted).values, known)
@@ -202,6 +204,18 @@ class Holdings:
         past = self.past
         first = self.units.first
         return [past.first(ordinal) if ordinal in past else first(ordinal) for ordinal in ordinals]
+
+    def members(self, first: int) -> Sequence[int]:
+        """Return the ordinals of a unit's items, live or evicted."""
+        return self.past.members(first) if first in self.past else self.units.members(first)
+
+    def last(self, first: int) -> int:
+        """Return the last ordinal of a unit, live or evicted."""
+        return self.past.last(first) if first in self.past else self.units.last(first)
+
+    def is_orphan(self, first: int) -> bool:
+        """Return whether a unit, live or evicted, holds only results without their calls."""
+        return self.past.is_orphan(first) if first in self.past else self.units.is_orphan(first)
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""

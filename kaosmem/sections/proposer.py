@@ -289,7 +289,7 @@ class Proposer:
             if wanted is not None and self._spec.placement != "static":
                 wanted = self._held.narrowed(wanted)
                 if wanted.passes_nothing and not is_history:
-                    return Proposal((), unanswered=self._unanswered(wanted))
+                    return Proposal((), unanswered=self._held.unanswered(wanted))
             is_ranked = asks_for_versions or self._ranks(cap, is_crowded=is_crowded)
             if past and is_ranked and (unread := self._unindexed_evicted()):
                 return Proposal((), unread=tuple(unread))
@@ -329,6 +329,9 @@ class Proposer:
         candidates = tied(candidates, corrected)
         live = sum(len(unit.items) for unit in candidates if not unit.recalled)
         related = {*must, *islice(self._newest_first(passing), self._spec.recent), *scores.by_worth}
+        unanswered = ""
+        if wanted is not None and passing is not None and not candidates:
+            unanswered = self._held.unanswered(wanted)
         return Proposal(
             candidates,
             (),
@@ -337,7 +340,7 @@ class Proposer:
             stock=self._stock(query if is_ranked else None),
             is_all=live == len(self._held) <= self._spec.retrieval_threshold,
             signals=scores.signals,
-            unanswered=self._unanswered(wanted) if passing is not None and not candidates else "",
+            unanswered=unanswered,
             unrelated=_unrelated(candidates, related)
             if scores.are_all and query.has_topic
             else frozenset(),
@@ -387,10 +390,6 @@ class Proposer:
     def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the live items that pass a filter; None without a filter."""
         return None if wanted is None else self._held.passing(self._held.narrowed(wanted))
-
-    def _unanswered(self, wanted: MetadataFilter | None) -> str:
-        """Return why a filter can't be compared with the items, "" if it can or there are none."""
-        return "" if wanted is None or not self._held else self._held.unanswered(wanted)
 
     def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
         if passing is None:
@@ -459,7 +458,7 @@ class Proposer:
             is_evicted = first in past
             if not is_evicted and not _passes(passing, held.units.members(first)):
                 continue
-            if first not in must and not (past if is_evicted else held.units).is_orphan(first):
+            if first not in must and not held.is_orphan(first):
                 earlier[first] = None
                 share = 0 if first in near else self._share(first, room, told)
                 left -= share * 2 / _TO_READ if is_evicted else share
@@ -555,7 +554,7 @@ class Proposer:
                 items, tokens = self._held.unit(first)
                 if len(items) > 1:
                     positions = self._held.units.members(first)
-            is_orphan = past.is_orphan(first) if evicted else self._held.units.is_orphan(first)
+            is_orphan = self._held.is_orphan(first)
             is_cut = first in cuts
             is_must = first in must
             score = scores.get(first)
@@ -601,16 +600,12 @@ def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
     """
     import numpy as np
 
-    past = held.past
-    units = held.units
-    tokens = (
-        held.item_tokens(scores) if held.all_alone else [held.tokens(first) for first in scores]
-    )
-    lasts = (
-        scores
-        if held.all_alone
-        else [(past if first in past else units).last(first) for first in scores]
-    )
+    if held.all_alone:
+        tokens = held.item_tokens(scores)
+        lasts = list(scores)
+    else:
+        tokens = [held.tokens(first) for first in scores]
+        lasts = [held.last(first) for first in scores]
     firsts = np.fromiter(scores, np.int64, len(scores))
     relevance = np.fromiter(scores.values(), np.float64, len(scores))
     sizes = np.maximum(1, np.array(tokens, np.float64))

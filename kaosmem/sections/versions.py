@@ -91,7 +91,7 @@ class ShownVersions:
             (key,) = replaced
             current = self._of(key)[-1].item
             found = (
-                self._members(first)
+                self._held.members(first)
                 if is_found(self._ranked.get(first), self._ranked.get(self._first(current)))
                 else ()
             )
@@ -132,7 +132,7 @@ class ShownVersions:
         return tuple(self._labelled(unit) for unit in units) if self._asked else tuple(units)
 
     def _labelled(self, unit: Candidate) -> Candidate:
-        members = self._members(unit.position)
+        members = self._held.members(unit.position)
         if unit.must or self._asked.isdisjoint(members):
             return unit
         items = tuple(
@@ -179,13 +179,10 @@ class ShownVersions:
         return created_at
 
     def _keyed(self, first: int) -> list[tuple[int, str]]:
-        found = ((ordinal, self._held.undecoded(ordinal).key) for ordinal in self._members(first))
+        found = (
+            (ordinal, self._held.undecoded(ordinal).key) for ordinal in self._held.members(first)
+        )
         return [(ordinal, key) for ordinal, key in found if key is not None]
-
-    def _members(self, first: int) -> Sequence[int]:
-        past = self._held.past
-        units = self._held.units
-        return past.members(first) if first in past else units.members(first)
 
     def _first(self, ordinal: int) -> int:
         return self._held.firsts((ordinal,))[0]
