@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.errors import WindowTooSmallError
@@ -21,6 +22,11 @@ FIRST_EXCHANGE = "the first user message and its answer"
 
 GIVING_WAY = (UNANSWERED, FIRST_EXCHANGE)
 """Reasons for which a message is kept only where a limit has room for it, the last gives way first."""
+
+
+def places_in(units: Iterable[Iterable[int]]) -> list[int]:
+    """Return the positions of units, ascending."""
+    return sorted(chain.from_iterable(units))
 
 
 class MessageSizes:
@@ -208,9 +214,8 @@ class Outline:
     @cached_property
     def orphans(self) -> frozenset[int]:
         """The positions of results whose calls are missing or already answered."""
-        return frozenset(
-            place for unit in self.units if self._held.is_orphan(unit[0]) for place in unit
-        )
+        units = (unit for unit in self.units if self._held.is_orphan(unit[0]))
+        return frozenset(places_in(units))
 
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
         """Return the positions, 0 to n, where no unit is cut in two, except units that are shown in any case."""
@@ -310,7 +315,10 @@ class Outline:
     @cached_property
     def unit_of(self) -> dict[int, tuple[int, ...]]:
         """The unit of each position."""
-        return {place: unit for unit in self.units for place in unit}
+        units: dict[int, tuple[int, ...]] = {}
+        for unit in self.units:
+            units |= dict.fromkeys(unit, unit)
+        return units
 
     def shown_from(self, start: int, kept: Container[int]) -> list[int]:
         """Return the positions of kept messages, and of all others from `start` on but orphans.
@@ -335,5 +343,5 @@ class Outline:
 def _groups(reason: str, units: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Return the positions that stay or go together for a reason, the most important first."""
     if reason == FIRST_EXCHANGE:
-        return [tuple(place for unit in units for place in unit)] if units else []
+        return [tuple(places_in(units))] if units else []
     return list(units) if reason == SYSTEM_MESSAGES else list(reversed(units))

@@ -19,6 +19,7 @@ from kaosmem.compaction.outline import (
     UNANSWERED,
     MessageSizes,
     Outline,
+    places_in,
 )
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
@@ -202,7 +203,7 @@ class SelectiveToolCallCompaction:
         ]
         groups.sort(key=lambda unit: unit[-1])
         old = groups[: max(0, len(groups) - self.keep_recent_groups)]
-        left_out = {place for unit in old if unit[0] not in outline.protected for place in unit}
+        left_out = set(places_in(unit for unit in old if unit[0] not in outline.protected))
         if not left_out:
             return list(history)
         second_results = (

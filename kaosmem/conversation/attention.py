@@ -9,6 +9,7 @@ from typing import Unpack
 from kaosmem.arguments import check_count, check_text
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.model_requests import ModelRequests
+from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
@@ -106,12 +107,10 @@ class LLMAttentionCondenser(RollingCondenser):
 
         Raises NoCondensationError.
         """
-        units_of = {outline.events[position].id: unit for unit in units for position in unit}
-        events = (
-            outline.events[position]
-            for position in sorted(place for unit in units for place in unit)
-        )
-        shown = "".join(self._shown(event) for event in events)
+        units_of: dict[int, Unit] = {}
+        for unit in units:
+            units_of |= {outline.events[place].id: unit for place in unit}
+        shown = "".join(self._shown(outline.events[place]) for place in places_in(units))
         request = (ChatMessage("system", self._template), ChatMessage("user", shown))
         try:
             ids = await self._model.ask(lambda fault: request, _ids_in, tools=(RANK_TOOL,))

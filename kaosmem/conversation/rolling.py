@@ -11,7 +11,7 @@ from math import ceil
 from typing import TypeAlias, TypedDict
 
 from kaosmem.arguments import check_count
-from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.outline import MessageSizes, Outline, places_in
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import Condenser
 from kaosmem.conversation.events import (
@@ -83,9 +83,8 @@ class ViewOutline(Outline):
     @cached_property
     def kept(self) -> frozenset[int]:
         """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
-        return frozenset(
-            place for unit in self.units if not self._kept.isdisjoint(unit) for place in unit
-        )
+        units = (unit for unit in self.units if not self._kept.isdisjoint(unit))
+        return frozenset(places_in(units))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -146,14 +145,15 @@ class ViewOutline(Outline):
         A request without its answer would make the agent do the work again. Exchanges of which
         something stays are left out.
         """
-        free = {place for unit in self._forgettable(keep_first) for place in unit}
+        free = set(places_in(self._forgettable(keep_first)))
         exchanges = self.exchanges
         units = []
         for start, answer in exchanges.answered:
             questions = [place for place in exchanges.questions if start <= place < answer]
-            places = {each for place in (*questions, answer) for each in self.unit_of[place]}
-            if places <= free:
-                units.append(tuple(sorted(places)))
+            its = {self.unit_of[place] for place in (*questions, answer)}
+            places = tuple(places_in(its))
+            if free.issuperset(places):
+                units.append(places)
         return units
 
     def users(self, *, keep_first: int = 0) -> list[Unit]:
@@ -161,9 +161,9 @@ class ViewOutline(Outline):
 
         They have no answer, or it stays.
         """
-        gone = {place for unit in self.whole_exchanges(keep_first=keep_first) for place in unit}
-        units = self._forgettable(keep_first)
-        return [unit for unit in units if self._is_users(unit) and gone.isdisjoint(unit)]
+        gone = set(places_in(self.whole_exchanges(keep_first=keep_first)))
+        users = filter(self._is_users, self._forgettable(keep_first))
+        return [unit for unit in users if gone.isdisjoint(unit)]
 
     @cached_property
     def answered_last(self) -> list[Unit]:
@@ -175,7 +175,7 @@ class ViewOutline(Outline):
 
     def longest_question(self, units: Iterable[Unit]) -> list[Unit]:
         """Return the unit of the longest message of a user in some units, [] if there is none."""
-        places = [place for unit in units for place in unit if is_question(self.events[place])]
+        places = [place for place in places_in(units) if is_question(self.events[place])]
         longest = max(places, key=self.sizes.__getitem__, default=None)
         return [] if longest is None else [self.unit_of[longest]]
 
@@ -404,11 +404,11 @@ class RollingCondenser(Condenser):
         if not self.should_condense(view, limit=limit):
             return view
         outline = self.outline(view, limit=limit)
-        gives_way = {place for unit in outline.giving_way for place in unit}
-        kept = sum(outline.sizes[place] for place in outline.kept - gives_way)
-        if CondensationReason.TOKENS in outline.reasons and kept > min(outline.limits):
+        kept = outline.kept.difference(places_in(outline.giving_way))
+        needed = sum(outline.sizes[place] for place in kept)
+        if CondensationReason.TOKENS in outline.reasons and needed > min(outline.limits):
             raise NoCondensationError(
-                f"the protected entries take {kept} of {min(outline.limits)} tokens; raise the "
+                f"the protected entries take {needed} of {min(outline.limits)} tokens; raise the "
                 "limits of "
                 f"{type(self).__name__}, or shorten it"
             )
@@ -567,7 +567,7 @@ class RollingCondenser(Condenser):
         fallback: why no model had a part in it, if one should have had.
         Raises InvalidArgumentError where they are not of a log.
         """
-        forgotten = sorted(place for unit in units for place in unit)
+        forgotten = places_in(units)
         ids = tuple(outline.events[place].id for place in forgotten)
         if UNLOGGED in ids:
             raise InvalidArgumentError(

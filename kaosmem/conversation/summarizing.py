@@ -9,6 +9,7 @@ from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
@@ -103,7 +104,7 @@ class LLMSummarizingCondenser(RollingCondenser):
 
 
 def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[ConversationEvent]:
-    return [outline.events[place] for place in sorted(place for unit in units for place in unit)]
+    return [outline.events[place] for place in places_in(units)]
 
 
 def _tails(events: Sequence[ConversationEvent], max_chars: int) -> Iterator[str]:

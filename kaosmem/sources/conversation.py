@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
+from kaosmem.compaction.outline import places_in
 from kaosmem.conversation import (
     Condensation,
     Condenser,
@@ -270,6 +271,6 @@ def _wanted(view: ConversationView, start: int, stop: int, must: AbstractSet[int
     """Return the units of a part of a view, of which none is in part outside it."""
     outline = ViewOutline(view, start, stop)
     units = [tuple(start + place for place in unit) for unit in outline.units]
-    shown = {place for unit in units if not must.isdisjoint(unit) for place in unit}
+    shown = set(places_in(unit for unit in units if not must.isdisjoint(unit)))
     cuts = frozenset(outline.cuts_beside({place - start for place in shown}))
     return [_Wanted(unit, unit[0] in shown, unit[0] - start in cuts) for unit in units]

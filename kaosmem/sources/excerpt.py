@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from kaosmem.compaction.outline import Outline
+from kaosmem.compaction.outline import Outline, places_in
 from kaosmem.compaction.thread import is_record
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import ChatMessage
@@ -72,9 +72,8 @@ class Excerpt:
         }
         units = [unit for unit in outline.units if unit[0] not in outline.orphans]
         newest = max((unit[-1] for unit in units), default=-1)
-        return frozenset(
-            at for unit in units if newest in unit or not wanted.isdisjoint(unit) for at in unit
-        )
+        wanted.add(newest)
+        return frozenset(places_in(unit for unit in units if not wanted.isdisjoint(unit)))
 
     def shown(self) -> Excerpt:
         """Return the excerpt without the messages read beyond it."""
