@@ -431,8 +431,9 @@ class RollingCondenser(Condenser):
     def choice(self, outline: ViewOutline, *, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of the view's limit is left, oldest first.
 
-        They are of the first of `stages` that frees enough. If none does and a limit asks, protected
-        units that give way may go too. The unit with the newest entry stays.
+        They are of the first of `stages` that leaves the view within its number of entries. If no
+        stage does, they are of the first that frees enough. If none does and a limit asks,
+        protected units that give way may go too. The unit with the newest entry stays.
 
         Args:
             replaced: Number of entries that come in their place.
@@ -441,11 +442,15 @@ class RollingCondenser(Condenser):
             NoCondensationError: If no stage frees enough.
         """
         most: list[Unit] = []
+        progress: list[Unit] = []
         for units in self.stages(outline):
             chosen = self.enough(outline, units, replaced=replaced)
-            if chosen:
+            if chosen and self._has_room(outline, chosen, replaced):
                 return chosen
+            progress = progress or chosen
             most = max(most, units, key=len)
+        if progress:
+            return progress
         if self.forgets_users and not outline.reasons.isdisjoint(_LIMITS):
             # No more of these than a limit asks for.
             most = [*most, *self._without_newest(outline, outline.giving_way)]
@@ -457,6 +462,11 @@ class RollingCondenser(Condenser):
             f"which frees less than a share of {self.minimum_progress}; raise the limits of "
             f"{type(self).__name__}, lower its minimum_progress, or shorten the protected entries"
         )
+
+    def _has_room(self, outline: ViewOutline, chosen: Iterable[Unit], replaced: int) -> bool:
+        """Return whether the view has at most `max_size` entries without the chosen units."""
+        left = len(outline.events) - sum(map(len, chosen)) + replaced
+        return self.max_size is None or left <= self.max_size
 
     def stages(self, outline: ViewOutline) -> list[list[Unit]]:
         """Return lists of units that may go; a list is tried if those before it free too little.

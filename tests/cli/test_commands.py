@@ -945,7 +945,7 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(
     for name in ("lockers", "copies"):
         shutil.copytree(evidence, place / "both" / name)
     (place / "all_in.py").write_text(
-        "from kaosmem.evaluation import OrderAssembler, get_assembler\n"
+        "from kaosmem.evaluation.assemblers import OrderAssembler, get_assembler\n"
         "def newest(): return OrderAssembler('newest', get_assembler('recency').order, "
         "skips=False)\n"
     )

@@ -86,6 +86,25 @@ async def test_a_growing_view_is_condensed_to_half_again_and_again() -> None:
     assert len(model.requests) == sum(isinstance(event, Condensation) for event in log) == 15
 
 
+@pytest.mark.parametrize("steps", [0, 1, 7])
+async def test_one_record_makes_room_however_many_answers_a_view_holds(steps: int) -> None:
+    """Whole exchanges go at once where the agent's steps alone leave too many entries."""
+    events = [user("begin")]
+    for number in range(60):
+        events += [*said(steps), agent(f"done {number}"), user(f"do {number}")]
+    log = logged(*events)
+    record = await RollingCondenser(max_size=20).condense(log.view)
+    assert isinstance(record, Condensation)
+    log.append(record)
+    assert len(log.view) <= 20
+    texts = [event.text for event in log.view]
+    assert texts[-1] == "do 59"
+    requests = [text.removeprefix("do ") for text in texts[1:-1] if text.startswith("do ")]
+    answers = [text.removeprefix("done ") for text in texts if text.startswith("done ")]
+    # "done 8" answers "do 7".
+    assert all(str(int(number) + 1) in answers for number in requests)
+
+
 async def test_a_view_is_condensed_above_its_size_alone() -> None:
     condenser, model = summarizing(max_size=100)
     log = logged(*said(100))

@@ -349,8 +349,8 @@ def test_any_analysis_can_be_used() -> None:
 def test_rankers_are_imported_without_numpy() -> None:
     """Numpy, rank_bm25 and the stemmer are loaded by the first index or analysis, not by the import."""
     code = (
-        "import sys; from kaosmem.retrieval import BM25Ranker, RankBM25Ranker; BM25Ranker(); "
-        "RankBM25Ranker()\n"
+        "import sys; from kaosmem.retrieval.rankers import BM25Ranker, RankBM25Ranker\n"
+        "BM25Ranker(); RankBM25Ranker()\n"
         "print({'numpy', 'rank_bm25', 'Stemmer'} & set(sys.modules))"
     )
     result = subprocess.run(
