@@ -40,6 +40,7 @@ from kaosmem.formats.delimiters import (
     speaker_line,
 )
 from kaosmem.formats.fields import (
+    FIELDS_ELSEWHERE,
     CallIds,
     check_has_content,
     extra_fields,
@@ -147,6 +148,8 @@ def _arguments(value: JSONValue) -> str:
 def _parse_result(block: Mapping[str, JSONValue]) -> ToolResultBlock:
     what = "a tool_result"
     call_id = text_field(block, "tool_use_id", what)
+    if any(field in block for field in FIELDS_ELSEWHERE):
+        check_has_content(block, what)
     given = block.get("content") or ""
     content: ResultContent
     if isinstance(given, str):

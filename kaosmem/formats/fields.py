@@ -175,7 +175,7 @@ def sent_part(block: OpaqueBlock, provider: str) -> dict[str, JSONValue] | None:
     return part
 
 
-_FIELDS_ELSEWHERE = (
+FIELDS_ELSEWHERE = (
     "parts",
     "text",
     "message",
@@ -211,7 +211,7 @@ def check_has_content(given: Mapping[str, JSONValue], what: str) -> None:
     Raises:
         InvalidArgumentError: If the content is missing, or in the field of another API.
     """
-    others = [name for name in _FIELDS_ELSEWHERE if name in given]
+    others = [name for name in FIELDS_ELSEWHERE if name in given]
     if given.get("content") or (given.get("content") is not None and not others):
         return
     instead = f", but {others[0]!r}" if others else ""

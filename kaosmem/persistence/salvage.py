@@ -115,7 +115,10 @@ def _salvaged(
     records = found.records
     if (newest or records or found.bad) and not (records or base.items or base.header):
         return None
-    damage += found.lost(max(newest, noted), identity.segment if identity else 0)
+    last_segment = max(*numbers(log), base.purged, 0)
+    named = identity.segment if identity else 0
+    is_end_unknown = named > max(last_segment, noted)
+    damage += found.lost(max(newest, noted), named if is_end_unknown else 0)
     yield from _fill_items(base, damage)
     yield from _fill_records(records, damage)
     archives = base.archives if base.log_id else None  # where nothing names them
@@ -312,19 +315,19 @@ class _Log:
 
         Args:
             newest: The last record that is known to have been stored, 0 for none.
-            named: The segment that the session's identity names, 0 for none. Its first record was
-                stored, and nobody knows how many followed.
+            named: The segment that the session's identity names, if it is missing, else 0. Its
+                first record was stored, and nobody knows how many followed.
         """
         bad = [stretch for stretch in self.bad if stretch.last > self.start]
         end = max([newest, self.start, *self.records, *(stretch.last for stretch in bad)])
-        is_end_unknown = named > end
         end = max(end, named - 1)
         yield from self._gaps(end, bad)
-        if is_end_unknown:
+        if named:
             path = log_file(named)
-            what = f"record {named} and all later ones are lost; {_OLDER_ITEMS}"
+            first = end + 1  # a snapshot may hold the first records of the segment
+            what = f"record {first} and all later ones are lost; {_OLDER_ITEMS}"
             yield CorruptionError(
-                f"{path!r} is missing, so {what}; bring it back from a copy", file=path, seq=named
+                f"{path!r} is missing, so {what}; bring it back from a copy", file=path, seq=first
             )
         for at in bad:
             yield _damaged(

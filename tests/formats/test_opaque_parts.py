@@ -215,6 +215,16 @@ def test_an_empty_content_beside_a_field_of_another_api_is_refused(
     assert parse_message({"role": "user", "content": content}, name).content == ""
 
 
+@pytest.mark.parametrize("field", ["output", "text"])
+def test_a_result_in_a_field_of_another_api_is_refused(field: str) -> None:
+    """Anthropic's results may lack content, so that only a field of another API is a mistake."""
+    block = {"type": "tool_result", "tool_use_id": "a"}
+    with pytest.raises(InvalidArgumentError, match=f"tool_result has no content, but '{field}'"):
+        parse_message({"role": "user", "content": [{**block, field: "result"}]}, "anthropic")
+    result = parse_message({"role": "user", "content": [block]}, "anthropic")
+    assert result.content == (ToolResultBlock("a"),)
+
+
 @pytest.mark.parametrize("field", ["output", "text", "other"])
 def test_a_tools_message_without_content_is_refused(field: str) -> None:
     """An empty result has an empty content."""

@@ -37,7 +37,7 @@ class Told:
 
     def note_records(self) -> None:
         for path, data in self.files.items():
-            if path.parent.name != "log":
+            if path.parent.name != "log" or path.suffix != ".jsonl":
                 continue
             for record in map(json.loads, data.splitlines()):
                 if record["op"] in ("add", "update"):
@@ -133,6 +133,40 @@ async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) 
         assert any(error.file == f"log/{newest.name}" for error in report.damage)
         older += await checked(root, session, report)
     assert older > 3
+
+
+async def test_records_after_a_snapshot_in_the_lost_segment_are_said_to_be_lost(
+    tmp_path: Path,
+) -> None:
+    """The newest segment may go on after a snapshot that holds its first records."""
+    root = tmp_path / "session"
+    session = await told(root, 0)
+    with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 1_500):
+        async with opened(root) as memory:
+            item_id = next(each for section, each in held(memory) if section == "documents")
+            for turn in range(100):
+                text = f"late text {turn} of {item_id}"
+                memory.update(item_id, text)
+                await memory.save()
+                session.texts[item_id].append(text)
+                with suppress(FileNotFoundError):  # a snapshot is being stored
+                    session.note_records()
+                if goes_on_after_a_snapshot(session):
+                    break
+    session.note_records()
+    assert goes_on_after_a_snapshot(session)
+    copied = tmp_path / "copy"
+    shutil.copytree(root, copied)
+    max((copied / "default" / "s" / "log").glob("*.jsonl")).unlink()
+    report = await repair_session(copied, "s", "repaired")
+    assert await checked(copied, session, report) > 0
+
+
+def goes_on_after_a_snapshot(session: Told) -> bool:
+    """Return whether the newest segment began before the newest snapshot and has later records."""
+    segment = max(int(path.stem) for path in session.folder.glob("log/*.jsonl"))
+    snapshot = max(int(path.stem) for path in session.folder.glob("snap/*.jsonl"))
+    return segment <= snapshot < max(session.seqs.values())
 
 
 async def checked(root: Path, session: Told, report: RepairReport) -> int:
