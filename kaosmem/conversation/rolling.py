@@ -173,11 +173,19 @@ class ViewOutline(Outline):
             return []
         return [self.unit_of[place] for place in question]
 
-    def longest_question(self, units: Iterable[Unit]) -> list[Unit]:
-        """Return the unit of the longest message of a user in some units, [] if there is none."""
+    def longest_question(self, units: Collection[Unit], *, is_replaced: bool) -> list[Unit]:
+        """Return the unit of the longest message of a user in some units, [] if there is none.
+
+        Args:
+            is_replaced: Whether a summary takes the message's place. If not, its answer goes too.
+        """
         places = [place for place in places_in(units) if is_question(self.events[place])]
         longest = max(places, key=self.sizes.__getitem__, default=None)
-        return [] if longest is None else [self.unit_of[longest]]
+        if longest is None:
+            return []
+        if is_replaced:
+            return [self.unit_of[longest]]
+        return [next(unit for unit in units if longest in unit)]
 
     def next_cut(self, position: int) -> int:
         """Return the first position from `position` on with no unit on both sides."""
@@ -443,7 +451,7 @@ class RollingCondenser(Condenser):
         """
         most: list[Unit] = []
         progress: list[Unit] = []
-        for units in self.stages(outline):
+        for units in self.stages(outline, is_replaced=replaced > 0):
             chosen = self.enough(outline, units, replaced=replaced)
             if chosen and self._has_room(outline, chosen, replaced):
                 return chosen
@@ -468,7 +476,7 @@ class RollingCondenser(Condenser):
         left = len(outline.events) - sum(map(len, chosen)) + replaced
         return self.max_size is None or left <= self.max_size
 
-    def stages(self, outline: ViewOutline) -> list[list[Unit]]:
+    def stages(self, outline: ViewOutline, *, is_replaced: bool = False) -> list[list[Unit]]:
         """Return lists of units that may go; a list is tried if those before it free too little.
 
         What the agent did goes first. Where tokens are too many, the longest message of a user is
@@ -486,7 +494,8 @@ class RollingCondenser(Condenser):
             exchanges = self._without_newest(outline, outline.whole_exchanges(keep_first=first))
         stages = [steps]
         if self.surplus(outline)[1]:
-            stages.append(outline.longest_question([*exchanges, *users, *outline.answered_last]))
+            questions = [*exchanges, *users, *outline.answered_last]
+            stages.append(outline.longest_question(questions, is_replaced=is_replaced))
         stages += [[*steps, *exchanges], [*steps, *exchanges, *users]]
         others = stages[-1]
         is_alone = all(isinstance(outline.events[unit[0]], SummaryEvent) for unit in others)
