@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,29 +20,37 @@ TURNS = 16
 
 
 class Distant(Bucket):
-    """A bucket whose answers take some milliseconds."""
+    """A bucket whose answers take some milliseconds.
+
+    A filesystem in memory may fail to list what another thread deletes, so it answers one at a time.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.rng = random.Random(7)
+        self.lock = threading.RLock()
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
         self._wait()
-        super().pipe_file(path, value, mode)
+        with self.lock:
+            super().pipe_file(path, value, mode)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **options: Any
     ) -> bytes:
         self._wait()
-        return super().cat_file(path, start, end)
+        with self.lock:
+            return super().cat_file(path, start, end)
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         self._wait()
-        return super().ls(path, detail)
+        with self.lock:
+            return super().ls(path, detail)
 
     def rm_file(self, path: str) -> None:
         self._wait()
-        super().rm_file(path)
+        with self.lock:
+            super().rm_file(path)
 
     def _wait(self) -> None:
         time.sleep(self.rng.uniform(0.001, 0.003))
