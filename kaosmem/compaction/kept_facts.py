@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.rules import RULE_CUES, rules_of
+from kaosmem.language.rules import NO_PATTERNS, Patterns, rules_of
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
@@ -109,7 +109,7 @@ class KeptFacts:
         open_tasks: Collection[str] = (),
         *,
         counter: TokenCounter,
-        rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
+        rule_cues: Patterns = NO_PATTERNS,
     ) -> None:
         self._counter = counter
         self._tasks = [Fact(task) for task in dict.fromkeys(open_tasks)]

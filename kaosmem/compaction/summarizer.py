@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -25,7 +25,7 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats import Format, get_format
 from kaosmem.formats.text import entry_piece, header_piece
-from kaosmem.language.rules import RULE_CUES
+from kaosmem.language.rules import NO_PATTERNS, Patterns
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -78,7 +78,8 @@ class Summarizer:
     fallback: False raises SummaryError in place of an outline.
     max_request_tokens: a larger request is split, and each part updates the summary so far.
     max_kept_tokens: size of the lists of facts and rules.
-    rule_cues: patterns of standing rules by language.
+    rule_cues: patterns of standing rules by language, beside those of kaosmem, as regular
+        expressions that ignore case. A language that kaosmem knows gets these in place of its own.
     counter, format: of the sizes of messages and summaries.
     clock: gives seconds, for pauses.
     A client that finds something else wrong with an answer raises InvalidArgumentError, and the
@@ -108,7 +109,7 @@ class Summarizer:
         fallback: bool = True,
         max_request_tokens: int = 64_000,
         max_kept_tokens: int = 4_000,
-        rule_cues: Mapping[str, Sequence[str]] = RULE_CUES,
+        rule_cues: Patterns = NO_PATTERNS,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         format: str | Format = "openai",
         clock: Callable[[], float] = time.monotonic,

@@ -1,18 +1,35 @@
 """Standing rules in users' words.
 
 Such a sentence, for example "always answer in French", holds until the user ends it.
+
+The patterns of a language stand in `rule_patterns/LANGUAGE.toml`, as regular expressions that ignore
+case. A file has these lists:
+
+- `plain`: a sentence that matches one is a rule in any text, documents included. Ranking looks for
+  these alone.
+- `spoken`: a sentence that matches one is a rule in a user's own message.
+- `polite_questions`: beginnings of questions that ask for the same act each time.
+- `exceptions`: a sentence that matches one is no rule in spite of `spoken`. It tells of others, of
+  the past or of the speaker, it supposes something, it comforts, or it asks for one act now.
+- `courtesies`, `labels`: words before a rule, such as "please" and "Important:".
+- `headings`: lines such as "Rules:", after which each item of a list is a rule.
+- `parts`: pieces that patterns name in braces, such as the verbs of an assistant's work.
+
+A pattern that begins with `^` is tried at the beginning of a sentence alone: write each alternative
+as a pattern of its own.
+In a string of several lines, line breaks and the spaces at the beginning of a line do not count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import chain
+from importlib.resources import files
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kaosmem.language.rule_cues import NO_RULES, PLAIN_CUES, POLITE_QUESTIONS, SPOKEN_CUES
 from kaosmem.language.sentences import sentence_ends
 from kaosmem.types.content import TextBlock, Trust
 from kaosmem.types.items import ChatMessage
@@ -20,107 +37,94 @@ from kaosmem.types.items import ChatMessage
 MAX_RULE_CHARS = 400
 """A longer sentence is not a rule. It is code or data."""
 
-RULE_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        language: (*PLAIN_CUES.get(language, ()), *SPOKEN_CUES.get(language, ()))
-        for language in dict.fromkeys((*PLAIN_CUES, *SPOKEN_CUES))
-    }
-)
-"""Patterns of rules by language, as regular expressions that ignore case.
+Patterns = Mapping[str, Sequence[str]]
+"""Patterns of rules by language, as regular expressions that ignore case."""
 
-A sentence of a user that matches one is a rule.
-Bullets, numbers and marks of Markdown before and in a sentence are left out first.
-`Summarizer(rule_cues={**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)})` adds a language.
-"""
+NO_PATTERNS: Patterns = MappingProxyType({})
 
-# A search for these takes a tenth of the patterns' time. Each rule of PLAIN_CUES in Latin letters
-# has one of them.
+# A search for these takes a tenth of the patterns' time. Each plain rule in Latin letters has one
+# of them.
 _HINTS = (
-    r"always|never|do not|don['\u2019]t|please|you to |forward|henceforth|from (?:now|here|this "
-    r"point|"
-    r"today)|future"
-    r"|i ask|no circumstances|(?:every|each) time|whenever you|ab (?:jetzt|sofort)|von "
-    r"(?:jetzt|nun)|"
-    r"in zukunft"
-    r"|k\u00fcnftig|bitte|immer|nie|dor\u00e9navant|d\u00e9sormais|l['\u2019]avenir|de maintenant|"
-    r"toujours|jamais"
-    r"|merci de|s['\u2019]il |ahora|adelante|lo sucesivo|siempre|nunca|jam\u00e1s|por favor"
+    r"always|never|do not|don['\u2019]t|please|you to |forward|henceforth|future|i ask",
+    r"from (?:now|here|this point|today)|no circumstances|(?:every|each) time|whenever you",
+    r"ab (?:jetzt|sofort)|von (?:jetzt|nun)|in zukunft|k\u00fcnftig|bitte|immer|nie",
+    r"dor\u00e9navant|d\u00e9sormais|l['\u2019]avenir|de maintenant|toujours|jamais|merci de|s['\u2019]il ",
+    r"ahora|adelante|lo sucesivo|siempre|nunca|jam\u00e1s|por favor",
 )
-_HINT = re.compile(_HINTS)
+_HINT = re.compile("|".join(_HINTS))
 _LATIN = re.compile(r"[\x00-\u024f\u2000-\u22ff]*")
 _FENCED = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _OTHER_LETTERS = ("ru", "el", "ar", "hi", "zh", "ja")
 """Languages whose patterns match no text in Latin letters."""
 _QUESTION_ENDS = ("?", "\uff1f", "\u061f")
-_POLITE = re.compile("|".join(POLITE_QUESTIONS), re.IGNORECASE)
 _MARKDOWN = re.compile(r"[*_`]{1,3}|^[\s#>]+")
-_TOKEN = re.compile(r"\\.|[\[\]()|]", re.DOTALL)
+_LINE_BREAK = re.compile(r"(?:^|\n)\s*")
+_PART = re.compile(r"\{([a-z_]+)\}")
 _BULLET = re.compile(
-    r"^\s*(?:[-–—*+•·▪◦‣→☐✓✗✅❌⚠🚫\ufe0f]+|\(?(?:\d{1,2}|[a-z])[.)]|\[\d{1,2}\])\s*(?:\[[ "
-    r"xX]?\]\s*)?"
+    r"^\s*(?:[-–—*+•·▪◦‣→☐✓✗✅❌⚠🚫\ufe0f]+|\(?(?:\d{1,2}|[a-z])[.)]|\[\d{1,2}\])\s*"
+    r"(?:\[[ xX]?\]\s*)?"
 )
 _NUMBER = re.compile(r"\(?\d{1,2}[.)]")
-_COURTESY = re.compile(
-    r"^(?:(?:and|but|also|so|then|ok(?:ay)?|please|again|kindly|just|hey|listen|oh|btw|by the way|"
-    r"for the record|as agreed|as i said|and remember|one more thing|und|aber|außerdem|"
-    r"bitte|also|übrigens|noch etwas|wie gesagt|wie besprochen|et|mais|au passage|comme convenu|"
-    r"aussi|ah|au fait|y|pero|también|además|por favor|"
-    r"s['’]il (?:te|vous) pla[iî]t|por cierto|como acordamos|como dije)\b[,:]?\s+|(?:请|另外|还有|"
-    r"对了|而且)[，,：]?|"
-    r"(?:また|そして|あと|それから|なお)[、,])+",
-    re.IGNORECASE,
-)
-# A label in capitals, or one that asks for attention.
-_LABEL = re.compile(
-    r"^(?:(?-i:[A-ZÀ-Ý]{3,}(?: [A-ZÀ-Ý]{2,}){0,2})|important|note|warning|reminder|remember|"
-    r"security|"
-    r"style|language|format(?:ting)?|testing|tone|privacy|wichtig|merke?|denk daran|hinweis|stil|"
-    r"sprache|rappel|sécurité|style|langue|importante|recuerda|seguridad|idioma|estilo|"
-    r"[\u4e00-\u9fff]{2,4}|[\u3040-\u9fff]{2,6})\s*[:：]\s*(?=\S)",
-    re.IGNORECASE,
-)
-_HEADING = re.compile(
-    r"^(?:[\w-]+ ){0,3}(?:rules?|guidelines?|constraints?|regeln|\w+regeln|vorgaben|règles|"
-    r"consignes|"
-    r"reglas|normas)"
-    r"(?: [\w-]+){0,3}\s*:?$|^[^，。、]{0,6}(?:规则|规定|要求|守则|ルール|規則|注意事項)\s*[:：]?$",
-    re.IGNORECASE,
-)
+_CAPITALS = r"(?-i:[A-ZÀ-Ý]{3,}(?: [A-ZÀ-Ý]{2,}){0,2})"
+_SHARED_PARTS = {
+    "number": r"(?:\s*(?:no\.?|nr\.?|n°|núm\.?|#)?\s*\d+)?",
+    "colon": r"{number}\s*[:：–—]\s*",
+}
+"""The parts that the files of all languages may name."""
 
 
-def rules_in(text: str, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterator[str]:
+def rules_in(text: str, added: Patterns = NO_PATTERNS) -> Iterator[str]:
     r"""Yield the standing rules of a user's text in order.
 
     Questions, quoted lines and code hold none. Each item of a list under a heading such as "Rules:"
     is a rule.
 
+    Args:
+        added: Patterns of further languages. A language that kaosmem knows gets these in place of
+            its own.
+
     >>> list(rules_in("Thanks! From now on answer in French. What is the plan?"))
     ['From now on answer in French.']
     >>> list(rules_in("## Rules\n- English alone\n- short answers"))
     ['- English alone', '- short answers']
+    >>> list(rules_in("Aldrig emojis.", {"sv": [r"^(?:alltid|aldrig) "]}))
+    ['Aldrig emojis.']
     """
-    is_plain = cues is PLAIN_CUES
-    if is_plain and not _is_hinted(text):
-        return
-    recogniser = _plain_recogniser() if is_plain else _recogniser(_key(cues))
+    recogniser = _recogniser(tuple((name, tuple(patterns)) for name, patterns in added.items()))
     is_listed = False
     for sentence, begins_line in _sentences(_fence_free(text)):
         is_item = _BULLET.match(sentence) is not None
         if begins_line and not is_item:
             is_listed = False
         plain = _plain(sentence)
-        if not is_plain and _HEADING.match(plain):
+        if recogniser.is_heading(plain):
             is_listed = True
         elif len(sentence) > MAX_RULE_CHARS:
             continue
         elif sentence.endswith(_QUESTION_ENDS):
-            if not is_plain and _POLITE.match(plain):
+            if recogniser.is_polite_question(plain):
                 yield sentence
-        elif (is_listed and is_item) or recogniser.is_rule(sentence, plain):
+        elif (is_listed and is_item) or recogniser.is_rule(plain):
             yield sentence
 
 
-def rules_of(message: ChatMessage, cues: Mapping[str, Sequence[str]] = RULE_CUES) -> Iterator[str]:
+def plain_rules_in(text: str) -> Iterator[str]:
+    """Yield the sentences of any text that state a rule plainly, in order.
+
+    >>> list(plain_rules_in("We met. Never commit to main."))
+    ['Never commit to main.']
+    """
+    if not _is_hinted(text):
+        return
+    rules = _plain_rules()
+    for sentence, _ in _sentences(_fence_free(text)):
+        if len(sentence) > MAX_RULE_CHARS or sentence.endswith(_QUESTION_ENDS):
+            continue
+        if _is_hinted(sentence) and (rules.match(sentence) or rules.match(_plain(sentence))):
+            yield sentence
+
+
+def rules_of(message: ChatMessage, added: Patterns = NO_PATTERNS) -> Iterator[str]:
     """Yield the standing rules of a message.
 
     Only a user whom the application trusts can set one.
@@ -128,11 +132,7 @@ def rules_of(message: ChatMessage, cues: Mapping[str, Sequence[str]] = RULE_CUES
     if message.role == "user" and message.authority >= Trust.USER:
         for block in message.blocks:
             if isinstance(block, TextBlock):
-                yield from rules_in(block.text, cues)
-
-
-def _key(cues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((language, tuple(patterns)) for language, patterns in cues.items())
+                yield from rules_in(block.text, added)
 
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
@@ -164,7 +164,7 @@ def _fence_free(text: str) -> str:
     return _FENCED.sub("\n", text) if "```" in text or ">" in text else text
 
 
-class _Cues(NamedTuple):
+class _Matcher(NamedTuple):
     """Patterns at the beginning of a sentence, and patterns anywhere in it."""
 
     beginning: re.Pattern[str]
@@ -177,90 +177,98 @@ class _Cues(NamedTuple):
 class _Language:
     """The patterns of a language, which are compiled when a text may need them first."""
 
-    def __init__(self, name: str, patterns: Sequence[str]) -> None:
-        self._patterns = patterns
-        self._exceptions = NO_RULES.get(name, ())
+    def __init__(self, name: str, patterns: Mapping[str, Sequence[str]]) -> None:
+        self.patterns = patterns
         self.has_latin_letters = name not in _OTHER_LETTERS
 
     @cached_property
-    def cues(self) -> _Cues:
-        """The patterns of rules."""
-        return _compiled(self._patterns)
+    def rules(self) -> _Matcher:
+        """The patterns of rules in a user's own message."""
+        return _matcher([*self.patterns.get("plain", ()), *self.patterns.get("spoken", ())])
 
     @cached_property
-    def exceptions(self) -> _Cues:
+    def exceptions(self) -> _Matcher:
         """The patterns of sentences that only look like rules."""
-        return _compiled(self._exceptions)
-
-
-class _PlainRecogniser:
-    """Recognises rules in any text, by the patterns of all languages in one."""
-
-    def __init__(self, patterns: Iterable[str]) -> None:
-        self._cues = _compiled(patterns)
-
-    def is_rule(self, sentence: str, plain: str) -> bool:
-        """Return whether a sentence is a rule as it is written, or without its marks."""
-        return _is_hinted(sentence) and any(map(self._cues.match, dict.fromkeys((sentence, plain))))
+        return _matcher(self.patterns.get("exceptions", ()))
 
 
 class _Recogniser:
     """Recognises rules in a user's own words, language by language."""
 
-    def __init__(self, languages: Iterable[tuple[str, Sequence[str]]]) -> None:
-        self._languages = [_Language(name, patterns) for name, patterns in languages]
+    def __init__(self, languages: Mapping[str, _Language]) -> None:
+        self._languages = list(languages.values())
+        self._polite_questions = _joined(self._all("polite_questions"))
+        self._headings = _joined(self._all("headings"))
+        labels = "|".join([_CAPITALS, *self._all("labels")])
+        self._labels = re.compile(rf"^(?:{labels})\s*[:：]\s*(?=\S)", re.IGNORECASE)
+        courtesies = "|".join(self._all("courtesies"))
+        self._courtesies = re.compile(rf"^(?:{courtesies})+", re.IGNORECASE)
 
-    def is_rule(self, sentence: str, plain: str) -> bool:
+    def _all(self, name: str) -> list[str]:
+        return [each for one in self._languages for each in one.patterns.get(name, ())]
+
+    def is_heading(self, plain: str) -> bool:
+        """Return whether a line without its marks is the heading of a list of rules."""
+        return self._headings.match(plain) is not None
+
+    def is_polite_question(self, plain: str) -> bool:
+        """Return whether a question asks for the same act each time."""
+        return self._polite_questions.match(plain) is not None
+
+    def is_rule(self, plain: str) -> bool:
         """Return whether a sentence is a rule without its marks, polite words or label."""
-        bare = _COURTESY.sub("", plain)
-        return any(map(self._holds, dict.fromkeys((plain, bare, _LABEL.sub("", bare)))))
+        bare = self._courtesies.sub("", plain)
+        return any(map(self._holds, dict.fromkeys((plain, bare, self._labels.sub("", bare)))))
 
     def _holds(self, sentence: str) -> bool:
         is_latin = _LATIN.fullmatch(sentence) is not None
-        return any(
-            language.cues.match(sentence) and not language.exceptions.match(sentence)
-            for language in self._languages
-            if language.has_latin_letters or not is_latin
-        )
-
-
-@lru_cache(maxsize=16)
-def _recogniser(languages: tuple[tuple[str, tuple[str, ...]], ...]) -> _Recogniser:
-    return _Recogniser(languages)
+        for language in self._languages:
+            if is_latin and not language.has_latin_letters:
+                continue
+            if language.rules.match(sentence) and not language.exceptions.match(sentence):
+                return True
+        return False
 
 
 @cache
-def _plain_recogniser() -> _PlainRecogniser:
-    return _PlainRecogniser(chain.from_iterable(PLAIN_CUES.values()))
+def _languages() -> dict[str, _Language]:
+    languages = {}
+    for file in files("kaosmem.language").joinpath("rule_patterns").iterdir():
+        name, _, ending = file.name.partition(".")
+        if ending == "toml":
+            languages[name] = _Language(name, _expanded(tomllib.loads(file.read_text("utf-8"))))
+    return languages
 
 
-def _compiled(cues: Iterable[str]) -> _Cues:
-    parts = list(chain.from_iterable(map(_alternatives, cues)))
-    beginning = [part for part in parts if part.startswith("^")]
-    anywhere = [part for part in parts if not part.startswith("^")]
-    return _Cues(_joined(beginning), _joined(anywhere))
+def _expanded(found: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the lists of a file, with the parts in place of their names."""
+    parts = found.pop("parts", {}) | _SHARED_PARTS
+
+    def expanded(pattern: str) -> str:
+        unbroken = _LINE_BREAK.sub("", pattern)
+        return _PART.sub(lambda name: expanded(parts[name[1]]), unbroken)
+
+    return {name: [expanded(pattern) for pattern in patterns] for name, patterns in found.items()}
 
 
-def _joined(parts: Sequence[str]) -> re.Pattern[str]:
-    # Without any part, a pattern that matches nothing.
-    return re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)", re.IGNORECASE)
+@lru_cache(maxsize=16)
+def _recogniser(added: tuple[tuple[str, tuple[str, ...]], ...]) -> _Recogniser:
+    others = {name: _Language(name, {"spoken": patterns}) for name, patterns in added}
+    return _Recogniser(_languages() | others)
 
 
-def _alternatives(cue: str) -> Iterator[str]:
-    """Yield the alternatives of a pattern outside of its groups and classes."""
-    begin = depth = 0
-    in_class = False
-    for token in _TOKEN.finditer(cue):
-        sign = token[0]
-        if sign == "]":
-            in_class = False
-        elif in_class or sign.startswith("\\"):
-            continue
-        elif sign == "[":
-            in_class = True
-        elif sign == "|" and depth == 0:
-            yield cue[begin : token.start()]
-            begin = token.end()
-        else:
-            depth += {"(": 1, ")": -1}.get(sign, 0)
-    yield cue[begin:]
+@cache
+def _plain_rules() -> _Matcher:
+    known = _languages().values()
+    return _matcher([each for one in known for each in one.patterns.get("plain", ())])
+
+
+def _matcher(patterns: Sequence[str]) -> _Matcher:
+    beginning = [each for each in patterns if each.startswith("^")]
+    anywhere = [each for each in patterns if not each.startswith("^")]
+    return _Matcher(_joined(beginning), _joined(anywhere))
+
+
+def _joined(patterns: Sequence[str]) -> re.Pattern[str]:
+    # Without any pattern, one that matches nothing.
+    return re.compile("|".join(f"(?:{each})" for each in patterns) or r"(?!)", re.IGNORECASE)

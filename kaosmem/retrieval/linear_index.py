@@ -14,8 +14,7 @@ import numpy as np
 
 from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
-from kaosmem.language.rule_cues import PLAIN_CUES
-from kaosmem.language.rules import rules_in
+from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25_index import BM25Index
 from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
 from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace
@@ -200,7 +199,7 @@ class LinearIndex(BM25Index):
         self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
         self._tokens.append(item.tokens)
         self._rules.append(
-            item.role not in _NEVER_RULES and any(rules_in(item.text[:_RULE_CHARS], PLAIN_CUES))
+            item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS]))
         )
 
     def _detach(self, slot: int) -> None:

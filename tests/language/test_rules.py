@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from itertools import chain
 
 import pytest
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.bench_rules import HALVES, sentences
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import Summarizer
-from kaosmem.language.rule_cues import PLAIN_CUES
-from kaosmem.language.rules import RULE_CUES, rules_in, rules_of
+from kaosmem.language.rules import plain_rules_in, rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
 RULES = {
@@ -60,10 +60,9 @@ TALK = (
 
 @pytest.mark.parametrize("language", RULES)
 def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
-    """Each alone, to the letter, and by the patterns of its language."""
+    """To the letter, among other sentences."""
     for rule in RULES[language]:
         assert list(rules_in(f"Hm. {rule}\nThanks")) == [rule]
-        assert list(rules_in(rule, {language: RULE_CUES[language]})) == [rule]
 
 
 @given(
@@ -73,9 +72,12 @@ def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
     )
 )
 def test_a_search_for_hints_misses_no_rule(sentences: list[str]) -> None:
-    """The patterns of ranking find the same rules as a copy of them, which is searched for in full."""
+    """The patterns find no rule in a text that the search for hints passes over."""
     text = "\n".join(sentences)
-    assert list(rules_in(text, PLAIN_CUES)) == list(rules_in(text, dict(PLAIN_CUES)))
+    found = list(plain_rules_in(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kaosmem.language.rules._HINT", re.compile(""))
+        assert list(plain_rules_in(text)) == found
 
 
 @pytest.mark.parametrize("text", TALK)
@@ -99,7 +101,7 @@ def test_only_trusted_users_set_rules() -> None:
 
 async def test_a_language_can_be_added() -> None:
     llm = ScriptedLLM(lambda _: "De talade.")
-    cues = {**RULE_CUES, "sv": (r"^(?:alltid|aldrig) ",)}
+    cues = {"sv": (r"^(?:alltid|aldrig) ",)}
     said = ChatMessage("user", "Aldrig emojis. " + "Vi talade om vädret. " * 30)
     made = await Summarizer(llm, rule_cues=cues).summarize([said])
     assert made.text == "De talade.\n\nRules of users, verbatim:\n- Aldrig emojis."
@@ -179,5 +181,5 @@ def test_ranking_takes_no_clause_of_a_document_for_a_rule() -> None:
         "Each party must keep the terms confidential.",
         "No assignment without written consent.",
     ):
-        assert list(rules_in(clause, PLAIN_CUES)) == []
+        assert list(plain_rules_in(clause)) == []
         assert list(rules_in(clause)) == [clause]
