@@ -195,6 +195,7 @@ class TailCutter:
             index for index in range(self._last) if units[index].cut or (index == 0 and is_whole)
         )
         self._starts = [*starts, self._last]
+        self._pending = _first_pending(units)
 
     @property
     def last_shown(self) -> Candidate | None:
@@ -222,6 +223,18 @@ class TailCutter:
         start = next(
             (start for start in self._starts[first:] if self._used(start) <= cap), self._last
         )
+        return self._tail(start)
+
+    def cut_pending(self, cap: int) -> HistoryTail:
+        """Return the longest tail that fits and begins with a pending message.
+
+        Without one, return the shortest tail.
+        """
+        starts = [start for start in self._starts if start >= self._pending]
+        fitting = [start for start in starts if self._used(start) <= cap]
+        return self._tail(fitting[0] if fitting else self._last)
+
+    def _tail(self, start: int) -> HistoryTail:
         before = tuple(unit for unit in self._units[:start] if unit.must)
         return HistoryTail(
             before, tuple(self._units[start:]), self._left_out(start) or None, self._used(start)
@@ -235,6 +248,17 @@ class TailCutter:
 
     def _used(self, start: int) -> int:
         return self._unmarked[start] + self._mark_size(self._left_out(start))
+
+
+def _first_pending(units: Sequence[Candidate]) -> int:
+    """Return the index of the first of the newest units that are users' and not answered yet.
+
+    Return the number of units if there is none, or if only users speak: they wait for no answer.
+    """
+    for index in range(len(units) - 1, -1, -1):
+        if any(item.shown_role != "user" for item in units[index].items):
+            return index + 1
+    return len(units)
 
 
 class Line(NamedTuple):

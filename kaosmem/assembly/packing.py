@@ -243,6 +243,10 @@ class Packer:
             if has_earlier and (is_cut or spec.compaction is None):
                 reserved = min(cap - cutter.must, _reserved(spec, cap))
                 tail = self._cut_beside(spec, cutter, cap, reserved)
+                # Users' messages that nobody has answered come before the share for recall.
+                pending = cutter.cut_pending(cap)
+                if len(pending.units) > len(tail.units):
+                    tail = pending
         recall = int(spec.recall * cap) if has_earlier else 0
         if recall:
             # The best match may take more, however small the share is.

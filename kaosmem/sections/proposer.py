@@ -318,7 +318,11 @@ class Proposer:
         versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
         ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
         recallable = _recallable(self._held, ordered, wanted=wanted)
-        first_wanted = self._most_valuable(must, recallable, cap, passing)
+        best: Iterable[int] = ()
+        if scores.of and self._spec.recent > 1:
+            best_scored = max(scores.of, key=lambda first: (scores.of[first], first))
+            best = _recallable(self._held, versions.order((best_scored,)), wanted=wanted)
+        first_wanted = self._most_valuable(must, best, recallable, cap, passing)
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
         corrected = self._corrections.find(first_wanted, scores.of, among=passing)
@@ -348,15 +352,31 @@ class Proposer:
         )
 
     def _most_valuable(
-        self, must: set[int], firsts: Iterable[int], cap: int, passing: set[int] | None
+        self,
+        must: set[int],
+        best: Iterable[int],
+        firsts: Iterable[int],
+        cap: int,
+        passing: set[int] | None,
     ) -> dict[int, None]:
-        """Return the units that a question wants: required, recent, then the first that fit.
+        """Return the units that a question wants.
 
-        firsts: the first ordinals of all units, in order of worth. passing: the live items that the filter lets
-        through. Evicted units have a room of their own.
+        These are the required ones, the newest one, the best match, the other recent ones, and then
+        the first that fit. Evicted units have a room of their own.
+
+        Args:
+            must: The required units.
+            best: The best match with the units that it needs, if it comes before recent units.
+            firsts: The first ordinals of all units, in order of worth.
+            passing: The live items that the filter lets through.
         """
         chosen = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
-        chosen |= dict.fromkeys(islice(self._newest_first(passing), self._spec.recent))
+        recent = list(islice(self._newest_first(passing), self._spec.recent))
+        chosen |= dict.fromkeys(recent[:1])
+        for first in best:
+            if first in self._held.past or _passes(passing, self._held.units.members(first)):
+                chosen[first] = None
+        chosen |= dict.fromkeys(recent)
         told = Told()
         room = int(self._spec.recall * cap)
         left = 2 * cap - sum(self._share(first, cap, told) for first in chosen)

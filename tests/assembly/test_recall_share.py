@@ -202,3 +202,53 @@ async def test_a_small_section_recalls_its_best_evicted_match(window: int) -> No
     assert {each.reason for each in context.decisions if each.item_id != "code"} == {
         Reason.UNRELATED
     }
+
+
+@pytest.mark.parametrize("window", [60, 100, 4_000])
+@pytest.mark.parametrize("pinned", [False, True])
+async def test_the_best_evicted_match_comes_before_the_older_ones_of_the_recent_items(
+    window: int, pinned: bool
+) -> None:
+    """Beside what must be shown, only the newest of the recent items comes before it."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60, recent=3),))
+    memory.add("notes", "Always be polite to guests.", id="rule", pinned=pinned)
+    memory.add("notes", "The launch code is SWORDFISH.", id="code")
+    for number in range(200):
+        memory.add("notes", f"Note {number} says that the weather is fine today.", id=str(number))
+    context = await memory.assemble_context("What is the launch code?", budget=window)
+    assert context.decision("code").reason is Reason.RECALLED
+    assert context.decision("199").included
+    assert context.decision("rule").included == pinned
+
+
+@pytest.mark.parametrize("question", ["Where are the pending things?", "", None])
+@pytest.mark.parametrize("recall", [0.0, 0.25, 1.0])
+async def test_pending_messages_come_before_the_share_for_recall(
+    question: str | None, recall: float
+) -> None:
+    """All that users have said since the last reply is shown, if it fits the history."""
+    spec = SectionSpec("messages", 80, placement="history", recall=recall)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number in range(6):
+        memory.add("messages", f"Please do task {number} now", role="user")
+        memory.add("messages", f"Task {number} is done", role="assistant")
+    pending = [
+        memory.add("messages", f"Pending request {number} about things", role="user").id
+        for number in range(6)
+    ]
+    context = await memory.assemble_context(question, budget=2_000)
+    assert all(context.decision(item_id).included for item_id in pending)
+    assert tail_of(context) >= {*pending}
+    assert context.by_section["messages"].used <= 80
+
+
+async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall() -> None:
+    """Nobody waits for an answer in it."""
+    spec = SectionSpec("messages", 120, placement="history", recall=0.25)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    fact = memory.add("messages", FACT)
+    for text in seeded_texts(40, seed=5, words=8):
+        memory.add("messages", text)
+    memory.add("messages", "Hello.")
+    context = await memory.assemble_context(QUESTION, budget=2_000)
+    assert context.decision(fact.id).reason is Reason.RECALLED
