@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from kaosmem.persistence.storage import disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.tables import TABLES
 
@@ -89,6 +90,18 @@ def pytest_terminal_summary(
 ) -> None:
     for table in config.stash[TABLES]:
         terminalreporter.write_line(f"\n{table}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nobody_waits_for_the_disk() -> Iterator[None]:
+    """Let syncs return at once: nobody cuts the power of this machine, and a kill leaves its cache.
+
+    The simulated disk of `tests/simulation` tells what a power loss would take.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "_sync_data", lambda descriptor: None)
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(params=["local", "objects"])

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from html import unescape
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kaosmem import Context, Item, Section, SectionSpec, SessionMemory, TextBlock, ToolUseBlock
-from kaosmem.assembly.context import item_preview
-from kaosmem.display import fitted, listed, padded, preview, scored, visible, width
+from kaosmem import Context, SectionSpec, SessionMemory
+from kaosmem.display import fitted, listed, padded, preview, visible, width
 from tests.worlds import HOSTILE
 
 MARKUP = (
@@ -198,18 +195,6 @@ def test_reprs_tell_what_there_is() -> None:
     )
 
 
-def test_the_repr_of_many_sections_names_the_first() -> None:
-    """Of a hundred sections six are named, and how many more there are."""
-    memory = SessionMemory.test_mode(sections=[SectionSpec(f"s{number}") for number in range(100)])
-    for spec in memory.sections:
-        memory.add(spec.name, "text")
-    assert repr(memory).endswith("s0 1, s1 1, s2 1, s3 1, s4 1, s5 1, 94 more>")
-    page = Page(memory._repr_html_())
-    assert "… and 70 more sections" in page.text
-    assert "s29" in page.text
-    assert "s30" not in page.text
-
-
 def test_tables_are_bounded_however_much_there_is() -> None:
     """Of 10,000 items a section shows the newest ten and how many are older; a context its first and how many more."""
     memory = corpus(10_000)
@@ -239,14 +224,6 @@ def test_a_context_shows_each_section_s_share_as_a_bar() -> None:
     assert preview(next(item.text for item in context.items if item.section == "documents")) in html
 
 
-def test_the_bar_of_a_full_or_empty_section_stays_within_its_frame() -> None:
-    """A section that holds more than its budget, or nothing of a budget of 0, has a bar of 0 to 100 %."""
-    section = Section(SectionSpec("s", 3, eviction="none"))
-    assert "width:0.0%" in section._repr_html_()
-    section.add(Item("i", "s", "", "text", 9, datetime(2024, 1, 1, tzinfo=UTC)))
-    assert "width:100.0%" in section._repr_html_()
-
-
 def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     """Used and section tokens are those of the context; every number of a column ends in the same place."""
     context = assembled(corpus())
@@ -266,19 +243,6 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
         assert context.decision(item.id).summary(width) in report
         assert item.text[:4] in report
     assert "nearest misses, 2 of " in report
-
-
-def test_a_long_id_keeps_its_beginning_and_more_of_its_end() -> None:
-    """Of a path too long for its column, the middle is left out."""
-    memory = SessionMemory.test_mode()
-    memory.add(
-        "planning_context", "text", id="contracts/" + "a-long-folder/" * 9 + "clause.md#L10-12"
-    )
-    line = assembled(memory, "text").explain().splitlines()[-1]
-    assert re.fullmatch(
-        r"planning_context contr\S*…\S*/clause.md#L10-12 text +1 +- +1  newest", line
-    )
-    assert len(line) <= 80
 
 
 def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text() -> None:
@@ -302,17 +266,6 @@ def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text() -> N
     }
     assert made.id not in context.explain() + context._repr_html_()
     assert context.decision(made.id).item_id == made.id
-
-
-def test_long_names_and_huge_numbers_leave_room_for_the_sums() -> None:
-    """A section's name of 128 characters gives way to its figures, and no number makes a line longer than 80."""
-    memory = SessionMemory.test_mode(sections=[SectionSpec("s" * 64 + "-" * 60 + "tail")])
-    memory.add("s" * 64 + "-" * 60 + "tail", "text", id="i" * 256)
-    lines = assembled(memory).explain().splitlines()
-    assert re.fullmatch(r"  s{27}…-{8}tail +\d+ tokens +\d+%  1 item", lines[3])
-    huge = SessionMemory.test_mode(counter=lambda text: 10**17 * len(text))
-    huge.add("documents", "text", id="i" * 256)
-    assert max(map(len, assembled(huge, budget=10**20).explain().splitlines())) == 80
 
 
 @given(texts | st.sampled_from(["𝌀" * 9, "䷀䷿", "☰"]), st.integers(1, 100), st.data())
@@ -346,28 +299,6 @@ def test_a_preview_is_the_beginning_on_one_line(text: str, columns: int) -> None
         assert len(line) > columns or shown == (line or "(empty)")
 
 
-def test_a_preview_of_megabytes_of_blanks_is_short() -> None:
-    """Blanks before the text end in a mark, not in an empty answer, and blocks are previewed as their text."""
-    assert preview(" " * 5_000_000 + "x") == "…"
-    assert preview("a" + " " * 5_000_000 + "x") == "a…"
-    blocks = (TextBlock("see"), ToolUseBlock("c1", "search", "{}"))
-    item = Item("i", "s", "assistant", blocks, 3, datetime(2024, 1, 1, tzinfo=UTC))
-    assert item_preview(item) == "see search({})"
-
-
-@pytest.mark.parametrize(
-    ("char", "columns"), [("a", 1), ("日", 2), ("👍", 2), ("\u0301", 0), ("\u200d", 0), ("é", 1)]
-)
-def test_width_is_in_columns(char: str, columns: int) -> None:
-    """Ideographs and emoji are two columns wide, marks none."""
-    assert width(char) == columns
-
-
-def test_marks_that_take_no_column_do_not_pile_up() -> None:
-    """A letter with hundreds of accents is cut, as no more characters than two a column are kept."""
-    assert fitted("a" + "\u0301" * 150, 50) == "a" + "\u0301" * 97 + "…"
-
-
 def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
     """Escapes, bells, bidirectional overrides and lone surrogates are spelt out; joiners and letters stay."""
     assert visible("\x1b[1m\x07\u202e\ud800") == r"\x1b[1m\x07\u202e\ud800"
@@ -376,18 +307,3 @@ def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
     )
     assert visible("زمان\u200cبندی 日本") == "زمان\u200cبندی 日本"
     assert listed(["a", "b", "c"], 2) == "a, b, 1 more"
-
-
-@pytest.mark.parametrize(
-    ("score", "shown"),
-    [
-        (None, "-"),
-        (0.0, "0.000"),
-        (2.34567, "2.346"),
-        (3652232.128, "3,652,232"),
-        (1.5e260, "1.50e+260"),
-    ],
-)
-def test_a_score_takes_few_columns(score: float | None, shown: str) -> None:
-    """Whatever a ranker's scores are like."""
-    assert scored(score) == shown

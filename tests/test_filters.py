@@ -194,21 +194,6 @@ async def test_a_filter_narrows_everything_that_depends_on_the_query() -> None:
     )
 
 
-async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
-    """What a section is told of an item's new version counts from then on."""
-    memory = SessionMemory.test_mode()
-    item = memory.add("documents", "notice", metadata={"source": "draft.pdf"})
-    wanted = {"source": "final.pdf"}
-    memory.add("documents", "term", metadata=wanted)
-    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
-        "documents"
-    ].items == 1
-    memory["documents"].update(replace(item, metadata=wanted))
-    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
-        "documents"
-    ].items == 2
-
-
 async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so() -> None:
     """Nobody's documents are shown, and the nearest field is named; a search finds nothing either."""
     memory = SessionMemory.test_mode()
@@ -291,18 +276,6 @@ async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_ot
     memory.add("documents", "The rent of the yard is 90.")
     context = await memory.assemble_context("rent", budget=500, filter=given_filter)
     assert (len(context.items), context.notices) == (2, ())
-
-
-async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
-    """The filter was answered: nothing is of that year.
-
-    The decision names the field and no value.
-    """
-    memory = SessionMemory.test_mode()
-    item = memory.add("documents", "The rent is 900 euros.", metadata={"year": 2024})
-    context = await memory.assemble_context("rent", budget=500, filter={"year": {"$lt": 2020}})
-    assert (context.items, context.notices) == ((), ())
-    assert context.decision(item.id).why == "filtered: by 'year'"
 
 
 @pytest.mark.parametrize(
@@ -406,18 +379,6 @@ async def test_the_graph_is_narrowed() -> None:
         "What does Ann own?", budget=500, filter={"tenant": "acme"}
     )
     assert context.items == ()
-
-
-async def test_a_summary_of_filtered_items_does_not_pass_for_them() -> None:
-    """A derived item passes by its own metadata: without the field, it is left out."""
-    memory = SessionMemory.test_mode()
-    said = [
-        memory.add("documents", f"The rent of {tenant} is 900 euros.", metadata={"tenant": tenant})
-        for tenant in ("acme", "globex")
-    ]
-    memory.add("findings", "Both rents are 900 euros.", sources=[item.id for item in said])
-    context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
-    assert [item.id for item in context.items] == [said[0].id]
 
 
 async def test_a_window_is_packed_anew_for_another_filter() -> None:

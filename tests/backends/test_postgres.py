@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
@@ -263,18 +263,6 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: st
         await each.close()
 
 
-async def test_two_thousand_calls_at_once_wait_for_few_connections(postgres: str) -> None:
-    """None fails for want of a connection, and none is lost."""
-    async with database(postgres, max_connections=4) as few:
-        history = PostgresHistoryProvider(few)
-        message = ChatMessage("user", "hello")
-        await asyncio.gather(
-            *(history.append("a", message, session_id=f"s{n % 50}") for n in range(2_000))
-        )
-        counts = await asyncio.gather(*(history.count_messages("a", f"s{n}") for n in range(50)))
-        assert counts == [40] * 50
-
-
 async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str) -> None:
     """Of four that change one value at once, in isolation from each other, each takes part in the result."""
     async with database(postgres, max_connections=4) as shared:
@@ -293,24 +281,6 @@ async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str)
         await asyncio.gather(*(shared.run(increase) for _ in range(4)))
         assert await states.get_state("s") == {"number": 4}
         assert next(tries) > 4
-
-
-async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> None:
-    """The next call works; what was acknowledged is there."""
-    async with database(postgres, max_connections=2) as cut:
-        history = PostgresHistoryProvider(cut)
-        for number in range(3):
-            await history.append("a", ChatMessage("user", str(number)), session_id="s")
-            with psycopg.connect(postgres, autocommit=True) as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE application_name = 'kaosmem' AND pid <> pg_backend_pid()"
-                )
-        assert [message.content for message in await history.get_messages("a", "s")] == [
-            "0",
-            "1",
-            "2",
-        ]
 
 
 async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str) -> None:
@@ -334,34 +304,6 @@ async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str)
         await PostgresHistoryProvider(away).count_messages("a", "s")
     assert "hidden" not in str(caught.value)
     await away.close()
-
-
-async def test_a_cancelled_call_changes_everything_or_nothing(postgres: str) -> None:
-    """And the store works on."""
-    async with database(postgres, max_connections=2) as shared:
-        history = PostgresHistoryProvider(shared)
-        both = [ChatMessage("user", "1"), ChatMessage("user", "2")]
-        for number in range(20):
-            call = asyncio.create_task(history.append_many("a", both, session_id=f"s{number}"))
-            await asyncio.sleep(number / 4_000)
-            call.cancel()
-            with suppress(asyncio.CancelledError):
-                await call
-        await history.append("a", both[0], session_id="after")
-        counts = [await history.count_messages("a", f"s{number}") for number in range(20)]
-        assert set(counts) <= {0, 2}
-
-
-def test_a_store_serves_several_event_loops(postgres: str) -> None:
-    """A synchronous program may call `asyncio.run` again and again."""
-    shared = database(postgres)
-    states = PostgresShortTermMemory(shared)
-    for number in range(3):
-        asyncio.run(states.update_state("s", {str(number): number}))
-    assert asyncio.run(states.get_state("s")) == {"0": 0, "1": 1, "2": 2}
-    asyncio.run(shared.close())
-    with pytest.raises(NotOpenedError):
-        asyncio.run(states.get_state("s"))
 
 
 def test_settings_that_cannot_be_used_are_refused() -> None:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import redis
 
-from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError
+from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.backends.redis import (
     RedisDatabase,
     RedisHistoryProvider,
     RedisLongTermMemory,
     RedisSessionStore,
 )
-from kaosmem.errors import InvalidNameError, NotOpenedError
+from kaosmem.errors import InvalidNameError
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
@@ -98,17 +98,6 @@ def said(*texts: str) -> list[ChatMessage]:
     return [ChatMessage("user", text) for text in texts]
 
 
-async def test_two_thousand_calls_at_once_wait_for_their_turn(url: str) -> None:
-    """A pool of few connections serves them all, and none is lost."""
-    async with RedisDatabase(url, tenant="many", max_connections=4) as database:
-        history = RedisHistoryProvider(database)
-        await asyncio.gather(
-            *(history.append("a", *said(str(n)), session_id="s") for n in range(2_000))
-        )
-        read = await history.get_messages("a", session_id="s")
-        assert sorted(int(each.text) for each in read) == [*range(2_000)]
-
-
 async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> None:
     """The time to live begins anew with each change, and stays when a run is cleared."""
     async with RedisDatabase(url, tenant="brief") as database:
@@ -164,23 +153,6 @@ async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.Monk
         assert [each.text for each in await history.get_messages("a", session_id="s")] == ["1", "2"]
 
 
-async def test_tenants_are_kept_apart(url: str) -> None:
-    """The same ids of another tenant are another thread, and hostile ids are data."""
-    for hostile in ("*", "a} | @tenant:{b", "{x}", "a:b", "%2F", "a/b", "'; --"):
-        async with (
-            RedisDatabase(url, tenant="one") as one,
-            RedisDatabase(url, tenant="other") as other,
-        ):
-            mine = RedisHistoryProvider(one)
-            theirs = RedisHistoryProvider(other)
-            await mine.append(hostile, *said(hostile), session_id=hostile, run_id=hostile)
-            assert await theirs.count_messages(hostile, session_id=hostile) == 0
-            await theirs.clear(hostile, session_id=hostile)
-            assert [each.text for each in await mine.get_messages(hostile, session_id=hostile)] == [
-                hostile
-            ]
-
-
 async def test_facts_that_other_processes_change_are_found(url: str) -> None:
     """A search sees their saves, new versions and deletions, though facts stay in memory."""
     async with RedisDatabase(url, tenant="warm") as one, RedisDatabase(url, tenant="warm") as other:
@@ -225,21 +197,6 @@ async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
         assert [each.is_current for each in versions] == [False] * 23 + [True]
 
 
-async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
-    """The driver runs a transaction again when it does not know whether the server did it."""
-    async with RedisDatabase(url, tenant="lost") as database:
-        store = RedisLongTermMemory(database)
-        run = database.run
-
-        async def twice(work: Any) -> Any:
-            await run(work)
-            return await run(work)
-
-        database.run = twice  # type: ignore[method-assign]
-        memory_id = await store.save("a", "The rent is 900 euros.")
-        assert [each.id for each in await store.search("a", "rent")] == [memory_id]
-
-
 async def test_a_cluster_serves_all_stores() -> None:
     """Keys that are changed together are in one slot.
 
@@ -272,31 +229,6 @@ async def test_a_cluster_serves_all_stores() -> None:
         while len(watcher.client_list()) > 1:  # the server may learn of it a moment later
             assert time.monotonic() < until
             await asyncio.sleep(0.01)
-
-
-def test_stores_serve_several_event_loops(url: str) -> None:
-    """One after the other, without being opened again."""
-    database = RedisDatabase(url, tenant="loops")
-    states = RedisSessionStore(database)
-    for number in range(3):
-        assert len(asyncio.run(states.update_state("s", {str(number): number}))) == number + 1
-    asyncio.run(database.close())
-    with pytest.raises(NotOpenedError):
-        asyncio.run(states.get_state("s"))
-
-
-async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
-    """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
-    with own_redis_server() as local:
-        async with RedisDatabase(local.server.url, timeout_s=2) as database:
-            states = RedisSessionStore(database)
-            await states.set_state("s", {"a": 1})
-            local.stop()
-            with pytest.raises(DurabilityError, match="can't be reached"):
-                await states.get_state("s")
-            local.start()
-            assert await states.get_state("s") in ({}, {"a": 1})  # as the server is configured
-            await states.set_state("s", {"a": 2})
 
 
 def test_wrong_arguments_are_refused(url: str) -> None:

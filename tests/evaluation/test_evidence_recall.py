@@ -160,20 +160,6 @@ def test_the_baselines_get_what_their_definitions_say(data: Path, tmp_path: Path
     assert found["figures"][0]["scored"] == 3
 
 
-def test_kaosmem_shows_all_that_fits(data: Path, tmp_path: Path) -> None:
-    """Where there is room for everything nothing is missing, and its headers and marks are framing."""
-    found = measured(tmp_path, "--data", str(data), "--budgets", "500", "--assembler", "kaosmem")
-    assert set(recalls(found, "kaosmem").values()) == {1.0}
-    overall = found["figures"][0]
-    content = sum(get_counter()(text) for _, text in CHAT)
-    used = {outcome["used"] for outcome in found["outcomes"] if outcome["dataset"] == "chats"}
-    assert len(used) == 1
-    assert [entry["framing"] for entry in found["figures"] if entry["dataset"] == "chats"] == [
-        pytest.approx(1 - content / used.pop())
-    ] * 3
-    assert (overall["violations"], overall["questions"], overall["scored"]) == (0, 4, 3)
-
-
 class Cheat:
     """Puts in all the evidence there is, and breaks a rule in each way."""
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
 from kaosmem import (
-    ConflictError,
     CorruptionError,
     DurabilityError,
     NotFoundError,
@@ -29,11 +28,11 @@ from kaosmem import (
 from kaosmem.persistence.layout import FOLDERS, PURGE
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.persistence.storage.disk import Disk
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
 from tests.places import files_in
-from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
+from tests.session.erasing import CANARY, LONG, Failing, filled, opened
 
 
 @pytest.mark.usefixtures("small_snapshots")
@@ -66,28 +65,6 @@ async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
     assert await list_sessions(place) == ["default"]
 
 
-async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
-    """Its log is empty, its snapshot says what was forgotten, and it can be gone on with and deleted."""
-    async with opened(place) as memory:
-        memory.add("documents", CANARY, id="only")
-        await memory.forget("only")
-    assert paths_holding(place, CANARY) == []
-    assert await list_sessions(place) == ["default"]
-    async with opened(place) as memory:
-        with pytest.raises(NotFoundError):
-            await memory.forget("only")
-        with pytest.raises(NotFoundError, match="forgotten"):
-            memory.add("findings", "as it said", sources=["only"])
-        memory.add("documents", "another of this name", id="only")
-    async with opened(place) as memory:
-        assert (await memory.fetch("only")).text == "another of this name"
-        memory.remove("only")
-        await memory.save()
-        await memory.forget("only")
-        with pytest.raises(NotFoundError):
-            await memory.fetch("only")
-
-
 @pytest.mark.usefixtures("small_snapshots")
 async def test_other_writers_go_on_without_it(place: Any) -> None:
     """A writer that has the item still loses it with its next save, and nothing else."""
@@ -109,18 +86,6 @@ async def test_other_writers_go_on_without_it(place: Any) -> None:
         assert {item.id for item in memory["findings"]} == {"mine", "more"}
     assert not paths_holding(place, f"{CANARY}, version")
     assert not paths_holding(place, f"{CANARY} said 7")
-
-
-async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> None:
-    """A finding from an item that another writer has forgotten is not stored."""
-    async with opened(place) as memory:
-        memory.add("documents", CANARY, id="secret")
-    with pytest.raises(ConflictError, match="forgotten"):
-        async with opened(place) as other:
-            other.add("findings", f"{CANARY} it says", sources=["secret"])
-            async with opened(place) as one:
-                await one.forget("secret")
-    assert paths_holding(place, CANARY) == []
 
 
 class FaultyStore(IsolatedMemoryFileSystem):
@@ -145,24 +110,6 @@ class FaultyStore(IsolatedMemoryFileSystem):
 
     def rm_file(self, path: str) -> None:
         self._change(lambda: super(FaultyStore, self).rm_file(path))
-
-
-async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call raises, as the text is still there."""
-
-    def rm_file(path: str) -> None:
-        raise NotImplementedError
-
-    place = IsolatedMemoryFileSystem()
-    async with opened(place) as memory:
-        memory.add("documents", f"{CANARY} {LONG}", id="secret")
-        await memory.save()
-        monkeypatch.setattr(place, "rm_file", rm_file)
-        with pytest.raises(DurabilityError):
-            await memory.forget("secret")
-        monkeypatch.undo()
-        await memory.save()
-    assert paths_holding(place, CANARY) == []
 
 
 class FaultyDisk(Disk):
@@ -441,44 +388,6 @@ async def test_what_is_asked_for_after_a_failure_is_forgotten_too(
         assert paths_holding(tmp_path, CANARY) == []
 
 
-async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
-    """Two may be forgotten at once, the second while the disk is at work on the first."""
-    loop = asyncio.get_running_loop()
-    asked = []
-
-    async def forget_second() -> None:
-        asked.append(asyncio.create_task(memory.forget("second")))
-        await asyncio.sleep(0)  # until it waits for its turn
-
-    def ask(step: Step) -> bool:
-        if _is_tombstone(step) and not asked:
-            asyncio.run_coroutine_threadsafe(forget_second(), loop).result(30)
-        return False
-
-    async with opened(tmp_path) as memory:
-        memory.add("documents", CANARY, id="first")
-        memory.add("documents", f"more {CANARY}", id="second")
-        await memory.save()
-        failing.refused = staticmethod(ask)
-        await memory.forget("first")
-        await asyncio.gather(*asked)
-        assert list(memory["documents"]) == []
-        assert paths_holding(tmp_path, CANARY) == []
-
-
-async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
-    """There is no file to rewrite, and none is made."""
-    async with SessionMemory.open(
-        place, sections=[SectionSpec("scratch", persistence="none")]
-    ) as memory:
-        memory.add("scratch", CANARY, id="note")
-        await asyncio.wait_for(memory.forget("note"), 30)
-        assert len(memory["scratch"]) == 0
-    assert files_in(place) == {}
-
-
 async def test_the_newest_version_stays_the_newest(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -502,52 +411,6 @@ async def test_the_newest_version_stays_the_newest(
         assert (await memory.fetch("plan")).text == "first"
         assert len(memory["documents"].archive) == 3
     assert (await repair_session(place, "default")).damage == ()
-
-
-@pytest.mark.parametrize("late", ["opens", "goes on"])
-async def test_a_long_text_forgotten_by_another_can_be_added_again(late: str) -> None:
-    """Where nothing locks, a writer that has seen the tombstone does not count on texts that are being deleted."""
-    place = IsolatedMemoryFileSystem()
-    refused = OSError(28, "no space left on device")
-    async with opened(place) as first:
-        first.add("documents", LONG, id="report")
-        first.add("documents", "a contract", id="contract")
-        await first.save()
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(DurabilityError):
-            patch.setattr(ObjectStorage, "_put", _raising_for(PURGE, refused))
-            await first.forget("report")
-        async with opened(place) as second:
-            finisher, other = (first, second) if late == "opens" else (second, first)
-            await finisher.save()
-            other.add("documents", LONG, id="again")
-            await other.save()
-    async with opened(place) as memory:
-        assert [item.text for item in memory["documents"]] == ["a contract", LONG]
-
-
-def _raising_for(name: str, error: OSError) -> Any:
-    put = ObjectStorage._put
-
-    def raising(self: ObjectStorage, path: str, data: bytes, **options: str) -> None:
-        if path.startswith(name):
-            raise error
-        put(self, path, data, **options)
-
-    return raising
-
-
-async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> None:
-    """Nothing is written by a forgetting that means nothing."""
-    async with opened(place) as memory:
-        memory.add("documents", "a contract", id="contract")
-    before = files_in(place)
-    async with opened(place) as memory:
-        with pytest.raises(NotFoundError):
-            await memory.forget("nothing")
-    async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
-        with pytest.raises(PermissionError):
-            await memory.forget("contract")
-    assert files_in(place) == before
 
 
 @pytest.mark.parametrize("field", ["tokens", "created_at", "position"])

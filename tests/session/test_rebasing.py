@@ -19,7 +19,6 @@ from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, 
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections.spec import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM
 
 COMPACTION = SummarizationCompaction(ScriptedLLM(lambda _: "Said."), 40, 10, max_summary_tokens=20)
@@ -89,42 +88,6 @@ async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
         return held(memory)
 
 
-async def test_what_both_add_is_kept_in_the_order_of_saving(place: Any) -> None:
-    """The second save takes in what the first wrote, and its own comes after."""
-    async with writers(place) as (one, other):
-        other.add("messages", "two", id="2")
-        other.add("scratch", "mine")
-        one.add("messages", "one", id="1")
-        one.add("documents", "an annex", id="annex")
-        await one.save()
-        await other.save()
-        assert held(other)["messages"] == [("1", "one"), ("2", "two")]
-        assert len(other["documents"]) == 2
-        assert [item.text for item in other["scratch"]] == ["mine"]
-        assert held(other) == await stored(place)
-        one.add("documents", "a schedule")
-        await one.save()
-        assert held(one) == await stored(place)
-
-
-async def test_eviction_is_decided_anew(place: Any) -> None:
-    """Where both fill a section, its policy chooses among all that is there, and the archive has the rest."""
-    async with writers(place) as (one, other):
-        for number in range(4):
-            one.add("messages", f"one {number} " + "word " * 12, id=f"a{number}")
-            other.add("messages", f"other {number} " + "word " * 12, id=f"b{number}")
-        await one.save()
-        await other.save()
-        assert other["messages"].used <= 60
-        assert [item.id for item in other["messages"]] == ["b0", "b1", "b2", "b3"][
-            -len(other["messages"]) :
-        ]
-        for number in range(4):
-            for item_id in (f"a{number}", f"b{number}"):
-                assert str(number) in (await other.fetch(item_id)).text
-        assert held(other) == await stored(place)
-
-
 @pytest.mark.parametrize("section", ["messages", "documents", "few"])
 @pytest.mark.parametrize("before", [False, True], ids=["a new key", "a key that both supersede"])
 async def test_of_one_key_the_later_save_is_live(place: Any, section: str, before: bool) -> None:
@@ -148,21 +111,6 @@ async def test_of_one_key_the_later_save_is_live(place: Any, section: str, befor
         await one.save()
         assert [item.id for item in one[section] if item.key] == ["3"]
         assert held(one) == await stored(place)
-
-
-async def test_what_another_superseded_is_not_updated(place: Any) -> None:
-    """An update of an item that has left meanwhile is a conflict, as of one that was evicted."""
-    async with writers(place) as (one, other):
-        one.add("notes", "version 1", key="k", id="1")
-        await one.save()
-        other.add("documents", "to catch up")
-        await other.save()
-        other.update("1", "changed")
-        one.add("notes", "version 2", key="k", id="2")
-        await one.save()
-        with pytest.raises(ConflictError, match="another writer has changed"):
-            await other.save()
-        raise _DroppedError
 
 
 def say(memory: SessionMemory, *numbers: int) -> None:
@@ -313,24 +261,6 @@ async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any
         raise _DroppedError
 
 
-async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
-    """A refresh that clashes raises as a save does; once the changes are discarded the turn can be repeated."""
-    async with writers(place) as (one, other):
-        one.update("contract", "the first's contract")
-        await one.save()
-        other.update("contract", "the second's contract")
-        with pytest.raises(ConflictError, match="contract"):
-            await other.admin.refresh()
-        with pytest.raises(ConflictError, match="contract"):
-            await other.save()
-        await other.admin.refresh(discard=True)
-        assert other.get("contract").text == "the first's contract"  # type: ignore[union-attr]
-        other.update("contract", "the second's contract")
-        await other.save()
-        assert (await stored(place))["documents"] == [("contract", "the second's contract")]
-        raise _DroppedError
-
-
 async def test_what_was_to_be_forgotten_is_forgotten_though_all_else_is_discarded(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,39 +318,6 @@ async def test_what_cannot_follow_is_a_conflict(place: Any, ours: Any, theirs: A
         raise _DroppedError
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"), [("documents", "role"), ("role", "documents"), ("documents", "messages")]
-)
-@pytest.mark.parametrize("is_forgetting", [False, True])
-async def test_one_id_in_two_sections_is_a_conflict(
-    place: Any, ours: str, theirs: str, is_forgetting: bool
-) -> None:
-    """An id is of one live item, in whichever sections two writers give it, and however much the log still tells."""
-    async with writers(place) as (one, other):
-        other.add(ours, "mine", id="same")
-        one.add(theirs, "theirs", id="same")
-        await (one.forget("contract") if is_forgetting else one.save())
-        with pytest.raises(ConflictError, match=r"open .* again"):
-            await other.save()
-        async with SessionMemory.open(place, sections=SPECS) as memory:
-            assert [spec.name for spec in memory.sections if "same" in memory[spec.name]] == [
-                theirs
-            ]
-        raise _DroppedError
-
-
-async def test_what_is_never_stored_goes_with_what_another_forgets(place: Any) -> None:
-    """A note of one's own on what another writer has forgotten goes with the next save."""
-    async with writers(place) as (one, other):
-        other.add("scratch", "on the contract", id="mine", sources=["contract"])
-        other.add("scratch", "on that", id="more", sources=["mine"])
-        other.add("scratch", "on the note", id="other", sources=["note"])
-        await one.forget("contract")
-        other.add("documents", "an annex")
-        await other.save()
-        assert [item.id for item in other["scratch"]] == ["other"]
-
-
 async def test_what_others_count_otherwise_is_counted_again(place: Any) -> None:
     """A session counted anew since it was opened counts what others add in their way, too."""
     async with (
@@ -433,23 +330,6 @@ async def test_what_others_count_otherwise_is_counted_again(place: Any) -> None:
         await other.save()
         assert other["documents"].peek("annex").tokens == len("an annex")
         assert other["documents"].used == len("a contract") + len("an annex")
-
-
-async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
-    """Updates of different items, updates beside additions, and uses go together."""
-    async with writers(place) as (one, other):
-        one.update("contract", "amended")
-        one.get("note")
-        other.add("documents", "an annex", id="annex")
-        other.get("note")
-        other.update("note", "a better note")
-        await one.save()
-        await other.save()
-        assert dict((await stored(place))["documents"]) == {
-            "contract": "amended",
-            "annex": "an annex",
-        }
-        assert (await stored(place))["notes"] == [("note", "a better note")]
 
 
 async def test_use_marks_alone_write_nothing_but_for_lru_and_lfu(tmp_path: Path) -> None:
@@ -478,36 +358,6 @@ async def test_a_section_that_others_brought_is_kept(place: Any) -> None:
         memory.add("messages", "hello again")
         await memory.save()
         assert len(memory["extra"]) == 2
-
-
-@pytest.mark.parametrize("sections", [SPECS, DEFAULT_SECTIONS])
-async def test_first_opens_at_once(place: Any, sections: Any) -> None:
-    """All who open a session that is not there yet, and save, are in it."""
-
-    async def take_part(number: int) -> None:
-        async with SessionMemory.open(place, sections=sections) as memory:
-            memory.add("documents", f"part {number}", id=str(number))
-
-    await asyncio.gather(*map(take_part, range(12)))
-    async with SessionMemory.open(place, sections=sections) as memory:
-        assert sorted(int(item.id) for item in memory["documents"]) == [*range(12)]
-
-
-async def test_a_cancelled_save_is_finished(place: Any) -> None:
-    """Who awaits a save may be cancelled; the save is whole all the same, and the next one goes on from it."""
-    async with writers(place, 1) as (memory,):
-        for number in range(5):
-            memory.add("documents", f"part {number}", id=str(number))
-            saving = asyncio.create_task(memory.save())
-            await asyncio.sleep(0)
-            saving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await saving
-            assert str(number) in dict((await stored(place))["documents"])
-        memory.add("documents", "last")
-        await memory.save()
-        assert held(memory) == await stored(place)
-        assert len(memory["documents"]) == 7
 
 
 async def test_closing_that_is_cancelled_can_be_done_again(
@@ -539,14 +389,6 @@ async def test_closing_that_is_cancelled_can_be_done_again(
     written.set()
     await memory.admin.close()
     assert sorted(path.name for path in tmp_path.rglob("snap/*"))
-
-
-def test_a_conflict_with_versions_survives_pickling() -> None:
-    """An error may cross processes."""
-    import pickle
-
-    error = pickle.loads(pickle.dumps(ConflictError("changed", versions=[("a", None)])))
-    assert (str(error), error.versions) == ("changed", (("a", None),))
 
 
 OPS = (

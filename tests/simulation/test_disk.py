@@ -168,17 +168,6 @@ def test_sectors_reach_the_disk_in_any_order() -> None:
     assert durable + b"a" * 12 in found
 
 
-@pytest.mark.parametrize("size", [512 * 9, 512 * 40 + 7])
-def test_of_many_sectors_any_single_one_near_an_end_may_be_missing_or_alone(size: int) -> None:
-    disk = SimulatedDisk({"/f": b""})
-    written(disk, "/f", b"x" * size)
-    found = contents(disk, "/f")
-    assert b"x" * 512 + bytes(512) + b"x" * (size - 1024) in found
-    assert bytes(512) + b"x" * 512 + bytes(size - 1024) in found
-    assert bytes(size - size % 512 - 512) + b"x" * (size % 512 + 512) in found or size % 512 == 0
-    assert len(found) < 120
-
-
 def test_of_several_writes_any_subset_is_there() -> None:
     disk = disk_with(("/f", b""))
     descriptor = written(disk, "/f", b"11")
@@ -196,37 +185,12 @@ def test_of_several_writes_any_subset_is_there() -> None:
     } <= contents(disk, "/f")
 
 
-def test_of_several_writes_one_is_there_in_part_whatever_became_of_the_others() -> None:
-    disk = disk_with(("/f", b""))
-    disk.write(written(disk, "/f", b"1111"), b"2222")
-    assert {b"11", b"11\0\x002222", b"111122", bytes(4) + b"22"} <= contents(disk, "/f")
-
-
-def test_an_unsynced_truncate_is_kept_or_lost() -> None:
-    disk = disk_with(("/f", b"whole and torn"))
-    descriptor = disk.open("/f", WRITE)
-    disk.truncate(descriptor, 5)
-    assert contents(disk, "/f") == {b"whole", b"whole and torn"}
-    disk.write(descriptor, b" new")
-    assert {b"whole new torn", b"whole new", b"whole", b"whole and torn"} <= contents(disk, "/f")
-    disk.sync(descriptor)
-    assert contents(disk, "/f") == {b"whole new"}
-
-
 def test_a_synced_file_whose_name_is_not_synced_may_be_gone() -> None:
     disk = disk_with(("/d", None))
     written(disk, "/d/f", b"data", sync=True)
     assert contents(disk, "/d/f") == {None, b"data"}
     disk.sync_folder("/d")
     assert contents(disk, "/d/f") == {b"data"}
-
-
-def test_a_synced_name_whose_data_is_not_synced_may_be_empty() -> None:
-    disk = SimulatedDisk()
-    written(disk, "/f", b"data")
-    disk.sync_folder("/")
-    assert {b"", b"data", bytes(4), b"da"} <= contents(disk, "/f")
-    assert None not in contents(disk, "/f")
 
 
 def test_a_file_in_a_folder_that_is_not_synced_may_be_gone() -> None:
@@ -241,15 +205,6 @@ def test_a_file_in_a_folder_that_is_not_synced_may_be_gone() -> None:
     }
 
 
-def test_a_folder_made_and_removed_since_may_be_there_with_what_was_in_it() -> None:
-    disk = SimulatedDisk()
-    disk.make_folder("/d")
-    written(disk, "/d/f", b"data", sync=True)
-    disk.unlink("/d/f")
-    disk.remove_folder("/d")
-    assert {"/d": None, "/d/f": b"data"} in [dict(image) for image in power_loss.states(disk)]
-
-
 def test_a_rename_is_lost_done_or_half_done() -> None:
     disk = disk_with(("/new", b"old"), ("/tmp", b"new"))
     disk.replace("/tmp", "/new")
@@ -262,17 +217,6 @@ def test_a_rename_is_lost_done_or_half_done() -> None:
     assert [dict(image) for image in power_loss.states(disk)] == [{"/new": b"new"}]
 
 
-def test_of_several_changes_of_entries_any_subset_is_there() -> None:
-    disk = disk_with(("/a", b"a"), ("/d", None), ("/d/b", b"b"))
-    disk.unlink("/a")
-    disk.unlink("/d/b")
-    disk.make_folder("/e")
-    found = {frozenset(image) - {"/d"} for image in power_loss.states(disk)}
-    assert len(found) == 8
-    assert frozenset({"/a", "/e"}) in found
-    assert frozenset({"/d/b"}) in found
-
-
 def test_pages_that_a_failed_sync_lost_are_never_written() -> None:
     """A sync that fails and leaves the pages clean is followed by one that succeeds and writes only what came after."""
     disk = disk_with(("/f", b"old"))
@@ -282,16 +226,6 @@ def test_pages_that_a_failed_sync_lost_are_never_written() -> None:
     disk.sync(descriptor)
     assert disk.read(descriptor, 0) == b"oldlostnew"
     assert contents(disk, "/f") == {b"old" + bytes(4) + b"new"}
-
-
-def test_a_restart_closes_files_and_frees_locks() -> None:
-    disk = disk_with(("/lock", b""))
-    disk.lock(disk.open("/lock", WRITE))
-    again = SimulatedDisk(disk.image)
-    again.lock(again.open("/lock", WRITE))
-    assert len(disk.descriptors) == len(again.descriptors) == 1
-    with pytest.raises(AssertionError, match="wait for itself"):
-        disk.lock(disk.open("/lock", WRITE))
 
 
 @pytest.mark.parametrize(

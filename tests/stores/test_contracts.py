@@ -25,15 +25,7 @@ from kaosmem.testing import (
     TaskContract,
     VectorContract,
 )
-from tests.stores.machines import (
-    BlobMachine,
-    GraphMachine,
-    HistoryMachine,
-    LongTermMachine,
-    ShortTermMachine,
-    TaskMachine,
-    VectorMachine,
-)
+from tests.stores.facts_machine import FactsMachine
 
 
 class TestInMemoryHistory(HistoryContract):
@@ -85,27 +77,18 @@ class TestInMemoryTasks(TaskContract):
         return InMemoryTaskStore()
 
 
-MACHINES = {
-    TestInMemoryHistory: HistoryMachine,
-    TestInMemoryShortTerm: ShortTermMachine,
-    TestInMemoryLongTerm: LongTermMachine,
-    TestInMemoryVector: VectorMachine,
-    TestInMemoryGraph: GraphMachine,
-    TestInMemoryFiles: BlobMachine,
-    TestInMemoryTasks: TaskMachine,
-}
+def test_facts_in_any_order_do_what_plain_values_do() -> None:
+    """After any calls, the facts in memory are those of a model of plain values.
 
-
-@pytest.mark.parametrize("contract", MACHINES, ids=lambda each: each.__name__)
-def test_anything_in_any_order_does_what_plain_dicts_do(contract: type) -> None:
-    """After any calls, a store in memory reads as a model of plain dicts does."""
+    The stores of facts share the rules of versions, so that no store is a model of another.
+    """
     tried = settings(
         max_examples=25,
         stateful_step_count=25,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    run_state_machine_as_test(lambda: MACHINES[contract](contract()), settings=tried)
+    run_state_machine_as_test(lambda: FactsMachine(TestInMemoryLongTerm()), settings=tried)
 
 
 def test_a_contract_refuses_a_subclass_that_overrides_a_test() -> None:
