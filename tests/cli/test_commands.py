@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,31 +106,41 @@ def test_a_pipe_gets_the_exact_context(place: Path, command: Command) -> None:
     )
 
 
-def on_terminal(*args: str, columns: int = 80) -> tuple[str, str]:
-    """Return the output of the command on a terminal, without colours, and its stderr."""
+@pytest.fixture
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Run the command on a terminal, in this process; return its output without colours."""
     pty = pytest.importorskip("pty")
-    reading, terminal = pty.openpty()
-    env = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
-    command = [*PROCESS, *args]
-    with subprocess.Popen(
-        command, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=env
-    ) as process:
-        os.close(terminal)
-        shown = read_all(reading).decode().replace("\r\n", "\n")
-        _, err = process.communicate()
-    os.close(reading)
-    assert process.returncode == 0
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown), err.decode()
+    handler = signal.getsignal(signal.SIGINT)
+
+    def shown(*args: str, columns: int) -> str:
+        reading, terminal = pty.openpty()
+        with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
+            output = pool.submit(read_all, reading)
+            with os.fdopen(terminal, "w") as stdout, pytest.raises(SystemExit) as ended:
+                patch.setattr(sys, "stdout", stdout)
+                patch.setattr(sys, "argv", ["kaosmem", *args])
+                patch.setenv("COLUMNS", str(columns))
+                patch.setenv("TERM", "xterm")
+                main()
+            text = output.result().decode().replace("\r\n", "\n")
+        os.close(reading)
+        assert ended.value.code == 0
+        return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+    yield shown
+    signal.signal(signal.SIGINT, handler)
 
 
-def test_a_terminal_gets_the_summary_then_the_passages_by_rank(place: Path) -> None:
+def test_a_terminal_gets_the_summary_then_the_passages_by_rank(
+    place: Path, on_terminal: Callable[..., str]
+) -> None:
     """The tables come first, then each passage under its whole source, shortened unless --full asks for all."""
     long = "\n".join(
         ["The notice of termination is long:", *(f"line {number}" for number in range(2, 12))]
     )
     (place / "docs" / "long.txt").write_text(long)
     args = "assemble", "docs", "-q", QUESTION, "-b", "200", "--counter", "estimate"
-    shown, _ = on_terminal(*args, columns=120)
+    shown = on_terminal(*args, columns=120)
     tables, *passages = re.split(r"\n\n(?=\S+:\d+-\d+\n {4})", shown)
     title, missed = tables.split("not shown, nearest first")
     assert title.startswith("\nshown: ")
@@ -140,21 +151,21 @@ def test_a_terminal_gets_the_summary_then_the_passages_by_rank(place: Path) -> N
     assert [passage.split("\n")[0] for passage in passages] == sources
     (shortened,) = [passage for passage in passages if passage.startswith("long.txt")]
     assert "    line 6\n    … 5 more lines; --full shows all" in shortened
-    whole, _ = on_terminal(*args, "--full", columns=120)
+    whole = on_terminal(*args, "--full", columns=120)
     assert "    line 11\n" in whole
     assert "more lines" not in whole
 
 
 @pytest.mark.parametrize("columns", [60, 100])
 def test_a_terminal_gets_a_long_line_shortened_and_readable_tables(
-    place: Path, columns: int
+    place: Path, on_terminal: Callable[..., str], columns: int
 ) -> None:
     """A paragraph of one line takes its first six lines on the screen, and no column vanishes."""
     name = "a-rather-long-name-of-a-guide.md"
     sentence = "The notice period of the agreement is long. "
     (place / "docs" / name).write_text(f"# Notice\n\n{sentence * 40}\n")
     args = "assemble", f"docs/{name}", "-q", QUESTION, "-b", "2000", "--counter", "estimate"
-    shown, _ = on_terminal(*args, columns=columns)
+    shown = on_terminal(*args, columns=columns)
     tables, _, passages = shown.partition(f"\n\n{name}:")
     assert max(map(len, shown.splitlines())) <= columns
     assert re.search(r"(?m)^documents +a-rather-lo\S+ .* relevant", tables)
@@ -162,7 +173,7 @@ def test_a_terminal_gets_a_long_line_shortened_and_readable_tables(
     lines = paragraph.splitlines()
     assert len([line for line in lines if line.startswith("    ")]) == 7
     assert re.fullmatch(r"    … \d+ more lines?; --full shows all", lines[-1])
-    whole, _ = on_terminal(*args, "--full", columns=columns)
+    whole = on_terminal(*args, "--full", columns=columns)
     assert sentence * 39 in whole.replace("\n", "")
 
 
@@ -266,14 +277,16 @@ def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
     assert not re.search(r"[ \t]$|[|+]|--", tables, re.MULTILINE)
 
 
-def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(place: Path) -> None:
+def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(
+    place: Path, on_terminal: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """A terminal gets characters that are not seen in a readable form, tables of its width, and no more than that."""
     args = "assemble", "docs/notes.txt", "-q", "bell", "--counter", "estimate"
     piped = subprocess.run([*PROCESS, *args], capture_output=True, check=True).stdout.decode()
     assert "bell  and an escape red no\u200btice" in piped
-    shown, err = on_terminal(*args, columns=100)
+    shown = on_terminal(*args, columns=100)
     assert r"bell \x07 and an escape \x1b[31mred\x1b[0m no\u200btice" in shown
-    assert err == "files: 1 new; passages: 1 added, 0 removed\n"
+    assert capsys.readouterr().err == "files: 1 new; passages: 1 added, 0 removed\n"
     assert "\x1b" not in shown
     assert "\u2500" in shown
     table = shown[: shown.index("\nnotes.txt:1-1\n")]

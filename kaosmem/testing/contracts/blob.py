@@ -108,19 +108,6 @@ class BlobContract(StoreContract[BlobStore]):
         await self.wait(self.ttl_s)
         assert await store.download("a") == b"2"
 
-    async def test_what_was_acknowledged_is_there_after_reopening(self, store: BlobStore) -> None:
-        """A reopened store has the last bytes of each key, until their time has come, and none that were deleted."""
-        for data in (b"1", b"2"):
-            await store.upload("a", data, content_type=_TEXT)
-        await store.upload("b", b"1", content_type=_TEXT, ttl=self.ttl_s)
-        await store.upload("c", b"1", content_type=_TEXT)
-        await store.delete("c")
-        store = await self.reopened(store)
-        assert (await store.download("a"), await store.download("b")) == (b"2", b"1")
-        await refuses(MissingFileError, store.download("c"))
-        await self.wait(self.ttl_s)
-        await refuses(MissingFileError, store.download("b"))
-
     async def test_an_unknown_key_has_no_bytes(self, store: BlobStore) -> None:
         """Reading it is a FileNotFoundError too; deleting it is no error, and deleting twice is like once."""
         await refuses(FileNotFoundError, store.download("a"))

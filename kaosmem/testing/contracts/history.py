@@ -117,18 +117,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
         if bad != "":
             yield store.append("a", said("1")[0], session_id="s", run_id=bad)
 
-    async def test_arguments_may_stand_in_order(self, store: HistoryProvider) -> None:
-        """Agent, message, session and run may be given by position, and so may a session wherever it is asked for."""
-        messages = said("one", "two", "three")
-        await store.append("agent", messages[0], "session", "run")
-        await store.append_many("agent", messages[1:], "session")
-        assert await store.get_messages("agent", session_id="session") == messages
-        assert await store.get_messages("agent", "session", 1, 1) == messages[1:2]
-        await store.clear_run("agent", "session", "run")
-        assert await store.count_messages("agent", "session") == 2
-        await store.clear("agent", "session")
-        assert await store.count_messages("agent", "session") == 0
-
     async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
         """In the order in which they were appended, one by one or together."""
         await store.append("a", said("1")[0], session_id="s")
@@ -176,33 +164,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
         await store.append("a", said("1")[0], session_id="s")
         await refuses(InvalidNameError, store.clear_run("a", session_id="s", run_id=""))
         assert await store.count_messages("a", session_id="s") == 1
-
-    async def test_what_was_never_written_is_empty(self, store: HistoryProvider) -> None:
-        """Reading and clearing it is no error, and clearing twice is like once."""
-        assert await store.get_messages("a", session_id="s") == []
-        assert await store.count_messages("a", session_id="s") == 0
-        await store.append_many("a", [], session_id="s")
-        for _ in range(2):
-            await store.clear("a", session_id="s")
-            await store.clear_run("a", session_id="s", run_id="r")
-        assert await store.get_messages("a", session_id="s") == []
-
-    async def test_what_was_acknowledged_is_there_after_reopening(
-        self, store: HistoryProvider
-    ) -> None:
-        """A reopened store has the messages that were appended, none that were cleared, and goes on behind them."""
-        await store.append_many("a", said("1", "2"), session_id="s", run_id="r")
-        await store.append("a", said("3")[0], session_id="s")
-        await store.clear_run("a", session_id="s", run_id="r")
-        await store.append("b", said("1")[0], session_id="s")
-        await store.clear("b", session_id="s")
-        store = await self.reopened(store)
-        assert await store.get_messages("a", session_id="s") == said("3")
-        assert await store.count_messages("b", session_id="s") == 0
-        await store.append("a", said("4")[0], session_id="s")
-        assert await (await self.reopened(store)).get_messages("a", session_id="s") == said(
-            "3", "4"
-        )
 
     async def test_what_is_said_comes_back_unchanged(self, store: HistoryProvider) -> None:
         """Texts in any script, blocks of every kind, and a very long message."""

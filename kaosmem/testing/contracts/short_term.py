@@ -83,26 +83,6 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         assert await store.get_state("s") == {"kept": True} | {f"task {n}": n for n in range(100)}
         assert sorted(len(state) for state in returned) == list(range(2, 102))
 
-    async def test_what_was_never_set_is_empty(self, store: ShortTermMemory) -> None:
-        """Reading and clearing it is no error, and clearing twice is like once."""
-        assert await store.get_state("s") == {}
-        await store.set_state("s", {"a": 1})
-        for _ in range(2):
-            await store.clear("s")
-            assert await store.get_state("s") == {}
-
-    async def test_what_was_acknowledged_is_there_after_reopening(
-        self, store: ShortTermMemory
-    ) -> None:
-        """A reopened store has the states that were set and updated, and none that was cleared."""
-        await store.set_state("s", {"plan": [1], "step": 1})
-        await store.update_state("s", {"step": 2})
-        await store.set_state("t", {"step": 1})
-        await store.clear("t")
-        store = await self.reopened(store)
-        assert await store.get_state("s") == {"plan": [1], "step": 2}
-        assert await store.get_state("t") == {}
-
     async def test_values_come_back_unchanged(self, store: ShortTermMemory) -> None:
         """Texts in any script as names and values, numbers to the last bit, and a very long text."""
         state = {text: [text, {text: text}] for text in TEXTS} | {

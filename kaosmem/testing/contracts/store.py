@@ -213,8 +213,30 @@ class StoreContract(Generic[S]):
 
     @pytest.mark.asyncio
     async def test_it_satisfies_the_protocol(self, store: S) -> None:
-        """It has every method of its kind."""
+        """It has every method of its kind, which takes the same arguments by position and name."""
         assert isinstance(store, self.protocol)
+        for name, method in inspect.getmembers(self.protocol, inspect.iscoroutinefunction):
+            own = inspect.signature(getattr(store, name)).parameters
+            places = {each: place for place, each in enumerate(own)}
+            for place, each in enumerate([*inspect.signature(method).parameters.values()][1:]):
+                assert each.name in own, f"{name} has no parameter {each.name!r}"
+                if each.kind is not each.KEYWORD_ONLY:
+                    assert places[each.name] == place, f"{name} has {each.name!r} elsewhere"
+                    assert own[each.name].kind is each.kind, f"{name} takes {each.name!r} otherwise"
+
+    @pytest.mark.asyncio
+    async def test_what_was_never_stored_is_nothing(self, store: S) -> None:
+        """Looking for it and removing it is no error, before and after it was there."""
+        key = self.keys[0]
+        for _ in range(2):
+            for way in range(self.ways):
+                await self.drop(store, key, way)
+                assert not await self.has(store, key)
+            assert await self.listed(store) == []
+            await self.put(store, key)
+            for way in range(self.ways):
+                await self.drop(store, key, way)
+            await store.delete_all()  # type: ignore[attr-defined]
 
     @pytest.mark.asyncio
     async def test_all_is_listed_and_deleted_together(self, store: S) -> None:
@@ -223,6 +245,8 @@ class StoreContract(Generic[S]):
             await self.put(store, key)
         assert await self.listed(store) == sorted(self.keys)
         store = await self.reopened(store)
+        for key in self.keys:
+            assert await self.has(store, key)
         for _ in range(2):
             await store.delete_all()  # type: ignore[attr-defined]
             assert await self.listed(store) == []

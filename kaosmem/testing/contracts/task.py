@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, InvalidNameError, NotFoundError
-from kaosmem.stores.task_list import Task, TaskList, TaskStatus
+from kaosmem.stores.task_list import Task, TaskList
 from kaosmem.stores.tasks import InMemoryTaskStore, TaskStore
 from kaosmem.testing.contracts.store import (
     IDS,
@@ -265,18 +265,6 @@ class TaskContract(StoreContract[TaskStore]):
                 await refuses(NotFoundError, act_on(store, ("c", agent), task, act))
         await refuses(NotFoundError, store.add_tasks("c", "b", [Task("t", "title")]))
         await refuses(KeyError, store.update_status("c", "b", "t", "in_progress"))
-
-    async def test_what_was_acknowledged_is_there_after_reopening(self, store: TaskStore) -> None:
-        """A reopened store has the boards with each task's status, retries and result."""
-        await self.made(store, "failed", max_retries=2)
-        await store.increment_retry("c", "a", "t")
-        await store.add_tasks("c", "a", [Task("u", "new")])
-        store = await self.reopened(store)
-        board = await store.get_task_list("c", "a")
-        expected = Task("t", "title", TaskStatus.IN_PROGRESS, 1), Task("u", "new")
-        assert board == TaskList("c", "a", expected, 2)
-        assert await store.settle_conversation("c") == 1
-        assert await self.task(await self.reopened(store)) == ("succeeded", 1)
 
     async def test_tasks_of_neighbours_are_kept_apart(self, store: TaskStore) -> None:
         """Ids that resemble each other, or would if they were joined, are different boards and tasks."""

@@ -155,10 +155,6 @@ def show(section: Section) -> None:
     json.dumps([section.state(), *section.held.entries()])
 
 
-def tokens_of(item: Any) -> int:
-    return COUNTER(item.text)
-
-
 def fuzz(count: int, seed: int) -> Counter[str]:
     """Open forged sessions, and what can't be opened again read-only; return how often each thing happened."""
     outcomes: Counter[str] = Counter()
@@ -295,18 +291,6 @@ def test_what_would_grow_in_memory_is_refused_first(times: int, bomb: Callable[[
             opened(files)
 
     assert peak_of(work) < times * size + 2**20
-
-
-@pytest.mark.parametrize("name", ["taken", "clock", "archived", "evicted"])
-@pytest.mark.parametrize("count", [10**9, 2**62, 2**63 - 1])
-def test_a_count_in_a_snapshot_is_no_size_in_memory(name: str, count: int) -> None:
-    """What a section's state counts, items taken so far for one, takes no memory, however large it is said to be."""
-    files = {path: data.split(b"\n")[:-1] for path, data in sessions()[1].items()}
-    (path,) = (path for path in files if path.startswith("snap/"))
-    header = json.loads(files[path][0])
-    header["d"]["states"]["messages"][name] = count
-    files[path][0] = encoded(header)
-    assert peak_of(lambda: opened(seal(files))) < 2**22
 
 
 def test_a_line_of_100_mb_is_refused_unparsed() -> None:
