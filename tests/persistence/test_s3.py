@@ -60,13 +60,13 @@ def test_a_bucket_does_what_a_session_asks_of_it(s3: S3) -> None:
         def place(self) -> DirFileSystem:
             return a_place(s3)
 
-    few = settings(max_examples=2, stateful_step_count=10, deadline=None)
+    few = settings(max_examples=1, stateful_step_count=12, deadline=None)
     run_state_machine_as_test(OnS3, settings=few)
 
 
 def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None:
     """Each of two processes adds its messages to one session; all of them are there, once, in each one's order."""
-    turns = 6
+    turns = 3
     with processes(talk, *((place, name, turns) for name in "ab")) as heard:
         acknowledged = said(heard)
     assert acknowledged == [[f"{name}-{turn}" for turn in range(turns)] for name in "ab"]
