@@ -104,6 +104,15 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def s3_of_all() -> Iterator[Any]:
+    """An S3 server for all tests of a process: it takes seconds to start."""
+    from tests.servers import s3_server
+
+    with s3_server() as server:
+        yield server
+
+
 @pytest.fixture(params=["local", "objects"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Somewhere to keep sessions: a folder, or a filesystem of objects."""

@@ -504,22 +504,3 @@ async def test_a_window_that_grows_keeps_thinking_valid(steps, budget, model, rn
             last = []
         else:
             await history.clear_run("agent", session_id="s", run_id=f"r{number - 1}")
-
-
-async def test_a_window_that_grows_is_the_one_before_and_the_new_messages() -> None:
-    """The pipeline runs only when the next request would not fit."""
-    llm = ScriptedLLM(brief)
-    context, _ = context_of(summing_up(llm))
-    last: list[ChatMessage] = []
-    rebased = 0
-    for number in range(60):
-        await context.append(numbered(2, 2 * number), "s")
-        window = await context.get_prompt_window("s", budget=2_000, grows=True)
-        rebased += window[: len(last)] != last
-        last = window
-    assert 0 < rebased <= 6
-    assert len(llm.requests) <= rebased
-    with pytest.raises(InvalidArgumentError, match="name one"):
-        await context.get_prompt_window("s", grows=True)
-    await context.clear("s")
-    assert await context.get_prompt_window("s", budget=2_000, grows=True) == []

@@ -44,6 +44,8 @@ PAYLOADS = (
     "日本 🙂",
 )
 SECRET = "The victim's secret is 4711."
+NOTHING: list[Any] = [[], {}, [], [], [], [], [], [], None]
+"""What `read` returns where nothing was written."""
 
 
 async def write(stores: Any, name: str, text: str) -> None:
@@ -120,7 +122,7 @@ class HostileValues:
     async def test_a_hostile_name_reads_and_changes_nothing_of_others(self, stores: Any) -> None:
         """Whoever has such a name finds nothing of the victim, then exactly their own, and deletes nothing else."""
         for name in PAYLOADS:
-            assert await read(stores, name, SECRET) == [[], {}, [], [], [], [], [], [], None], name
+            assert await read(stores, name, SECRET) == NOTHING, name
             await write(stores, name, f"secret of {name}")
         for name in PAYLOADS:
             assert await read(stores, name, SECRET) == everything(name, f"secret of {name}"), name
@@ -130,7 +132,7 @@ class HostileValues:
             await stores.vectors.delete([name], collection=name)
             await stores.graph.delete_entity(name)
             await stores.files.delete(name)
-            assert (await read(stores, name, SECRET))[:-1] == [[], {}, [], [], [], [], [], []]
+            assert (await read(stores, name, SECRET))[:-1] == NOTHING[:-1]
         assert await read(stores, "victim", SECRET) == everything("victim", SECRET)
         assert await stores.files.download("victim") == SECRET.encode()
 

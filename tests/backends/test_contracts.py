@@ -40,7 +40,7 @@ class OnSqlite:
     The disk is not waited for, since the machine does not crash here.
     """
 
-    examples = 12  # each opens a file, and reopens it
+    examples = 6  # each opens a file, and reopens it
     kind: Callable[[SqliteDatabase], Any]
     folder: Path
 
@@ -112,7 +112,7 @@ class TestSqliteTasks(OnSqlite, TaskContract):
 
 
 class TestFilesInAFolder(BlobContract):
-    examples = 12
+    examples = 6
 
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

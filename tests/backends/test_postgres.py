@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -27,7 +28,7 @@ from kaosmem.backends.postgres import (
 from kaosmem.backends.postgres.graph import MAX_LABELS, returned_columns
 from kaosmem.backends.postgres.vectors import condition
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
-from kaosmem.stores import Entity, Relationship, Task, VectorDocument
+from kaosmem.stores import Entity, InMemoryFileStore, Relationship, Task, VectorDocument
 from kaosmem.testing import (
     GraphContract,
     HistoryContract,
@@ -37,7 +38,7 @@ from kaosmem.testing import (
     VectorContract,
 )
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
-from tests.backends.hostile_values import HostileValues
+from tests.backends.hostile_values import NOTHING, SECRET, HostileValues, everything, read, write
 from tests.console import Console
 from tests.embeddings import Words
 from tests.servers import example, postgres_server
@@ -134,69 +135,36 @@ class TestHostileValuesInPostgres(HostileValues):
     @asynccontextmanager
     async def given(self) -> AsyncIterator[dict[str, Any]]:
         async with database(self.url) as opened:
-            yield {
-                "history": PostgresHistoryProvider(opened),
-                "state": PostgresShortTermMemory(opened),
-                "facts": PostgresLongTermMemory(opened),
-                "vectors": PgVectorStore(opened),
-                "graph": AGEGraphStore(opened),
-                "tasks": PgTaskStore(opened),
-            }
+            yield stores_of(opened)
 
 
 def database(url: str, schema: str = "", **options: Any) -> PostgresDatabase:
     return PostgresDatabase(url, schema=schema or f"t{next(_schemas)}", **options)
 
 
+def stores_of(opened: PostgresDatabase) -> dict[str, Any]:
+    """Return a store of each kind that PostgreSQL has."""
+    return {
+        "history": PostgresHistoryProvider(opened),
+        "state": PostgresShortTermMemory(opened),
+        "facts": PostgresLongTermMemory(opened),
+        "vectors": PgVectorStore(opened),
+        "graph": AGEGraphStore(opened),
+        "tasks": PgTaskStore(opened),
+    }
+
+
 async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> None:
-    """Not by the same ids, nor by ids that hold SQL; and the other tenant's rows are as they were."""
+    """Under the same ids nothing is found, and deleting everything leaves the other's rows."""
     async with database(postgres, tenant="one") as one:
-        other = one.for_tenant("other")
-        stores = [
-            (PostgresHistoryProvider(each), PostgresShortTermMemory(each), PgTaskStore(each))
-            for each in (one, other)
-        ]
-        (history, state, tasks), (their_history, their_state, their_tasks) = stores
-        await history.append("a", ChatMessage("user", "secret"), session_id="s", run_id="r")
-        await state.set_state("s", {"plan": "secret"})
-        await tasks.create_task_list("c", "a", [Task("t", "secret")])
-        facts = PgVectorMemory(one, Words())
-        their_facts = PgVectorMemory(other, Words())
-        fact_id = await facts.save("a", "a secret", key="k")
-        vectors = PgVectorStore(one)
-        their_vectors = PgVectorStore(other)
-        await vectors.add(
-            [VectorDocument("secret", "d", embedding=(1.0, 0.0), metadata={"k": "secret"})]
-        )
-        for name in ("a", "s", "c", *INJECTIONS):
-            assert await their_history.get_messages(name, name) == []
-            assert await their_history.count_messages("a", "s") == 0
-            assert await their_state.get_state(name) == {}
-            assert await their_tasks.get_task_list(name, name) is None
-            assert await their_facts.search("a", f"secret {name}", superseded=True) == []
-            assert await their_facts.versions("a", "k") == []
-            assert await their_facts.get("a", fact_id) is None
-            assert await their_vectors.search((1.0, 0.0), filter={name: "secret"}) == []
-            assert (
-                await their_vectors.search(
-                    (1.0, 0.0), filter={"$or": [{"k": name}, {name: {"$gt": name}}]}
-                )
-                == []
-            )
-            assert await their_vectors.get(["d", name]) == []
-            await their_facts.delete("a", fact_id)
-            await their_facts.clear("a")
-            await their_vectors.delete(["d", name])
-            await their_vectors.delete_collection("default")
-            await their_history.clear(name, "s")
-            await their_history.clear_run("a", "s", name)
-            await their_state.clear(name)
-            await their_tasks.settle_conversation(name)
-        assert [message.content for message in await history.get_messages("a", "s")] == ["secret"]
-        assert await state.get_state("s") == {"plan": "secret"}
-        assert [fact.content for fact in await facts.search("a", "secret")] == ["a secret"]
-        assert [document.id for document in await vectors.get(["d"])] == ["d"]
-        assert (await tasks.get_task_list("c", "a")).tasks[0].status == "planned"  # type: ignore[union-attr]
+        own = SimpleNamespace(**stores_of(one), files=InMemoryFileStore())
+        others = stores_of(one.for_tenant("other"))
+        await write(own, "victim", SECRET)
+        found = await read(SimpleNamespace(**others), "victim", SECRET)
+        assert found == NOTHING
+        for store in others.values():
+            await store.delete_all()
+        assert await read(own, "victim", SECRET) == everything("victim", SECRET)
 
 
 async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from urllib.error import HTTPError
@@ -20,17 +20,16 @@ from kaosmem.testing import BlobContract
 from kaosmem.testing.contracts.store import Clock
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
-from tests.servers import S3, example, s3_server
+from tests.servers import S3, example
 
 _TEXT = "text/plain"
 _tenants = count(1)
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with s3_server() as server:
-        server.filesystem().mkdir("blobs")
-        yield server
+def s3(s3_of_all: S3) -> S3:
+    s3_of_all.filesystem().mkdir("blobs")
+    return s3_of_all
 
 
 def files(s3: S3, clock: Clock, tenant: str = "", **options: object) -> S3FileStore:

@@ -25,7 +25,7 @@ from kaosmem.devstack.running import LocalServer
 from kaosmem.errors import MissingFileError
 from kaosmem.stores import HistoryProvider
 from tests.faulty_network import Network, network
-from tests.servers import own_postgres_server, own_redis_server, s3_server
+from tests.servers import S3, own_postgres_server, own_redis_server
 
 CONNECTIONS, TIMEOUT_S = 4, 3.0  # a busy machine answers within it
 _numbers = count(1)
@@ -167,8 +167,8 @@ def redis_service(running: ExitStack) -> Service:
     return Service(target, store, lambda: restart(local))
 
 
-def s3_service(running: ExitStack) -> Service:
-    s3 = running.enter_context(s3_server())  # starts in seconds, and keeps nothing for a connection
+def s3_service(s3: S3) -> Service:
+    """Return the server of all tests: it keeps nothing for a connection."""
     s3.filesystem().mkdir("faults")
     s3.filesystem().pipe_file(
         "faults/first", b"1"
@@ -192,6 +192,9 @@ def s3_service(running: ExitStack) -> Service:
 
 @pytest.fixture(scope="module", params=[postgres_service, redis_service, s3_service])
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    if request.param is s3_service:
+        yield s3_service(request.getfixturevalue("s3_of_all"))
+        return
     with ExitStack() as running:
         yield request.param(running)
 

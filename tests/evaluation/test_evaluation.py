@@ -631,16 +631,6 @@ async def test_a_session_s_answer_is_that_of_a_session() -> None:
         assert chosen.text.count("Clause 7:") == (name == "text")
 
 
-def test_a_session_s_items_are_those_of_the_corpus() -> None:
-    """Each keeps its id, role and text, and session and time, where it has them, as metadata."""
-    items = [EvidenceItem("i1", "one", "a.md", "2024-05-01", "user"), EvidenceItem("i2", "two")]
-    held = SessionAssembler(spec=SectionSpec("findings", 100)).session(items)["findings"]
-    assert [(item.id, item.role, item.text, item.metadata) for item in held] == [
-        ("i1", "user", "one", {"source": "a.md", "timestamp": "2024-05-01"}),
-        ("i2", "", "two", {}),
-    ]
-
-
 async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults() -> None:
     """A context is counted again from scratch, and its sections are held to their budgets."""
     memory = SessionMemory.test_mode(sections=[SectionSpec("s", 1_000)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,16 +25,15 @@ from kaosmem.session.directory import list_sessions
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
 from tests.persistence.storage_machine import StorageMachine
-from tests.servers import S3, s3_server
+from tests.servers import S3
 
 _places = count(1)
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with s3_server() as server:
-        server.filesystem().mkdir("sessions")
-        yield server
+def s3(s3_of_all: S3) -> S3:
+    s3_of_all.filesystem().mkdir("sessions")
+    return s3_of_all
 
 
 @pytest.fixture

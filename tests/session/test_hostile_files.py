@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kaosmem import CorruptionError, InvalidArgumentError
+from kaosmem import CorruptionError
 from tests.stored import (
     LOG,
     folder_of,
-    ids_at,
     in_memory,
     logged,
     memory_at,
@@ -50,35 +48,6 @@ async def refused(files: dict[str, bytes], error: type[Exception] = CorruptionEr
             pass
     assert {path: file.getvalue() for path, file in filesystem.store.items()} == before
     return caught.value
-
-
-UNSTORABLE: dict[str, list[Any]] = {
-    "integers": [2**64, 2**70, 2**63, -(2**63) - 1],
-    "floats": [float("nan"), float("inf"), float("-inf"), float("1e999")],
-    "surrogates": ["a\ud800", "\udfffb"],
-}
-
-
-@pytest.mark.parametrize("values", UNSTORABLE.values(), ids=UNSTORABLE)
-async def test_what_json_cannot_hold_is_refused_on_the_way_in(
-    values: list[Any], tmp_path: Path
-) -> None:
-    """Integers past 64 bits, floats that are no number and lone surrogates leave nothing behind; saving still works."""
-    async with memory_at(tmp_path) as memory:
-        memory.add("messages", "text", id="a")
-        for value in values:
-            for metadata in ({"x": value}, {"x": [{"y": value}]}):
-                with pytest.raises(InvalidArgumentError):
-                    memory.add("messages", "text", metadata=metadata)
-            if isinstance(value, str):
-                with pytest.raises(
-                    InvalidArgumentError, match=f"position {value.index(max(value))}"
-                ):
-                    memory.add("messages", value)
-            if isinstance(value, int):
-                with pytest.raises(InvalidArgumentError):
-                    memory.add("messages", "text", priority=value)
-    assert await ids_at(tmp_path) == ["a"]
 
 
 async def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:

@@ -241,26 +241,6 @@ async def test_a_conflict_that_was_caught_is_not_raised_again(place: Any) -> Non
     assert (await stored(place))["documents"] == [("contract", "mine, repeated")]
 
 
-async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any) -> None:
-    """Unsaved changes stay unsaved, after the other's; a refresh without log_changes changes nothing."""
-    async with writers(place) as (one, other):
-        one.add("messages", "from one")
-        await one.save()
-        other.add("messages", "from the other")
-        other.add("scratch", "a scratch note", id="scratch")
-        before = await stored(place)
-        for _ in range(2):
-            await other.admin.refresh()
-            assert [item.text for item in other["messages"]] == ["from one", "from the other"]
-            assert await stored(place) == before
-        await other.admin.refresh(discard=True)
-        assert held(other) == before
-        assert "scratch" in other
-        await other.save()
-        assert await stored(place) == before
-        raise _DroppedError
-
-
 async def test_what_was_to_be_forgotten_is_forgotten_though_all_else_is_discarded(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,22 +322,6 @@ async def test_use_marks_alone_write_nothing_but_for_lru_and_lfu(tmp_path: Path)
         memory.get("note")
         await memory.save()
         assert before != {path: path.stat().st_size for path in tmp_path.rglob("*.jsonl")}
-
-
-async def test_a_section_that_others_brought_is_kept(place: Any) -> None:
-    """A writer that has no spec for what another writes keeps it, through its own snapshots too."""
-    async with writers(place) as (memory, _):
-        wide = (*SPECS, SectionSpec("extra", eviction="none"))
-        async with SessionMemory.open(place, sections=wide) as other:
-            other.add("extra", "more", id="more")
-        memory.add("messages", "hello")
-        await memory.save()
-        assert [item.id for item in memory["extra"]] == ["more"]
-        async with SessionMemory.open(place, sections=wide) as other:
-            other.add("extra", "still more")
-        memory.add("messages", "hello again")
-        await memory.save()
-        assert len(memory["extra"]) == 2
 
 
 async def test_closing_that_is_cancelled_can_be_done_again(

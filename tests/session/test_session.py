@@ -30,11 +30,9 @@ from kaosmem import (
     SessionOptions,
     Trust,
     WindowTooSmallError,
-    delete_session,
     list_sessions,
 )
 from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
-from kaosmem.sections.eviction import POLICIES
 from kaosmem.tokens.counters import TiktokenCounter
 from tests.worlds import World, worlds
 
@@ -217,29 +215,6 @@ async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path: Path)
         assert (memory["old"].spec.policy, memory.notices) == (old.eviction, ())
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-async def test_the_stored_name_of_a_shipped_policy_brings_it_back(
-    policy: str, tmp_path: Path
-) -> None:
-    """A session that is opened without a section's spec knows its policy, also after the next save."""
-    async with SessionMemory.open(
-        str(tmp_path), sections=(SectionSpec("old", 40, eviction=policy),)
-    ) as memory:
-        memory.add("old", "still here")
-    for _ in range(2):
-        async with SessionMemory.open(str(tmp_path)) as memory:
-            assert (memory["old"].spec.policy.name, len(memory.notices)) == (policy, 1)
-            memory.add("messages", "again")
-
-
-def test_a_stored_spec_is_read_without_its_own_policy() -> None:
-    """A policy of one's own is not stored: the spec that is read has none, and no limit that none could keep."""
-    old = SectionSpec(
-        "old", max_items=5, eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,))
-    )
-    assert SectionSpec.from_dict(old.to_dict()) == SectionSpec("old", eviction="none")
-
-
 @pytest.mark.parametrize(
     ("key", "fact"),
     [
@@ -277,21 +252,6 @@ def test_a_key_that_fails_later_refuses_the_addition_and_changes_nothing() -> No
             before = memory["notes"].used, [item.text for item in memory["notes"]]
             memory.add("notes", text)
     assert (memory["notes"].used, [item.text for item in memory["notes"]]) == before
-
-
-async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> None:
-    """Names that differ only in case are different sessions; deleting one leaves its neighbours."""
-    names = ["Alice", "alice", "a", "a.b", "ab"]
-    for name in names:
-        async with SessionMemory.open(str(tmp_path), name) as memory:
-            memory.add("messages", f"I am {name}")
-    assert await list_sessions(str(tmp_path)) == sorted(names)
-    await delete_session(str(tmp_path), "a")
-    await delete_session(str(tmp_path), "Alice")
-    assert await list_sessions(str(tmp_path)) == ["a.b", "ab", "alice"]
-    async with SessionMemory.open(str(tmp_path), "alice") as memory:
-        assert [item.content for item in memory["messages"]] == ["I am alice"]
-    assert await list_sessions(str(tmp_path), namespace="other") == []
 
 
 def test_test_mode_is_deterministic_and_isolated() -> None:
@@ -480,16 +440,6 @@ def test_bad_input_gets_a_typed_error_and_changes_nothing(name: str) -> None:
         call(memory)
     after = [[item for item in memory[spec.name] if item.id != "same"] for spec in memory.sections]
     assert after == before
-
-
-@pytest.mark.parametrize(
-    "budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")]
-)
-async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
-    """Anything else is refused with what to give; 0 shows nothing."""
-    assert (await SessionMemory.test_mode().assemble_context(budget=0)).items == ()
-    with pytest.raises(InvalidArgumentError, match="whole number"):
-        await SessionMemory.test_mode().assemble_context(budget=budget)  # type: ignore[arg-type]
 
 
 async def test_assembling_with_bad_options_is_refused() -> None:

@@ -119,31 +119,6 @@ async def test_a_session_ranks_by_the_index_that_was_kept(
     assert reads.count == 2
 
 
-async def test_it_catches_up_with_all_that_has_changed(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was added, updated, removed, evicted and forgotten since, whoever did it, saved or not."""
-    await filled(place)
-    reads = Reads(monkeypatch)
-    async with opened(place) as memory:
-        memory.add("documents", "alpha beta 3 and more", id="new")
-        memory.update("d3", "nothing of the kind")
-        memory.update("d4", "alpha beta 3")
-        memory.update("d4", "alpha beta 3 3 3")
-        memory.remove("d13")
-        for number in range(20, 24):
-            memory.add("messages", text(number), id=f"m{number}", role="user")
-            memory.update(f"m{number}", f"alpha beta 3 {number}")
-    async with opened(place) as memory:
-        assert await asked(memory) == await asked_anew(place)
-        await memory.forget("new")
-        memory.add("documents", "alpha alpha", id="unsaved")
-        found = await asked(memory)
-        await memory.save()
-        assert found == await asked_anew(place)
-    assert reads.count >= 2
-
-
 OPS = st.sampled_from(
     ["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"]
 )

@@ -46,25 +46,6 @@ def test_turns_are_never_mixed(turns: list[list[int]]) -> None:
     assert [item.text for item in memory["messages"]] == expected
 
 
-async def test_a_turn_that_fails_or_is_cancelled_gives_way() -> None:
-    """The next turn goes on after an exception, and after a waiting turn is cancelled."""
-    memory = memory_of_turns()
-
-    async def fail() -> None:
-        async with memory.turn():
-            await asyncio.sleep(0)
-            raise ValueError("the model failed")
-
-    failing = asyncio.create_task(fail())
-    waiting = asyncio.create_task(take_turn(memory, 1, [1]))
-    last = asyncio.create_task(take_turn(memory, 2, [1]))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    done = await asyncio.gather(failing, waiting, last, return_exceptions=True)
-    assert [type(each) for each in done] == [ValueError, asyncio.CancelledError, type(None)]
-    assert [item.text for item in memory["messages"]] == ["2.0"]
-
-
 async def test_a_turn_inside_a_turn_is_refused() -> None:
     """It would wait for itself, also in a task that the turn waits for; other sessions' turns may be inside."""
     memory = memory_of_turns()

@@ -30,6 +30,7 @@ from tests.stores.facts_machine import FactsMachine
 
 class TestInMemoryHistory(HistoryContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryHistoryProvider:
         return InMemoryHistoryProvider()
@@ -37,6 +38,7 @@ class TestInMemoryHistory(HistoryContract):
 
 class TestInMemoryShortTerm(ShortTermContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryShortTermMemory:
         return InMemoryShortTermMemory()
@@ -44,6 +46,7 @@ class TestInMemoryShortTerm(ShortTermContract):
 
 class TestInMemoryLongTerm(LongTermContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryLongTermMemory:
         return InMemoryLongTermMemory(clock=self.clock)
@@ -51,6 +54,7 @@ class TestInMemoryLongTerm(LongTermContract):
 
 class TestInMemoryVector(VectorContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryVectorStore:
         return InMemoryVectorStore()
@@ -58,6 +62,7 @@ class TestInMemoryVector(VectorContract):
 
 class TestInMemoryGraph(GraphContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryGraphStore:
         return InMemoryGraphStore()
@@ -65,6 +70,7 @@ class TestInMemoryGraph(GraphContract):
 
 class TestInMemoryFiles(BlobContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryFileStore:
         return InMemoryFileStore(clock=self.clock)
@@ -72,6 +78,7 @@ class TestInMemoryFiles(BlobContract):
 
 class TestInMemoryTasks(TaskContract):
     durable = False
+    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryTaskStore:
         return InMemoryTaskStore()
