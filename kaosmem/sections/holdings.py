@@ -96,6 +96,14 @@ class Holdings:
         """Return an item, live or evicted; its EvictedItem if only a file holds its text."""
         return self[ordinal] if ordinal in self._held else self.past[ordinal]
 
+    def find(self, ordinal: int) -> Item | StoredItem | EvictedItem | None:
+        """Return an item, live or evicted, without decoding it; None if it is gone."""
+        if ordinal in self._held:
+            return self._held[ordinal]
+        if ordinal in self.past:
+            return self.past[ordinal]
+        return None
+
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
         return self._held[ordinal] if ordinal in self._held else self.past[ordinal]

@@ -5,23 +5,21 @@ It is made or read back when the section is first ranked, and then follows its c
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.exact import log
-from kaosmem.language.dates import day_of
 from kaosmem.retrieval.ranker import CountingIndex, Ranking, StorableRanker, ranking_of
+from kaosmem.sections.dated_index import DatedIndex
 from kaosmem.sections.holdings import Holdings, Moment
 from kaosmem.sections.past import EvictedItem
 from kaosmem.types.items import decoded
 
 if TYPE_CHECKING:
-    from kaosmem.language.dates import Period
     from kaosmem.language.query import Query
     from kaosmem.retrieval import Index
     from kaosmem.retrieval.ranker import Ranker, StorableIndex
@@ -31,9 +29,10 @@ MIN_STORED = 500
 """An index of fewer items is not kept: it is made in milliseconds."""
 
 _UNSTORED_SHARE = 10
-"""An index is kept anew when the kept one lacks a tenth of it: each item is written ten times at most on average, and
-to catch up costs a tenth of making it."""
+"""An index is kept anew when the kept one lacks a tenth of it.
 
+So each item is written ten times at most on average, and to catch up costs a tenth of making it.
+"""
 
 _BATCH = 64
 """Entries that are indexed at a time, in about 20 ms.
@@ -42,8 +41,6 @@ A caller that needs the section meanwhile waits for one batch.
 """
 _BATCH_TOKENS = 16_384
 _WARM_UP_CHARS = 200
-_LOOKED_AT = 4_096
-"""Entries looked through for a batch, as evicted items that only files hold are passed over."""
 
 
 class StoredIndex(NamedTuple):
@@ -98,8 +95,9 @@ def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit:
     """Return at most `limit` ranked items and `limit` newest ones, best those of the periods.
 
     meant: ordinals of the items of the periods. ranked: the ranking of all items.
-    within: the ranking of the items of the periods alone, by the topic. Its scores are not comparable with those of
-        all. An item that all others outrank gets a share of the worst score.
+    within: the ranking of the items of the periods alone, by the topic. Its scores are not
+        comparable with those of all. An item that all others outrank gets a share of the worst
+        score.
     """
     scores = dict(ranked.matches)
     worst = ranked.matches[-1][1] if scores else 1.0
@@ -125,9 +123,14 @@ def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit:
 class LazyIndex:
     """A ranker's index over holdings. Before it ranks, it takes in their changes in batches.
 
-    Public methods may run in another thread while the holdings change. Every change of the holdings is made and noted
-    here under `lock`, so that a batch is chosen between two changes.
-    asking: held by the thread that asks or changes the index. `find`, `unread`, `synced` and `frequencies` expect it.
+    Each change of the holdings is noted here by its ordinals, which are then pending. A batch drops
+    the entries of some pending ordinals, and adds the items that are there now. So it does not
+    matter how often an ordinal is noted, or why. A batch that fails leaves its ordinals pending.
+
+    Public methods may run in another thread while the holdings change. The holdings are changed and
+    the change is noted under `lock`, so that a batch is chosen between two changes.
+    asking: held by the thread that asks or changes the index. `find`, `synced` and `frequencies`
+        expect it.
     """
 
     def __init__(self, ranker: Ranker | None, held: Holdings, lock: RLock) -> None:
@@ -136,111 +139,46 @@ class LazyIndex:
         self.lock = lock
         self.asking = Lock()
         self._read_stored: Callable[[str], StoredIndex | None] | None = None
-        self._index: Index | None = None
-        self._updates: int | None = (
-            None  # of which the index knows, None where it is another's and has not caught up
-        )
-        self._seen = Moment(0, 0)  # the newest of which the index may have anything
+        self._index: DatedIndex | None = None
+        self._pending: dict[int, None] = {}
+        # When the index last had all changes; None since it began to take in later ones.
+        self._moment: Moment | None = None
         self._unstored = 0  # changes of the index that the one that is kept lacks
-        # ordinals below this are known here: of items that the index has, or that are stale or
-        # unread
-        self._noted = 0
-        self._stale: dict[
-            int, bool
-        ] = {}  # held ordinal, new or changed -> whether the index has it
-        self._unread: dict[int, bool] = {}  # as `_stale`, of evicted items that only files hold
-        self._gone: dict[int, None] = {}  # ordinals that the index has still
         self._is_warm = False
-        self._days = array(
-            "i"
-        )  # of the entry of each ordinal, as `date.toordinal` counts; 0 of one that is not there
-        self._ranked: tuple[str, int, Ranking] | None = (
-            None  # as the index is, since it last changed
-        )
+        # The last query of all items, with its limit and ranking, as the index is.
+        self._ranked: tuple[str, int, Ranking] | None = None
 
     def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
         """Say how to read the index that was kept for a ranker's name. It is read once at most."""
         self._read_stored = read
 
-    def came_back(self, ordinals: Iterable[int]) -> None:
-        """Note items at ordinals that were given before. Items at new ordinals need no note."""
+    def changed(self, ordinals: Iterable[int]) -> None:
+        """Note items that are new, have changed or are gone. The caller holds `lock`."""
         if self._index is not None:
-            self._stale |= dict.fromkeys(ordinals, False)
+            self._pending.update(dict.fromkeys(ordinals))
 
-    def changed(self, ordinal: int) -> None:
-        """Note an item's new version."""
-        if self._index is not None and ordinal < self._noted:
-            self._stale.setdefault(ordinal, True)
+    def follow(self, held: Holdings, shared: int) -> None:
+        """Index other holdings from now on. The caller holds `lock`, and `asking` if any is shared.
 
-    def removed(self, ordinals: Iterable[int]) -> None:
-        """Note that items are gone."""
-        if self._index is not None:
-            for ordinal in ordinals:
-                if ordinal < self._noted and self._stale.pop(
-                    ordinal, self._unread.pop(ordinal, True)
-                ):
-                    self._gone[ordinal] = None
-
-    def _note_new(self) -> None:
-        """Note the items that came since the last time."""
-        with self.lock:
-            new = range(self._noted, self._held.taken)
-            self._noted = self._held.taken
-            for ordinal in new:
-                if ordinal in self._held or ordinal in self._held.past:
-                    self._stale[ordinal] = False
-
-    def unread(self, limit: int) -> list[EvictedItem]:
-        """Return some of the items that the index lacks until they are read: `read` says when."""
-        self.synced()
-        known = map(self._held.known, islice(self._unread, limit))
-        return [item for item in known if isinstance(item, EvictedItem)]
-
-    def read(self, ordinals: Iterable[int]) -> None:
-        """Note that the texts of these evicted items are at hand, until the index has them."""
-        self._stale |= {
-            ordinal: self._unread.pop(ordinal) for ordinal in ordinals if ordinal in self._unread
-        }
-
-    def inherit(self, other: LazyIndex, shared: int) -> None:
-        """Take another's index.
-
-        Note the differences: any of the first `shared` items may differ, later ones do.
-
-        The other one lets go of it. The caller holds its `asking`.
+        Args:
+            shared: Number of leading items that both holdings have in common. An item among them
+                may have been updated.
         """
-        self._read_stored = other._read_stored
-        if not shared or other._index is None:
+        before = self._held
+        self._held = held
+        index = self._index
+        if index is None:
             return
-        self._index = other._index
-        self._unstored = other._unstored
-        self._seen = other._seen
-        self._days = other._days[:]
-        self._is_warm = other._is_warm
+        if not shared:
+            self._clear()
+            return
+        changed = {at for at in self._known() if at >= shared}
+        for at in before.updated.keys() | held.updated.keys():
+            if before.updated.get(at) != held.updated.get(at):
+                changed.add(at)
         if isinstance(self._ranker_used, StorableRanker):
-            cast("StorableIndex", self._index).tokens_of = self._held.item_tokens
-        other._note_new()
-        lacking = {
-            at
-            for each in (other._stale, other._unread)
-            for at, indexed in each.items()
-            if not indexed
-        }
-        now = {*chain(self._held.past, self._held)}
-        before = {*chain(other._held.past, other._held)} - lacking | other._gone.keys()
-        kept = {ordinal for ordinal in before & now - other._gone.keys() if ordinal < shared}
-        # An item changes by an update, which has a number, or when it is counted again.
-        tokens = zip(kept, self._held.item_tokens(kept), other._held.item_tokens(kept), strict=True)
-        changed = {at for at, after, had in tokens if after != had}
-        changed |= {at for at in kept if self._held.updated.get(at) != other._held.updated.get(at)}
-        self._gone = dict.fromkeys(before - kept)
-        self._noted = self._held.taken
-        self._stale = dict.fromkeys(now - kept, False)
-        self._stale |= dict.fromkeys(changed, True)
-        self._stale |= {
-            at: True for each in (other._stale, other._unread) for at in each if at in kept
-        }
-        other._index = None
+            cast("StorableIndex", index.index).tokens_of = held.item_tokens
+        self._begin(index, changed.union(self._pending))
 
     def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
         """Return at most `limit` ranked items and `limit` newest ones.
@@ -248,7 +186,7 @@ class LazyIndex:
         among: the ordinals to choose from; None for all.
         """
         ranked = self._rank(query.text, limit, among)
-        meant = self._of_periods(query.periods) if query.periods else set()
+        meant = self._synced().of_periods(query.periods) if query.periods else set()
         if among is not None:
             meant &= among
         if not meant:
@@ -265,16 +203,6 @@ class LazyIndex:
             self._ranked = query, limit, ranking
         return ranking
 
-    def _of_periods(self, periods: Iterable[Period]) -> set[int]:
-        """Return the ordinals of all items that are of one of these periods."""
-        import numpy as np
-
-        days = np.frombuffer(self._days, np.int32)
-        meant = np.zeros(len(days), np.bool_)
-        for first, last in periods:
-            meant |= (first.toordinal() <= days) & (days <= last.toordinal())
-        return set(np.flatnonzero(meant).tolist())
-
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of items with each term; None if the index does not count them."""
         index = self.synced()
@@ -282,21 +210,31 @@ class LazyIndex:
 
     @property
     def behind(self) -> int:
-        """Return how many changes the index lacks.
-
-        Evicted items that have to be read first are not counted.
-        """
+        """Return how many changes the index lacks."""
         with self.lock:
             if self._index is None:
                 return len(self._held) + len(self._held.past)
-            self._note_new()
-            return len(self._gone) + len(self._stale)
+            return len(self._pending)
+
+    def unread(self, limit: int) -> list[EvictedItem]:
+        """Return pending items whose texts must be read first, once all others are indexed."""
+        with self.lock:
+            if self._index is None or self._batch():
+                return []
+            items = map(self._held.undecoded, islice(self._pending, limit))
+            return [item for item in items if isinstance(item, EvictedItem)]
 
     def synced(self) -> Index:
         """Return the index with all changes, except evicted items that have to be read first."""
-        while self._index is None or self.behind:
-            self._catch_up()
-        return self._index
+        return self._synced().index
+
+    def _synced(self) -> DatedIndex:
+        while True:
+            index = self._index
+            if index is None:
+                index = self._begin_anew()
+            if not self._take_in_batch(index):
+                return index
 
     @contextmanager
     def asked(self) -> Iterator[Index]:
@@ -308,39 +246,15 @@ class LazyIndex:
         """Read back the index that was kept, or index one batch of changes.
 
         This is meant for another thread: the section may change meanwhile. If it raises, the
-        changes stay to be made.
+        changes stay pending.
         """
         with self.asking:
-            stored = None
-            if (
-                self._index is None
-                and self._read_stored
-                and len(self._held) + len(self._held.past) >= MIN_STORED
-            ):
-                read = self._read_stored
-                self._read_stored = None
-                stored = read(self._ranker_used.name)
-            if self.behind:
-                self._catch_up(stored)
-
-    def _catch_up(self, stored: StoredIndex | None = None) -> None:
-        """Make the index or read it back, or take one batch of changes in.
-
-        Where this fails, they stay noted.
-        """
-        if self._index is None:
-            self._begin(stored)
-        elif self._gone:
-            self._take_out(_BATCH)
-        else:
-            self._take_in(self._index)
-        with self.lock:
-            if self.behind:
-                return
-            if not any(self._unread.values()):
-                self._updates = self._held.updates
-                self._seen = self._held.moment
-        self._warm_up()
+            if self._index is None:
+                self._read_back()
+            else:
+                self._take_in_batch(self._index)
+            if not self.behind:
+                self._warm_up()
 
     def purge(self) -> None:
         """Keep nothing of items that are gone: no entry and no last query.
@@ -351,8 +265,20 @@ class LazyIndex:
         is_left = True
         while is_left:
             with self.asking:
-                self._take_out(_BATCH)
-                is_left = bool(self._gone)
+                is_left = self._drop_some()
+
+    def _drop_some(self) -> bool:
+        """Remove the entries of some pending ordinals, and return whether there were any."""
+        with self.lock:
+            self._ranked = None
+            index = self._index
+            if index is None:
+                return False
+            some = [*islice(filter(index.__contains__, self._pending), _BATCH)]
+        for ordinal in some:
+            index.remove(ordinal)
+        self._unstored += len(some)
+        return bool(some)
 
     @property
     def to_store(self) -> Moment | None:
@@ -361,7 +287,7 @@ class LazyIndex:
         None: the stored index is as good.
         """
         index = self._index
-        if index is None or self._updates is None or len(index) < MIN_STORED:
+        if index is None or len(index) < MIN_STORED:
             return None
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
             return None
@@ -375,24 +301,18 @@ class LazyIndex:
         with self.asking:
             with self.lock:
                 index = self._index
-                updates = self._updates
-                seen = self._seen
-                if (
-                    index is None
-                    or updates is None
-                    or seen.taken > moment.taken
-                    or seen.updates > moment.updates
-                ):
+                own = self._moment
+                if index is None or own is None:
+                    return None
+                if own.taken > moment.taken or own.updates > moment.updates:
                     return None
                 unstored = self._unstored
                 self._unstored = 0
-            chunks = cast("StorableIndex", index).dump()
+            chunks = index.dump()
             if chunks is None:
                 self._unstored += unstored
                 return None
-            return IndexDump(
-                self._ranker_used.name, updates, chain((_dump_days(self._days),), chunks)
-            )
+            return IndexDump(self._ranker_used.name, own.updates, chunks)
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
@@ -406,170 +326,139 @@ class LazyIndex:
             self._ranker = LinearRanker()
         return self._ranker
 
-    def _begin(self, stored: StoredIndex | None) -> None:
-        """Have the index that was kept, with a note of the differences, or an empty one."""
-        index = None if stored is None else self._loaded(stored)
+    def _known(self) -> set[int]:
+        """Return the ordinals of all items that are to be in the index."""
+        return {*self._held.past, *self._held}
+
+    def _clear(self) -> None:
+        """Have no index: it is made anew when it is asked for."""
+        self._index = None
+        self._pending = {}
+        self._moment = None
+        self._ranked = None
+
+    def _begin(self, index: DatedIndex, changed: Iterable[int]) -> None:
+        """Have an index. Its entries that are gone, missing or changed are pending."""
+        self._clear()
+        self._index = index
+        pending = (self._known() ^ index.ordinals).union(changed)
+        self._pending = dict.fromkeys(sorted(pending))
+
+    def _begin_anew(self) -> DatedIndex:
+        """Have an empty index, all items pending."""
+        ranker = self._ranker_used
+        if isinstance(ranker, StorableRanker):
+            index = DatedIndex(ranker.index(tokens_of=self._held.item_tokens))
+        else:
+            index = DatedIndex(ranker.index())
         with self.lock:
-            if index is None or stored is None or not self._takes(index, stored.updates):
-                held = self._held
-                ranker = self._ranker_used
-                if isinstance(ranker, StorableRanker):
-                    self._index = ranker.index(tokens_of=held.item_tokens)
-                else:
-                    self._index = ranker.index()
-                self._gone, self._stale = {}, dict.fromkeys(chain(held.past, held), False)
-                self._noted = held.taken
-                self._updates = held.updates
-                self._seen = Moment(0, 0)
-                self._days = array("i")
+            self._begin(index, ())
+        return index
+
+    def _read_back(self) -> None:
+        """Have the index that was kept, if it can be used; else an empty one."""
+        stored = None
+        if self._read_stored and self.behind >= MIN_STORED:
+            read = self._read_stored
+            self._read_stored = None
+            stored = read(self._ranker_used.name)
+        if stored is None or not self._takes(stored):
+            self._begin_anew()
+
+    def _takes(self, stored: StoredIndex) -> bool:
+        """Take over an index that was kept, and return whether that saves time.
+
+        An ordinal is given once. So an item in both has changed only if it was updated later.
+        """
+        ranker = self._ranker_used
+        if not isinstance(ranker, StorableRanker):
+            return False
+        try:
+            index = DatedIndex.load(ranker, stored.data, tokens_of=self._held.item_tokens)
+        except ValueError:
+            return False
+        with self.lock:
+            updated = self._held.updated
+            later = {at for at, number in updated.items() if number > stored.updates}
+            indexed = index.ordinals
+            if 2 * len((indexed - self._known()) | (indexed & later)) > len(indexed):
+                return False
+            self._begin(index, later)
+        return True
+
+    def _batch(self) -> dict[int, Item | StoredItem | None]:
+        """Return the next changes: pending ordinals with their items, None for a gone one.
+
+        Evicted items that must be read first are passed over.
+        """
+        batch: dict[int, Item | StoredItem | None] = {}
+        tokens = 0
+        for ordinal in self._pending:
+            item = self._held.find(ordinal)
+            if isinstance(item, EvictedItem):
+                continue
+            batch[ordinal] = item
+            if item is not None:
+                tokens += item.tokens
+            if len(batch) == _BATCH or tokens >= _BATCH_TOKENS:
+                break
+        return batch
+
+    def _take_in_batch(self, index: DatedIndex) -> bool:
+        """Take in one batch of changes, and return whether there was any.
+
+        The batch is chosen between two changes of the holdings. If it fails, it stays pending.
+        """
+        with self.lock:
+            batch = self._batch()
+            for ordinal in batch:
+                del self._pending[ordinal]
+            if batch:
+                self._moment = None
+                self._ranked = None
+        try:
+            _enter(index, batch)
+        except BaseException:
+            with self.lock:
+                self._put_back(index, batch)
+            raise
+        with self.lock:
+            self._unstored += len(batch)
+            if self._index is index and not self._pending:
+                self._moment = self._held.moment
+        return bool(batch)
+
+    def _put_back(self, index: DatedIndex, batch: Iterable[int]) -> None:
+        """Let a batch that failed be pending again, unless the index is given up."""
+        if self._index is not index:
+            return
+        if index.is_sound:
+            self._pending.update(dict.fromkeys(batch))
+        else:
+            self._clear()
 
     def _warm_up(self) -> None:
         """Rank once, by the text of an item.
 
         That makes the tables that every ranking uses, here beside the event loop.
         """
-        if not self._is_warm and self._index is not None and len(self._held) >= MIN_STORED:
-            self._is_warm = True
-            with self.lock:
-                newest = self._held.stored[-1]
-            self._index.rank(decoded(newest).text[:_WARM_UP_CHARS], 1)
-
-    def _loaded(self, stored: StoredIndex) -> StorableIndex | None:
-        ranker = self._ranker_used
-        if not isinstance(ranker, StorableRanker):
-            return None
-        try:
-            self._days, data = _load_days(stored.data)
-            return ranker.load(data, tokens_of=self._held.item_tokens)
-        except ValueError:
-            return None
-
-    def _takes(self, index: StorableIndex, updates: int) -> bool:
-        """Take over an index that was stored after `updates` updates, if that saves time.
-
-        An ordinal is given once, so that items in both are the same except for updates. Other
-        entries of the index are gone.
-        """
-        known = {*index.ordinals.tolist()}
-        now = {*chain(self._held.past, self._held)}
-        changed = (
-            {at for at, number in self._held.updated.items() if number > updates} & known & now
-        )
-        if 2 * (len(known - now) + len(changed)) > len(known):
-            return False
-        self._gone = dict.fromkeys(known - now)
-        self._noted = self._held.taken
-        self._stale = dict.fromkeys(sorted(now - known), False) | dict.fromkeys(changed, True)
-        self._index = index
-        self._updates = updates
-        self._seen = Moment(max(known, default=-1) + 1, updates)
-        return True
-
-    def _take_out(self, limit: int) -> None:
-        """Remove some entries that are gone."""
-        self._ranked = None
-        for _ in range(limit):
-            with self.lock:
-                if self._index is None or not self._gone:
-                    return
-                ordinal = next(iter(self._gone))
-                del self._gone[ordinal]  # each once, also where a later one raises
-            self._index.remove(ordinal)
-            self._days[ordinal] = 0
-            self._unstored += 1
-
-    def _take_in(self, index: Index) -> None:
-        """Add and update one batch of entries, chosen between two changes of the holdings."""
-        with self.lock:
-            batch = self._batch()
-            changed = [ordinal for ordinal in batch if self._stale.pop(ordinal)]
-            self._seen = self._held.moment
-        self._ranked = None
-        before = len(index)
-        try:
-            while changed:
-                item = decoded(batch[changed[-1]])
-                index.update(changed[-1], item)
-                self._note_day(changed[-1], item)
-                del batch[changed.pop()]
-                self._unstored += 1
-            new = [(ordinal, decoded(item)) for ordinal, item in batch.items()]
-            index.add(new)
-            for ordinal, item in new:
-                self._note_day(ordinal, item)
-            self._unstored += len(batch)
-        except BaseException:
-            with self.lock:
-                self._put_back(batch, changed, is_sound=len(index) == before)
-            raise
-
-    def _note_day(self, ordinal: int, item: Item) -> None:
-        self._days.extend(0 for _ in range(len(self._days), ordinal + 1))
-        self._days[ordinal] = day_of(item).toordinal()
-
-    def _batch(self) -> dict[int, Item | StoredItem]:
-        """Return the next items to be indexed, by ordinal, and note those that must be read first."""
-        batch: dict[int, Item | StoredItem] = {}
-        tokens = 0
-        for ordinal in [*islice(self._stale, _LOOKED_AT)]:
-            item = self._held.undecoded(ordinal)
-            if isinstance(item, EvictedItem):
-                self._unread[ordinal] = self._stale.pop(ordinal)
-                continue
-            batch[ordinal] = item
-            tokens += item.tokens
-            if len(batch) == _BATCH or tokens >= _BATCH_TOKENS:
-                break
-        return batch
-
-    def _put_back(self, batch: Iterable[int], changed: Iterable[int], *, is_sound: bool) -> None:
-        """Note once more the changes that were not taken in.
-
-        An index that may have a part of them is made anew.
-        """
-        if not is_sound:
-            self._index = None
-            self._updates = None
-            self._gone = {}
-            self._stale = {}
-            self._unread = {}
+        if self._is_warm or self._index is None or len(self._held) < MIN_STORED:
             return
-        had = {*changed}
-        for ordinal in batch:
-            if ordinal in had:
-                if ordinal not in self._gone:
-                    self._stale.setdefault(ordinal, True)
-            elif ordinal in self._gone:  # removed meanwhile; if it has come back, that is noted
-                del self._gone[ordinal]
-            else:
-                self._stale[ordinal] = False
+        self._is_warm = True
+        with self.lock:
+            newest = self._held.stored[-1]
+        self._index.index.rank(decoded(newest).text[:_WARM_UP_CHARS], 1)
 
 
-_DAYS_ALIGNED = 64
-"""A dump begins with the number of days in 8 bytes and the days in 4 bytes each.
-
-This beginning is filled up to a multiple of so many bytes.
-"""
-
-
-def _dump_days(days: array[int]) -> bytes:
-    import numpy as np
-
-    size = 8 + 4 * len(days)
-    return (
-        len(days).to_bytes(8, "little")
-        + np.array(days, "<i4").tobytes()
-        + bytes(-size % _DAYS_ALIGNED)
-    )
-
-
-def _load_days(data: memoryview) -> tuple[array[int], memoryview]:
-    """Return the days and the rest of a dump. Raises ValueError for a dump that is too short."""
-    import numpy as np
-
-    count = int.from_bytes(data[:8], "little")
-    size = 8 + 4 * count
-    if size > len(data):
-        raise ValueError(f"the dump of an index has {len(data)} bytes; its days take {size}")
-    days = array("i", np.frombuffer(data[8:size], "<i4").tolist())
-    return days, data[size + -size % _DAYS_ALIGNED :]
+def _enter(index: DatedIndex, batch: Mapping[int, Item | StoredItem | None]) -> None:
+    """Put items in an index, and take out those that are None. Each may be in it or not."""
+    new = []
+    for ordinal, item in batch.items():
+        if item is None:
+            if ordinal in index:
+                index.remove(ordinal)
+        elif ordinal in index:
+            index.update(ordinal, decoded(item))
+        else:
+            new.append((ordinal, decoded(item)))
+    index.add(new)

@@ -114,7 +114,7 @@ class Add(SectionOperation):
         table.removed.discard(self.item.id)
         if self.evicted != []:
             evict(table, self.evicted, successor=self.item)
-        table.held.put(self.item)
+        table.index.changed((table.held.put(self.item),))
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -157,7 +157,7 @@ class Update(SectionOperation):
         if self.is_version:
             table.archive.put(Archived(held[ordinal], ordinal=ordinal, corrected=self.at))
         held.replace(ordinal, self.item)
-        table.index.changed(ordinal)
+        table.index.changed((ordinal,))
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -272,10 +272,10 @@ class Compact(SectionOperation):
         evict(table, [replaced[ordinal].id for ordinal in sorted(recallable)])
         rest = sorted(leaving - recallable)
         held.take(rest)
-        table.index.removed(rest)
+        table.index.changed(rest)
         for ordinal, item in taken_over.items():
             held.replace(ordinal, item)
-            table.index.changed(ordinal)
+            table.index.changed((ordinal,))
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -312,9 +312,9 @@ class Expand(SectionOperation):
         for item_id in self.ids:
             remove(table, item_id)
         evicted = sum(version.position is not None for version in self.versions)
-        table.index.removed(held.past.give_back(items, evicted))
+        table.index.changed(held.past.give_back(items, evicted))
         held.bring_back(items)
-        table.index.came_back(items)
+        table.index.changed(items)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -350,7 +350,7 @@ class Forget(SectionOperation):
         held.take(live)
         held.past.forget(past, self.evicted)
         held.purge()
-        table.index.removed((*live, *past))
+        table.index.changed((*live, *past))
         table.archive.forget(erased, self.archived)
         table.removed -= erased
         clear_memos()
@@ -400,8 +400,6 @@ class Replace(SectionOperation):
             archive=table.archive,
             ranker=table.ranker,
         )
-        other.index.inherit(table.index, 0)
-        other.held.past.keeps_texts = table.held.past.keeps_texts
         table.hold_as(other)
 
     @property
@@ -428,7 +426,7 @@ def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = Non
     else:
         for ordinal, item in zip(ordinals, held.take(ordinals), strict=True):
             table.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
-        table.index.removed(ordinals)
+        table.index.changed(ordinals)
 
 
 def _end(held: Holdings, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
@@ -461,7 +459,7 @@ def remove(
     table.archive.put(
         Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected)
     )
-    table.index.removed((ordinal,))
+    table.index.changed((ordinal,))
 
 
 _OPERATIONS = {

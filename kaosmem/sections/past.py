@@ -177,6 +177,10 @@ class Past:
             if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
                 self._results.add(ordinal)
 
+    def is_at(self, evicted: EvictedItem) -> bool:
+        """Return whether an item's text is still where it was read."""
+        return self._items.get(evicted.position) is evicted
+
     def place(self, evicted: EvictedItem) -> bool:
         """Let go of an item's text, which a file holds now; return whether it is here."""
         known = self._items.get(evicted.position)

@@ -31,9 +31,6 @@ _TO_READ = 1.25
 Their texts must be read. Of units at hand it is 2.
 """
 
-_READ_AT_ONCE = 4_096
-"""How many evicted items are read at a time where the index lacks them."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
@@ -162,9 +159,9 @@ class Proposer:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
         return self._index.behind if self._spec.recalls or self._spec.placement == "query" else 0
 
-    def lag(self, *, cap: int, is_crowded: bool = True) -> int:
+    def lag(self, query: Query, *, cap: int, is_crowded: bool = True) -> int:
         """Return how many changes the index lacks, 0 if such a proposal does not rank."""
-        return self._index.behind if self._ranks(cap, is_crowded=is_crowded) else 0
+        return self._index.behind if self._ranks(query, cap, is_crowded=is_crowded) else 0
 
     def search(
         self,
@@ -230,23 +227,15 @@ class Proposer:
             return None, None
         return scores.by_worth.index(first) + 1, scores.of[first]
 
-    def unindexed_evicted(self) -> list[EvictedItem]:
-        """Return some of the evicted items that the index lacks until they are read and taken in."""
-        with self._index.asking:
-            return self._unindexed_evicted() if self._spec.recalls else []
-
-    def _unindexed_evicted(self) -> list[EvictedItem]:
-        unread = self._index.unread(_READ_AT_ONCE)
-        if unread:
-            self._held.past.keep_texts(())  # of the items read before: the index keeps none
-        return unread
-
-    def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
+    def _ranks(self, query: Query, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         held = self._held
         past = self._held.past
         if not (held or past):
             return False
+        # Replaced versions come back to those facts alone that match the query.
+        if query.past is not None and past.has_keys and self._spec.placement == "query":
+            return True
         if self._spec.placement == "history":
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return self._spec.recall > 0 and (len(past) > 0 or is_crowded)
@@ -279,20 +268,13 @@ class Proposer:
             is_crowded: Whether something may be left out of the window, so that the order of the
                 units matters.
         """
-        past = self._held.past
         is_history = self._spec.placement == "history"
-        # Replaced versions come back to those facts alone that match the query.
-        asks_for_versions = (
-            query.past is not None and past.has_keys and self._spec.placement == "query"
-        )
         with self._index.asking:
             if wanted is not None and self._spec.placement != "static":
                 wanted = self._held.narrowed(wanted)
                 if wanted.passes_nothing and not is_history:
                     return Proposal((), unanswered=self._held.unanswered(wanted))
-            is_ranked = asks_for_versions or self._ranks(cap, is_crowded=is_crowded)
-            if past and is_ranked and (unread := self._unindexed_evicted()):
-                return Proposal((), unread=tuple(unread))
+            is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
             if is_history:
                 return self._propose_history(query, cap, wanted, is_ranked)
             return self._propose(query, cap, wanted, is_ranked)

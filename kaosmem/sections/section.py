@@ -154,16 +154,14 @@ class Section(Table):
         shared: number of leading items that both sections have in common. Their loaded texts and
             index entries stay.
         """
-        other.held.past.keeps_texts = self.held.past.keeps_texts
-        with self.index.asking:
+        with self.index.asking, self.lock:
             if shared and self.spec.recalls and other.held.past.unloaded:
                 other.held.inherit_evicted(self.held, shared)
-            other.index.inherit(self.index, shared)
+            self.hold_as(other, shared=shared)
         self.journal = other.journal
         self.archive = other.archive
         self.lost = other.lost
         self.ranker = other.ranker
-        self.hold_as(other)
 
     def add(self, item: Item) -> None:
         """Add an item.

@@ -5,6 +5,7 @@ A table decides nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Self
@@ -13,7 +14,7 @@ from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.sections.archive import Archive, Archived
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
-from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""
+_READ_AT_ONCE = 4_096
+"""How many evicted items are read at a time where the index lacks them."""
 
 
 class Table:
@@ -99,12 +102,19 @@ class Table:
             state["returned"] = sorted(past.returned)
         return state
 
-    def hold_as(self, other: Table) -> None:
-        """Hold what another table holds, under its lock."""
+    def hold_as(self, other: Table, *, shared: int = 0) -> None:
+        """Hold the items of another table. Do not use that one afterwards.
+
+        The caller holds `lock`.
+
+        Args:
+            shared: Number of leading items that both tables have in common, except for updates.
+                With any, the caller holds `index.asking` too.
+        """
+        other.held.past.keeps_texts = self.held.past.keeps_texts
         self.held = other.held
         self.removed = other.removed
-        self.lock = other.lock
-        self.index = other.index
+        self.index.follow(other.held, shared)
         self.proposer = Proposer(self.spec, self.held, self.index)
 
     def known_versions(
@@ -132,7 +142,7 @@ class Table:
         changed.
         """
         with self.lock:
-            self.index.came_back(self.held.recall(versions))
+            self.index.changed(self.held.recall(versions))
             self.held.past.expect(len(self.held.past))
 
     def let_go(self, evicted: Iterable[EvictedItem]) -> None:
@@ -141,8 +151,19 @@ class Table:
             for each in evicted:
                 self.held.past.place(each)
 
+    async def catch_up(self) -> None:
+        """Index one batch of changes, or read evicted texts for the next batches.
+
+        The work runs beside the event loop.
+        """
+        await asyncio.to_thread(self.index.catch_up)
+        unread = self.index.unread(_READ_AT_ONCE)
+        if unread:
+            self.held.past.keep_texts(())  # of the items read before: they are indexed
+            self.take_in(await asyncio.to_thread(read_evicted, unread))
+
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
-        """Take in the texts that a proposal needs.
+        """Take in texts of evicted items that were read.
 
         A unit whose text could not be read can no longer be recalled.
         """
@@ -150,8 +171,9 @@ class Table:
         lost: set[int] = set()
         with self.lock:
             past = self.held.past
-            self.index.read(evicted.position for evicted in read)
             for evicted, found in read.items():
+                if not past.is_at(evicted):
+                    continue
                 if isinstance(found, Item):
                     past.texts[evicted] = found
                 else:
@@ -159,7 +181,7 @@ class Table:
                     lost.update(past.members(past.first(evicted.position)))
             if lost:
                 past.forget(lost)
-                self.index.removed(lost)
+                self.index.changed(lost)
             for error in map(str, self.lost):
                 errors.pop(error, None)
             self.lost += errors.values()

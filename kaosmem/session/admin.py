@@ -180,14 +180,8 @@ async def _index(sections: Sequence[Section], progress: Callable[[int, int], Non
     done = 0
     while lacking := [section for section in sections if section.proposer.unindexed]:
         before = sum(section.proposer.unindexed for section in lacking)
-        await asyncio.gather(*(asyncio.to_thread(section.index.catch_up) for section in lacking))
+        await asyncio.gather(*(section.catch_up() for section in lacking))
         left = sum(section.proposer.unindexed for section in sections)
         done += max(0, before - left)
         if progress and before != left:
             progress(done, done + left)
-        if left:
-            continue
-        for section in sections:
-            unread = section.proposer.unindexed_evicted()
-            if unread:
-                section.take_in(await asyncio.to_thread(read_evicted, unread))

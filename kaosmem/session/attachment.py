@@ -143,8 +143,8 @@ class AttachedSection:
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
         while True:
-            while self.section.proposer.lag(cap=cap):
-                await asyncio.to_thread(self.section.index.catch_up)
+            while self.section.proposer.lag(query, cap=cap):
+                await self.section.catch_up()
             proposal = await self._propose(query, cap, wanted)
             if not proposal.unread:
                 return proposal

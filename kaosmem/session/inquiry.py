@@ -105,7 +105,7 @@ class Inquiry:
             unread = {name: proposal.unread for name, proposal in own.items() if proposal.unread}
             if len(own) == len(sections) and not unread:
                 break
-            await _caught_up(sections, caps, unread, is_crowded=is_crowded)
+            await _caught_up(self.query, sections, caps, unread, is_crowded=is_crowded)
             for name, section in sections.items():
                 own[name] = section.proposer.propose(
                     self.query, cap=caps[name], wanted=self.wanted, is_crowded=is_crowded
@@ -258,6 +258,7 @@ class _KnownItems:
 
 
 async def _caught_up(
+    query: Query,
     sections: Mapping[str, Section],
     caps: Mapping[str, int],
     unread: Mapping[str, Sequence[EvictedItem]],
@@ -271,11 +272,11 @@ async def _caught_up(
         lagging = [
             each
             for name, each in sections.items()
-            if each.proposer.lag(cap=caps[name], is_crowded=is_crowded)
+            if each.proposer.lag(query, cap=caps[name], is_crowded=is_crowded)
         ]
         if not lagging:
             return
-        await asyncio.gather(*(asyncio.to_thread(each.index.catch_up) for each in lagging))
+        await asyncio.gather(*(each.catch_up() for each in lagging))
 
 
 def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -55,8 +54,8 @@ class ThreadRecall:
             return among
         await self._catch_up()
         section = self._section
-        while section.proposer.lag(cap=cap):
-            await asyncio.to_thread(section.index.catch_up)
+        while section.proposer.lag(query, cap=cap):
+            await section.catch_up()
         found = section.proposer.propose(query, cap=cap, wanted=wanted)
         own = {unit.position: unit for unit in among.candidates}
         taken = {item.id for unit in among.candidates for item in unit.items}
