@@ -43,6 +43,7 @@ from kaosmem.session.context_call import ContextCall, Overflow
 from kaosmem.session.forgetting import forget
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
+from kaosmem.session.message_sync import MessageSync
 from kaosmem.session.notebook import session_as_html
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import Opening, SharedSessions, unopened
@@ -68,7 +69,7 @@ class SessionMemory:
 
     Create one with `open` (stored) or `test_mode` (in memory, for tests). `add`, `add_many`,
     `add_message`, `update`, `remove`, `get` and `search` do no I/O. `save`, `assemble_context`,
-    `attach`, `fetch`, `forget` and `ingest` are awaited. Rare things are in `windows`, `archive`
+    `sync_messages`, `attach`, `fetch`, `forget` and `ingest` are awaited. Rare things are in `windows`, `archive`
     and `admin`. One instance belongs to one event loop at a time.
 
     >>> memory = SessionMemory.test_mode()
@@ -411,6 +412,9 @@ class SessionMemory:
         *,
         format: str | Format | None = None,
         section: str = "messages",
+        id: str | None = None,
+        key: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
     ) -> Item:
         """Add a provider's message, tool calls included, or a `ChatMessage`.
 
@@ -419,6 +423,9 @@ class SessionMemory:
             format: The provider's format, such as "anthropic" or "openai". A `ChatMessage` needs
                 none, and keeps its trust and pin.
             section: The name of the section.
+            id: The default is a random id.
+            key: As in `add`.
+            metadata: As in `add`. The default are those of a `ChatMessage`.
 
         Raises:
             InvalidArgumentError: If the message is not of this format.
@@ -431,8 +438,65 @@ class SessionMemory:
         """
         parsed = parse_message(message, format)
         return self.add(
-            section, parsed.content, role=parsed.role, pinned=parsed.pinned, trust=parsed.trust
+            section,
+            parsed.content,
+            role=parsed.role,
+            id=id,
+            key=key,
+            pinned=parsed.pinned,
+            metadata=parsed.metadata if metadata is None else metadata,
+            trust=parsed.trust,
         )
+
+    async def sync_messages(
+        self,
+        messages: Iterable[object],
+        *,
+        format: str | Format | None = None,
+        section: str = "messages",
+    ) -> list[Item]:
+        """Store a conversation that the caller holds as a whole, each message once.
+
+        Give the full list before each call of the model, as frameworks hand it over. Messages are
+        compared by role and content, so that they need no ids, and the objects may be new. They are
+        known again after the section shortened, summarised or evicted them, and in another process.
+
+        - Messages after the newest known one are added.
+        - A list that begins later, or whose earlier messages were rewritten, adds nothing for these:
+          the section keeps the words as they were said.
+        - If the list goes on from an earlier message, the section's later ones were taken back. They
+          move to the archive. A section belongs to one conversation, therefore.
+        - System messages at the beginning are left out: they are no part of the conversation.
+
+        Args:
+            messages: All messages, or the newest ones, oldest first.
+            format: The provider's format, as in `add_message`.
+            section: The name of the section.
+
+        Returns:
+            The items of the messages that were added.
+
+        Raises:
+            InvalidArgumentError: If a message is not of this format.
+            KaosmemError: As `add`. The messages before it stay.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> messages = [{"role": "user", "content": "Who owns the deal?"}]
+        >>> len(await memory.sync_messages(messages, format="openai"))
+        1
+        >>> messages.append({"role": "assistant", "content": "Ann."})
+        >>> [item.text for item in await memory.sync_messages(messages, format="openai")]
+        ['Ann.']
+        """
+        target = self._session.writable(section)
+        listed = list(check_several(messages, "messages"))
+        sync = MessageSync(target, listed, lambda message: parse_message(message, format))
+        plan = await sync.plan(self._session.is_archived)
+        for item_id in plan.withdrawn:
+            self.remove(item_id)
+        return [
+            self.add_message(each.message, id=each.item_id, section=section) for each in plan.new
+        ]
 
     def update(
         self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]

@@ -1,0 +1,168 @@
+"""A caller hands over its whole list of messages, and each message is stored once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem.compaction import Summarizer
+from kaosmem.compaction.strategies import SummarizationCompaction
+
+Message = Mapping[str, Any]
+
+
+def said(text: str, role: str = "user") -> Message:
+    return {"role": role, "content": text}
+
+
+def conversation(length: int) -> list[Message]:
+    roles = ("user", "assistant")
+    return [said(f"Sentence {at} of the talk.", roles[at % 2]) for at in range(length)]
+
+
+def test_memory(**spec: Any) -> SessionMemory:
+    return SessionMemory.test_mode(sections=[SectionSpec("messages", placement="history", **spec)])
+
+
+test_memory.__test__ = False  # type: ignore[attr-defined]
+
+
+async def synced(memory: SessionMemory, messages: list[Message]) -> list[str]:
+    return [item.text for item in await memory.sync_messages(messages, format="openai")]
+
+
+def texts(memory: SessionMemory) -> list[str]:
+    return [item.text for item in memory["messages"]]
+
+
+async def test_the_same_list_adds_nothing() -> None:
+    """Rebuilt objects without ids, and messages that `add_message` has stored, are known."""
+    memory = SessionMemory.test_mode()
+    assert len(await synced(memory, conversation(4))) == 4
+    assert await synced(memory, conversation(4)) == []
+    memory.add_message(said("Of course.", "assistant"), format="openai")
+    messages = [*conversation(4), said("Of course.", "assistant"), said("Thanks.")]
+    assert await synced(memory, messages) == ["Thanks."]
+
+
+async def test_equal_messages_are_counted() -> None:
+    """A user who says the same again has said it twice."""
+    memory = SessionMemory.test_mode()
+    for times in range(1, 6):
+        await synced(memory, [said("Go on.")] * times)
+        assert texts(memory) == ["Go on."] * times
+
+
+async def test_system_messages_at_the_beginning_are_left_out() -> None:
+    memory = SessionMemory.test_mode()
+    assert await synced(memory, [said("Be brief.", "system"), said("Hi.")]) == ["Hi."]
+    messages = [said("Be polite.", "developer"), said("Hi."), said("Who are you?")]
+    assert await synced(memory, messages) == ["Who are you?"]
+
+
+async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new() -> None:
+    """A framework trims its list, or puts a summary in the place of old messages."""
+    memory = SessionMemory.test_mode()
+    full = conversation(8)
+    await synced(memory, full)
+    assert await synced(memory, [*full[-2:], said("New.")]) == ["New."]
+    rewritten = [said("Earlier: a talk.", "assistant"), *full[-3:], said("New."), said("Newer.")]
+    assert await synced(memory, rewritten) == ["Newer."]
+    assert texts(memory)[:8] == [message["content"] for message in full]
+
+
+async def test_messages_that_were_taken_back_leave() -> None:
+    """A user edits a message: the old one and its answers are in the archive, not in the view."""
+    memory = SessionMemory.test_mode()
+    full = conversation(6)
+    await memory.sync_messages(full, format="openai")
+    old = memory["messages"].peek([item.id for item in memory["messages"]][4])
+    assert await synced(memory, [*full[:4], said("Something else?")]) == ["Something else?"]
+    assert texts(memory) == [*(each["content"] for each in full[:4]), "Something else?"]
+    assert (await memory.fetch(old.id)).text == old.text
+    assert await synced(memory, full) == [each["content"] for each in full[4:]]
+
+
+async def test_calls_and_results_are_known_again() -> None:
+    """Also without the thinking, and for a result of which only a part is shown."""
+    memory = test_memory(budget=1_000, eviction="fifo")
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages: list[Message] = [
+        said("Read it."),
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "Hm."},
+        {"role": "tool", "tool_call_id": "c1", "content": "A long line. " * 2_000},
+    ]
+    assert len(await memory.sync_messages(messages, format="openai")) == 3
+    without = [messages[0], {"role": "assistant", "content": None, "tool_calls": [call]}]
+    assert await synced(memory, [*without, messages[2]]) == []
+
+
+async def test_a_section_without_any_of_the_messages_asks_its_archive() -> None:
+    """The list is known when all of it was evicted."""
+    memory = test_memory(budget=40, eviction="fifo")
+    await synced(memory, conversation(9))
+    for item in list(memory["messages"]):
+        memory.remove(item.id)
+    await memory.save()
+    assert await synced(memory, [*conversation(9), said("New.")]) == ["New."]
+
+
+async def test_summarised_messages_are_known() -> None:
+    """A summary knows the messages that it replaced."""
+    compaction = SummarizationCompaction(Summarizer(None), 40, 30)
+    memory = test_memory(budget=120, compaction=compaction)
+    messages: list[Message] = []
+    for turn in range(12):
+        messages.append(said(f"Sentence {turn} of a talk about the weather in town {turn}."))
+        assert len(await synced(memory, messages)) == 1
+        await memory.assemble_context(budget=100)
+    assert len(memory["messages"]) < 12
+
+
+@pytest.mark.parametrize("wrong", [[5], [{"role": "user"}], "Hi", None])
+async def test_wrong_messages_are_refused(wrong: Any) -> None:
+    memory = SessionMemory.test_mode()
+    with pytest.raises(InvalidArgumentError):
+        await memory.sync_messages(wrong, format="openai")
+    with pytest.raises(InvalidArgumentError, match="format"):
+        await memory.sync_messages([said("Hi.")])
+    assert texts(memory) == []
+
+
+turns = st.lists(
+    st.tuples(
+        st.sampled_from(["Yes.", "Go on.", "Who owns it?"]), st.sampled_from(["", "cut", "edit"])
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(turns, st.sampled_from([60, 2_000]))
+def test_each_message_is_stored_once(turns: list[tuple[str, str]], budget: int) -> None:
+    """Each turn opens the session anew. Whatever was evicted, cut or edited, the view ends as the list does."""
+    spec = SectionSpec("messages", budget, placement="history", eviction="fifo")
+
+    async def converse() -> None:
+        fs = SessionMemory.test_mode().admin.fs
+        full: list[Message] = []
+        for text, event in turns:
+            is_edited = event == "edit" and len(full) > 1
+            before = full[:-1] if is_edited else full
+            full = [*before, said(f"{text} ({len(before)})")]
+            handed = full[-5:] if event == "cut" else full
+            async with SessionMemory.open(fs, "test", sections=[spec]) as memory:
+                await synced(memory, handed)
+                assert await synced(memory, handed) == []
+                shown = texts(memory)
+                assert shown
+                assert shown == [each["content"] for each in full][-len(shown) :]
+                assert budget == 60 or len(shown) == len(full)
+
+    asyncio.run(converse())
