@@ -15,7 +15,7 @@ from kaosmem.persistence.storage.disk import LeaveLine
 
 T = TypeVar("T")
 
-_around: ContextVar[tuple[object, ...]] = ContextVar("_around", default=())
+TURNS_AROUND: ContextVar[tuple[object, ...]] = ContextVar("TURNS_AROUND", default=())
 """The turns that a task is inside of. Tasks that it starts inherit them."""
 
 
@@ -64,7 +64,7 @@ class Turns:
 
         Raises ConcurrentUseError inside a turn that has not ended, and in a second event loop.
         """
-        if self._current is not None and self._current in _around.get():
+        if self._current is not None and self._current in TURNS_AROUND.get():
             raise ConcurrentUseError(
                 "a turn inside a turn of the same session would wait for itself; end the outer "
                 "turn first, or leave "
@@ -101,7 +101,7 @@ class Queues:
         ticket: Future[None] = Future()
         with self._lock:
             waiting = self._waiting.setdefault(key, [])
-            if any(each in _around.get() for each in waiting):
+            if any(each in TURNS_AROUND.get() for each in waiting):
                 raise ConcurrentUseError(
                     "the session is opened in_turn inside such a block of the same session, which "
                     "would wait for "
@@ -167,9 +167,9 @@ def _admit_next(waiting: list[Future[None]]) -> None:
 @contextmanager
 def _inside(turn: object) -> Iterator[None]:
     """Note in the task that it is inside a turn."""
-    token = _around.set((*_around.get(), turn))
+    token = TURNS_AROUND.set((*TURNS_AROUND.get(), turn))
     try:
         yield
     finally:
         with suppress(ValueError):  # ended in another task than it began in
-            _around.reset(token)
+            TURNS_AROUND.reset(token)

@@ -1,0 +1,141 @@
+"""A program without `async` uses a session as others do."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kaosmem import InvalidArgumentError, SessionMemory, SyncSessionMemory
+from kaosmem.errors import ConcurrentUseError
+
+
+def test_it_has_every_member() -> None:
+    """Each public member of a SessionMemory is there, with its documentation and parameters."""
+    for name, member in vars(SessionMemory).items():
+        if name.startswith("_"):
+            continue
+        own = getattr(SyncSessionMemory, name)
+        if callable(member) and name != "turn":
+            expected = [*inspect.signature(member).parameters]
+            assert [*inspect.signature(own).parameters] == expected, name
+        assert inspect.getdoc(own), name
+
+
+def test_a_session_is_saved_at_the_end(tmp_path: Path) -> None:
+    with SyncSessionMemory.open(tmp_path, "deal") as memory:
+        item = memory.add("findings", "Ann owns the deal.")
+        assert memory.search("deal")[0].item == item
+        assert item.id in memory
+    with SyncSessionMemory.open(tmp_path, "deal") as memory:
+        assert memory.fetch(item.id).text == "Ann owns the deal."
+        assert memory.assemble_context("Who owns the deal?", budget=100).used > 0
+        assert memory.at(as_of="2100-01-01").search("deal")
+        assert [section.spec for section in memory] == list(memory.sections)
+        memory.remove(item.id)
+        assert len(memory.archive) == 1
+        assert memory.archive.expand(item.id) == [memory.fetch(item.id)]
+        assert memory.admin.inner.session_id == "deal"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_exception_discards_what_was_not_saved(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    with pytest.raises(error), SyncSessionMemory.open(tmp_path, "deal") as memory:
+        memory.add("findings", "One.")
+        memory.save()
+        memory.add("findings", "Two.")
+        raise error
+    with SyncSessionMemory.open(tmp_path, "deal") as memory:
+        assert [item.text for item in memory["findings"]] == ["One."]
+
+
+def test_errors_are_those_of_the_session() -> None:
+    with SyncSessionMemory.test_mode() as memory, pytest.raises(InvalidArgumentError):
+        memory.assemble_context(budget=-1)
+    with pytest.raises(InvalidArgumentError), SyncSessionMemory.test_mode(counter="no-such"):
+        pass
+
+
+async def test_it_works_where_a_loop_runs() -> None:
+    """As in a notebook."""
+    with SyncSessionMemory.test_mode() as memory:
+        memory.add("findings", "Ann owns the deal.")
+        assert "Ann" in (memory.assemble_context("deal", budget=100).text or "")
+
+
+def test_threads_share_a_memory() -> None:
+    """The turns of threads follow each other."""
+    with SyncSessionMemory.test_mode() as memory:
+
+        def turn(number: int) -> None:
+            with memory.turn():
+                memory.add("messages", f"question {number}")
+                memory.add("messages", f"answer {number}", role="assistant")
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(turn, range(20)))
+        texts = [item.text for item in memory["messages"]]
+    assert sorted(texts) == sorted(
+        f"{word} {number}" for word in ("question", "answer") for number in range(20)
+    )
+    for question, answer in zip(texts[::2], texts[1::2], strict=True):
+        assert question.split()[1] == answer.split()[1]
+
+
+def test_a_turn_inside_a_turn_is_refused(tmp_path: Path) -> None:
+    """Otherwise it would wait for itself."""
+    refused = pytest.raises(ConcurrentUseError)
+    with SyncSessionMemory.test_mode() as memory, memory.turn(), refused, memory.turn():
+        pass
+    first = SyncSessionMemory.open(tmp_path, in_turn=True)
+    second = SyncSessionMemory.open(tmp_path, in_turn=True)
+    with first, refused, second:
+        pass
+
+
+def test_a_callback_cannot_wait_for_its_own_loop(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("The rent is 900 euros.")
+    with SyncSessionMemory.test_mode() as memory:
+        with pytest.raises(ConcurrentUseError):
+            memory.ingest(tmp_path, progress=lambda *_: memory.save())
+        seen: list[str] = []
+        memory.ingest(tmp_path, progress=lambda source, *_: seen.append(source))
+        assert seen == ["a.md"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_a_loop_of_its_own() -> None:
+    """As the workers of a web server."""
+    with SyncSessionMemory.test_mode() as memory:
+        memory.add("findings", "Ann owns the deal.")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with SyncSessionMemory.test_mode() as memory:
+                memory.add("findings", "Bob owns the deal.")
+                code = 0 if memory.search("deal") else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_an_async_memory_beside_it_is_untouched(tmp_path: Path) -> None:
+    async def add() -> None:
+        async with SessionMemory.open(tmp_path) as memory:
+            memory.add("findings", "Two.")
+
+    with SyncSessionMemory.open(tmp_path) as memory:
+        memory.add("findings", "One.")
+        memory.save()
+        asyncio.run(add())
+        memory.admin.refresh()
+        assert [item.text for item in memory["findings"]] == ["One.", "Two."]
