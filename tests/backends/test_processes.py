@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
     """Four processes make the database at once, and lose no message, name, document or task of each other."""
     names = ["a", "b", "c", "d"]
-    turns = 10
+    turns = 5
     with processes(work, *((str(tmp_path), name, turns) for name in names)) as heard:
         taken = [each for (tasks,) in said(heard) for each in tasks]
     assert sorted(taken) == sorted(f"t{n}" for n in range(TASKS))
@@ -144,8 +144,8 @@ async def kill_often(folder: Path, seeds: range) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
 async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Five processes one after the other change every kind of store, and are killed."""
-    await kill_often(tmp_path, range(5))
+    """Three processes one after the other change every kind of store, and are killed."""
+    await kill_often(tmp_path, range(3))
 
 
 @pytest.mark.soak

@@ -144,18 +144,27 @@ class Explorer:
         self.counted = Count()
         self._seen: set[Hashable] = set()
 
-    def crash(self, acts: Sequence[Act], *, every: int = 1, then: Sequence[Act] = ()) -> None:
+    def crash(
+        self,
+        acts: Sequence[Act],
+        *,
+        at_most: int = 1_000_000,
+        again: int = 1,
+        then: Sequence[Act] = (),
+    ) -> None:
         """Check what a power loss leaves of a life, and a second one of the commit after the first.
 
-        every: of the states after the first, which get a second. then: what follows that commit.
+        at_most: about how many of the states after the first are gone on from. again: of these,
+            each which gets a second loss. then: what follows that commit.
         Raises BrokenPromiseError.
         """
         witness = live(acts)
         self.counted.points += witness.points
         for image, promise in witness.found:
             self.counted.states += self.check(image, promise)
-        for number, (image, promise) in enumerate(witness.found):
-            self.go_on(SimulatedDisk(image), promise, then, watched=number % every == 0)
+        stride = 1 + len(witness.found) // at_most
+        for number, (image, promise) in enumerate(witness.found[::stride]):
+            self.go_on(SimulatedDisk(image), promise, then, watched=number % again == 0)
 
     def kill(self, acts: Sequence[Act], *, every: int = 1, then: Sequence[Act] = ()) -> None:
         """Check what a power loss leaves where a writer was killed at a call and another went on at once.
