@@ -113,7 +113,7 @@ MACHINES = (
 def test_every_place_keeps_sessions(machine: type[RuleBasedStateMachine]) -> None:
     """Whatever is stored, read and deleted in any order is there, and nothing else is."""
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None)
+        machine, settings=settings(max_examples=8, stateful_step_count=25, deadline=None)
     )
 
 

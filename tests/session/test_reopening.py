@@ -147,7 +147,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
 places = st.sampled_from([*PLACES])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(places, clocks, counters, rankers, specs)
 def test_whatever_is_saved_reopens(
     place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]

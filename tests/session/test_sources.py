@@ -141,7 +141,7 @@ async def test_two_items_under_one_id_are_both_shown() -> None:
         assert context.decision(item.id).included
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(worlds(), worlds(), queries, budgets, formats)
 def test_the_promises_hold_with_another_session_attached(
     world, other, query, budget, format

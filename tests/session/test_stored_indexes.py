@@ -125,7 +125,7 @@ OPS = st.sampled_from(
 
 
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     ops=st.lists(st.tuples(OPS, st.integers(0, 9_999)), min_size=5, max_size=40),
