@@ -112,17 +112,6 @@ def test_one_index_of_a_section_stays(place: Any) -> None:
     assert indexes(place) == [2, 3]
 
 
-def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
-    log = started(place, "a")
-    other = opened(place)
-    other.adopt(other.catch_up())
-    log.commit([add("b")])
-    keep(log, b"newer")
-    other.adopt(other.catch_up())
-    assert keep(other, seq=2)
-    assert kept(opened(place)) == b"newer"
-
-
 # what is damaged or foreign
 
 

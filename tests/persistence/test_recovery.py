@@ -219,18 +219,6 @@ def test_a_hole_in_an_acknowledged_commit_is_corruption() -> None:
         opened((1, parts[0] + b"\0" * 40 + parts[1][40:] + parts[2] + parts[3]))
 
 
-def test_a_missing_segment_is_a_gap() -> None:
-    """A segment missing at the start or in the middle is corruption, never a shorter history."""
-    one, two, three, four = stored()
-    for segments in (
-        [(3, two), (4, three)],
-        [(1, one), (4, three), (7, four)],
-        [(1, one), (3, two), (7, four)],
-    ):
-        with pytest.raises(CorruptionError, match="gap"):
-            opened(*segments)
-
-
 def test_a_closed_segment_has_no_torn_tail() -> None:
     """A torn tail with a segment after it is corruption: the next commit would have cut it."""
     one, two, *_ = stored()

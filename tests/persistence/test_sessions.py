@@ -164,15 +164,6 @@ def test_only_sessions_that_nobody_saved_for_long_are_deleted(place: Any) -> Non
     assert list_sessions(place, "other") == ["a"]
 
 
-def test_a_deleted_session_can_be_made_again(place: Any) -> None:
-    """Nothing of a deleted session comes back under its name."""
-    snapshot(started(place, "old"), ["old"], archived=["older"])
-    delete_session(place, "s")
-    log = started(place, "new")
-    assert ids(SessionLog.open(place, "s")[1]) == ["new"]
-    assert log.archived("older") is None
-
-
 def test_nothing_is_listed_where_nothing_is(place: Any) -> None:
     """A place that does not exist has no sessions; a session without a commit is none."""
     assert list_sessions(place) == []
@@ -191,19 +182,6 @@ def test_a_writer_of_a_deleted_session_does_not_bring_it_back(place: Any) -> Non
         with pytest.raises(ConflictError):
             log.commit([add("b")])
     assert list_sessions(place) == []
-
-
-def test_a_writer_of_a_session_made_anew_is_refused(tmp_path: Path) -> None:
-    """A writer from before a deletion adds nothing to the session that has the name now, however long its log."""
-    for again in ([], ["x"], ["x", "y", "z"]):
-        log = started(tmp_path, "a", session_id=f"s{len(again)}")
-        delete_session(tmp_path, f"s{len(again)}")
-        started(tmp_path, *again, session_id=f"s{len(again)}")
-        with pytest.raises(ConflictError, match="replaced"):
-            log.commit([add("b")])
-        with pytest.raises(ConflictError, match="replaced"):
-            snapshot(log, ["a"])
-        assert ids(SessionLog.open(tmp_path, f"s{len(again)}")[1]) == again
 
 
 def test_a_folder_of_others_is_not_deleted(tmp_path: Path) -> None:
@@ -239,13 +217,3 @@ def test_urls_paths_and_filesystems_name_the_same_place(tmp_path: Path) -> None:
     ):
         assert ids(SessionLog.open(place, "s")[1]) == ["a"]
         assert list_sessions(place) == ["s"]
-
-
-def test_a_url_of_objects_is_a_place() -> None:
-    """A `memory://` URL keeps a session until it is deleted."""
-    place = "memory://kaosmem-test/deep"
-    started(place, "a")
-    assert ids(SessionLog.open(place, "s")[1]) == ["a"]
-    assert list_sessions(place) == ["s"]
-    delete_session(place, "s")
-    assert list_sessions(place) == []
