@@ -22,7 +22,6 @@ from kaosmem.stores import (
     InMemoryTaskStore,
     InMemoryVectorStore,
     Relationship,
-    TaskStatus,
 )
 from kaosmem.testing import (
     BlobContract,
@@ -43,13 +42,6 @@ class LimitFromTheEnd(InMemoryHistoryProvider):
         return messages if limit is None else messages[-limit:] if limit else []
 
 
-class NewestFirst(InMemoryHistoryProvider):
-    async def get_messages(self, agent_id, session_id, limit=None, offset=0):
-        return (
-            await super().get_messages(agent_id, session_id=session_id, limit=limit, offset=offset)
-        )[::-1]
-
-
 class ClearRunClearsThread(InMemoryHistoryProvider):
     async def clear_run(self, agent_id, session_id, run_id):
         await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
@@ -61,14 +53,6 @@ class ClearRunByPrefix(InMemoryHistoryProvider):
         await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
         thread = self._threads.get((agent_id, session_id), [])
         thread[:] = [each for each in thread if not each[0].startswith(run_id)]
-
-
-class EmptyRunIsARun(InMemoryHistoryProvider):
-    async def clear_run(self, agent_id, session_id, run_id):
-        if run_id:
-            await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
-        else:
-            await self.clear(agent_id, session_id=session_id)
 
 
 class JoinedKeys(InMemoryHistoryProvider):
@@ -143,49 +127,6 @@ class SavesATextOnce(InMemoryLongTermMemory):
         return await super().save(agent_id, content, namespace=namespace, ttl=ttl, **named)
 
 
-class FindsSuperseded(InMemoryLongTermMemory):
-    async def search(self, agent_id, query, namespace="default", limit=5, *, superseded=False):
-        return await super().search(
-            agent_id, query, namespace=namespace, limit=limit, superseded=True
-        )
-
-
-class DeletesTheVersionBefore(InMemoryLongTermMemory):
-    async def save(
-        self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None
-    ):
-        before = [] if key is None else await self.versions(agent_id, key, namespace=namespace)
-        saved = await super().save(
-            agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
-        )
-        for version in before:
-            await self.delete(agent_id, version.item.id, namespace=namespace)
-        return saved
-
-
-class BringsTheVersionBeforeBack(InMemoryLongTermMemory):
-    async def delete(self, agent_id, memory_id, namespace="default"):
-        gone = await self.get(agent_id, memory_id, namespace=namespace)
-        await super().delete(agent_id, memory_id, namespace=namespace)
-        if gone:
-            for version in (await self.versions(agent_id, gone.key, namespace=namespace))[-1:]:
-                shelf = self._shelves[agent_id, namespace]
-                shelf._live.add(shelf.rows[version.item.id].number)
-
-
-class KeysOfAllNamespaces(InMemoryLongTermMemory):
-    async def save(
-        self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None
-    ):
-        saved = await super().save(
-            agent_id, content, namespace=namespace, ttl=ttl, key=key, metadata=metadata
-        )
-        for (agent, other), shelf in self._shelves.items():
-            if agent == agent_id and other != namespace:
-                shelf._live -= {each.number for each in shelf.rows.values() if each.key == key}
-        return saved
-
-
 class ReadsTheLiveThenWrites(InMemoryLongTermMemory):
     async def save(
         self, agent_id, content, namespace="default", ttl=None, *, key=None, metadata=None
@@ -225,14 +166,6 @@ class UpdateKeepsMetadata(InMemoryLongTermMemory):
         )
 
 
-class KeepsOldTimeToLive(InMemoryFileStore):
-    async def upload(self, key, data, *, content_type, ttl=None):
-        before = self._expiries._times.get(key)
-        await super().upload(key, data, content_type=content_type, ttl=ttl)
-        if before and ttl is None:
-            self._expiries._times[key] = before
-
-
 class ForgetsOnDisconnect(InMemoryFileStore):
     async def disconnect(self):
         self._blobs.clear()
@@ -253,22 +186,6 @@ class AddReplaces(InMemoryVectorStore):
         await self.upsert(documents, collection=collection)
 
 
-class UpsertKeepsMetadata(InMemoryVectorStore):
-    async def upsert(self, documents, *, collection="default"):
-        documents = list(documents)
-        before = {
-            each.id: each
-            for each in await self.get([d.id for d in documents], collection=collection)
-        }
-        merged = [
-            replace(each, metadata={**before[each.id].metadata, **each.metadata})
-            if each.id in before
-            else each
-            for each in documents
-        ]
-        await super().upsert(merged, collection=collection)
-
-
 class FiltersAfterTheLimit(InMemoryVectorStore):
     async def search(self, query_embedding, *, collection="default", limit=5, filter=None):
         found = await super().search(query_embedding, collection=collection, limit=limit)
@@ -276,26 +193,6 @@ class FiltersAfterTheLimit(InMemoryVectorStore):
             query_embedding, collection=collection, limit=limit, filter=filter
         )
         return [each for each in found if each.id in {passes.id for passes in passing}]
-
-
-class ByDistance(InMemoryVectorStore):
-    """The nearest ends of vectors instead of the smallest angles."""
-
-    async def search(self, query_embedding, *, collection="default", limit=5, filter=None):
-        await super().search(query_embedding, collection=collection, limit=limit, filter=filter)
-        found = await super().search(
-            query_embedding, collection=collection, limit=99, filter=filter
-        )
-        ends = {
-            each.id: each.embedding
-            for each in await self.get([r.id for r in found], collection=collection)
-        }
-        return sorted(
-            found,
-            key=lambda each: sum(
-                (a - b) ** 2 for a, b in zip(ends[each.id], query_embedding, strict=True)
-            ),
-        )[:limit]
 
 
 class KeepsEmptyCollections(InMemoryVectorStore):
@@ -313,22 +210,6 @@ class FollowsArrows(InMemoryGraphStore):
         )
         ahead = tuple(each for each in found.relationships if depth > 1 or each.source == entity_id)
         return SubGraph(found.entities, ahead)
-
-
-class NarrowsAfterTheWalk(InMemoryGraphStore):
-    async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
-        await super().get_neighbors(
-            entity_id, depth=depth, relationship_types=relationship_types, types=types
-        )
-        found = await super().get_neighbors(entity_id, depth=depth)
-        relationship_types = types if relationship_types is None else relationship_types
-        kept = [
-            each
-            for each in found.relationships
-            if relationship_types is None or each.type in relationship_types
-        ]
-        ends = {entity_id} | {end for each in kept for end in (each.source, each.target)}
-        return SubGraph(tuple(each for each in found.entities if each.id in ends), tuple(kept))
 
 
 class LeavesEdges(InMemoryGraphStore):
@@ -352,67 +233,12 @@ class HandsOutItsProperties(InMemoryGraphStore):
         return SubGraph(own, tuple(self._relationships[each.id] for each in found.relationships))
 
 
-class InOrderOfAdding(InMemoryGraphStore):
-    async def get_neighbors(self, entity_id, depth=1, relationship_types=None, *, types=None):
-        found = await super().get_neighbors(
-            entity_id, depth=depth, relationship_types=relationship_types, types=types
-        )
-        order = {each: number for number, each in enumerate(self._entities)}
-        return replace(
-            found, entities=tuple(sorted(found.entities, key=lambda each: order[each.id]))
-        )
-
-
 class RefusesNoRetry(InMemoryTaskStore):
     async def increment_retry(self, conversation_id, agent_id, task_id):
         def forever(task, most):
             return task.retried(task.retry_count + 1)
 
         return await self._replace(conversation_id, agent_id, task_id, forever)
-
-
-class KeepsTheCount(InMemoryTaskStore):
-    async def force_retry(self, conversation_id, agent_id, task_id):
-        def forced(task, most):
-            return replace(task.forced(), retry_count=task.retry_count)
-
-        return await self._replace(conversation_id, agent_id, task_id, forced)
-
-
-class FailedMayBeAbandoned(InMemoryTaskStore):
-    async def update_status(self, conversation_id, agent_id, task_id, status):
-        def moved(task, most):
-            lax = task.status == "failed" and status == "abandoned"
-            return (
-                replace(task, status=TaskStatus.ABANDONED)
-                if lax
-                else task.moved(TaskStatus(status))
-            )
-
-        if status not in [*TaskStatus]:
-            await super().update_status(conversation_id, agent_id, task_id, status)
-        return await self._replace(conversation_id, agent_id, task_id, moved)
-
-
-class SettlesBlocked(InMemoryTaskStore):
-    async def settle_conversation(self, conversation_id):
-        for board in [*self._conversations.get(conversation_id, {}).values()]:
-            for task in board.tasks:
-                if task.status == "blocked":
-                    await self.update_status(
-                        conversation_id, board.agent_id, task.id, "in_progress"
-                    )
-        return await super().settle_conversation(conversation_id)
-
-
-class StartsAnew(InMemoryTaskStore):
-    async def create_task_list(self, conversation_id, agent_id, tasks=(), *, max_retries=3):
-        fresh = InMemoryTaskStore()
-        board = await fresh.create_task_list(
-            conversation_id, agent_id, tasks, max_retries=max_retries
-        )
-        self._conversations.setdefault(conversation_id, {})[agent_id] = board
-        return board
 
 
 class ChecksThenWrites(InMemoryTaskStore):
@@ -438,10 +264,8 @@ HISTORY, SHORT, LONG, BLOB, VECTOR, GRAPH, TASKS = (
 )
 FAULTS: list[tuple[type, type, str]] = [
     (HISTORY, LimitFromTheEnd, "limit_and_offset_count_from_the_front"),
-    (HISTORY, NewestFirst, "messages_come_back_oldest_first"),
     (HISTORY, ClearRunClearsThread, "clearing_one_run_keeps_the_thread"),
     (HISTORY, ClearRunByPrefix, "clearing_one_run_keeps_the_thread"),
-    (HISTORY, EmptyRunIsARun, "no_run_is_not_a_run"),
     (HISTORY, JoinedKeys, "neighbours_are_kept_apart"),
     (HISTORY, AppendsOneByOne, "all_messages_are_appended_or_none"),
     (HISTORY, AppendsOneByOne, "no_message_is_lost_among_many_writers"),
@@ -449,32 +273,19 @@ FAULTS: list[tuple[type, type, str]] = [
     (SHORT, MergesDeep, "a_patch_replaces_values_whole"),
     (SHORT, HandsOutItsState, "what_is_given_and_returned_is_not_the_store"),
     (LONG, KeepsForever, "a_memory_is_gone_when_its_time_has_come"),
-    (LONG, FindsSuperseded, "a_new_fact_supersedes_the_live_one_of_its_key"),
-    (LONG, DeletesTheVersionBefore, "a_new_fact_supersedes_the_live_one_of_its_key"),
-    (LONG, BringsTheVersionBeforeBack, "a_version_that_is_gone_brings_none_back"),
-    (LONG, KeysOfAllNamespaces, "keys_are_kept_apart"),
     (LONG, ReadsTheLiveThenWrites, "one_of_many_writers_of_a_key_is_live"),
     (LONG, OrdersVersionsBySaving, "versions_follow_their_own_times"),
     (LONG, UpdateKeepsMetadata, "an_update_is_a_new_version"),
-    (BLOB, KeepsOldTimeToLive, "an_upload_replaces_bytes_and_time_to_live"),
     (BLOB, ForgetsOnDisconnect, "connecting_is_as_often_as_one_likes"),
     (BLOB, IgnoresCase, "neighbours_are_kept_apart"),
     (VECTOR, AddReplaces, "add_inserts_what_is_absent"),
-    (VECTOR, UpsertKeepsMetadata, "upsert_replaces"),
     (VECTOR, FiltersAfterTheLimit, "a_search_returns_at_most_the_limit"),
-    (VECTOR, ByDistance, "the_nearest_come_first"),
     (VECTOR, KeepsEmptyCollections, "neighbours_are_kept_apart"),
     (GRAPH, TellsRelationshipsByTheirEnds, "relationships_have_ids"),
     (GRAPH, HandsOutItsProperties, "properties_come_back_unchanged"),
     (GRAPH, FollowsArrows, "relationships_are_walked_in_both_directions"),
-    (GRAPH, NarrowsAfterTheWalk, "types_narrow_the_walk"),
     (GRAPH, LeavesEdges, "deleting_an_entity_detaches_it"),
-    (GRAPH, InOrderOfAdding, "neighbours_come_breadth_first"),
     (TASKS, RefusesNoRetry, "retries_are_counted_and_used_up"),
-    (TASKS, KeepsTheCount, "retries_are_counted_and_used_up"),
-    (TASKS, FailedMayBeAbandoned, "every_move_of_the_chart_and_no_other"),
-    (TASKS, SettlesBlocked, "settling_ends_what_is_in_progress"),
-    (TASKS, StartsAnew, "a_board_is_made_once"),
     (TASKS, ChecksThenWrites, "no_change_is_lost_among_many"),
 ]
 
