@@ -12,7 +12,8 @@ from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import ConversationEvent
-from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
+from kaosmem.conversation.outline import Unit, ViewOutline
+from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, SummaryError
 from kaosmem.formats.delimiters import escaped_in_piece, speaker_name

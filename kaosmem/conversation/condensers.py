@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
 from kaosmem.arguments import check_count, check_text
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
+from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import UNLOGGED, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog, view_of
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooSmallError
 from kaosmem.types.content import ToolResultBlock
@@ -232,29 +234,16 @@ class RecentEventsCondenser(Condenser):
         """
         count = len(view)
         head = view.whole(0, min(self.keep_first, count))[1]
-        tail = _tail(view, max(head, count - (self.max_events - self.keep_first)))
-        between = view.protected.union(view.unit(count - 1) if count else ())
+        start = max(head, count - (self.max_events - self.keep_first))
+        cuts = view.cuts_from(view.whole(start, count)[0])
+        tail = cuts[bisect_left(cuts, start)]
+        shown = view.protected.union(view.unit(count - 1) if count else ())
         if head < tail < count:
-            question = view.question_before(tail)
-            between.update(() if question is None else view.unit(question))
-        places = [
-            *range(head),
-            *sorted(place for place in between if head <= place < tail),
-            *range(tail, count),
-        ]
-        return ConversationView(
-            [view[place] for place in places], view.unhandled_condensation_request
-        )
-
-
-def _tail(view: ConversationView, start: int) -> int:
-    """Return the first position from `start` on that has no unit on both sides, found from the end."""
-    first = found = len(view)
-    for position in range(len(view) - 1, start - 1, -1):
-        first = min(first, view.unit(position)[0])
-        if first == position:
-            found = position
-    return found
+            question = view.exchanges.question_before(tail)
+            shown.update(() if question is None else view.unit(question))
+        shown.update(range(head), range(tail, count))
+        entries = [view[place] for place in sorted(shown)]
+        return ConversationView(entries, view.unhandled_condensation_request)
 
 
 class StrategyCondenser(Condenser):
@@ -289,41 +278,45 @@ class StrategyCondenser(Condenser):
         Raises NoCondensationError if the protected entries alone exceed its limits, and the
         strategy's other errors.
         """
-        gives_way = {place for position in view.giving_way for place in view.unit(position)}
-        kept = view.protected - gives_way  # the strategy keeps these itself where it has room
-        events = list(view)
-        cuts = view.cut_points
+        outline = ViewOutline(view)  # the view may grow while a model answers
         is_asked = view.unhandled_condensation_request
-        if any(event.id == UNLOGGED for event in events):
+        if any(event.id == UNLOGGED for event in outline.events):
             raise InvalidArgumentError(
                 "a strategy can't name events that no log has taken; append them to an EventLog"
             )
-        units = [
-            view.unit(at) for at in range(len(events))
-        ]  # now: the view may grow while a model answers
-        given = [replace(event.message, pinned=at in kept) for at, event in enumerate(events)]
-        places = {message.id: at for at, message in enumerate(given)}
+        # The strategy keeps those that give way itself where it has room.
+        kept = outline.kept.difference(places_in(outline.giving_way))
+        given = [
+            replace(event.message, pinned=place in kept)
+            for place, event in enumerate(outline.events)
+        ]
+        places = {message.id: place for place, message in enumerate(given)}
         try:
             after = await self._strategy.compact(given)
         except WindowTooSmallError as error:
             raise NoCondensationError(str(error)) from error
         for message in after:
-            if (
-                message.role == "summary"
-                and message.id not in places
-                and places.keys() >= {*message.sources}
-            ):
-                told = {places[source] for source in message.sources}
-                forgotten = [at for at in sorted(told) if told.issuperset(units[at])]
-                cut = cuts[bisect_right(cuts, max(forgotten, default=-1) + 1) - 1]
-                return Condensation(
-                    tuple(events[at].id for at in forgotten),
-                    summary=message.text,
-                    summary_offset=cut - sum(at < cut for at in forgotten),
-                )
+            is_new = message.role == "summary" and message.id not in places
+            if is_new and places.keys() >= {*message.sources}:
+                return _record(message, [places[source] for source in message.sources], outline)
         left = {places[message.id]: message for message in after if message.id in places}
-        whole = [at for at in range(len(events)) if not left.keys().isdisjoint(units[at])]
-        return ConversationView([_cut(events[at], left.get(at)) for at in whole], is_asked)
+        shown = [
+            _cut(event, left.get(place))
+            for place, event in enumerate(outline.events)
+            if not left.keys().isdisjoint(outline.unit_of[place])
+        ]
+        return ConversationView(shown, is_asked)
+
+
+def _record(summary: ChatMessage, told: Collection[int], outline: ViewOutline) -> Condensation:
+    """Return the record of a summary of entries, of which only whole units go."""
+    known = {*told}
+    forgotten = [place for place in sorted(known) if known.issuperset(outline.unit_of[place])]
+    return Condensation(
+        tuple(outline.events[place].id for place in forgotten),
+        summary=summary.text,
+        summary_offset=outline.place(forgotten),
+    )
 
 
 def _cut(event: ConversationEvent, message: ChatMessage | None) -> ConversationEvent:

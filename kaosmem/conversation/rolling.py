@@ -2,269 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from enum import StrEnum
-from functools import cached_property
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
-from typing import TypeAlias, TypedDict
+from typing import TypedDict
 
 from kaosmem.arguments import check_count
-from kaosmem.compaction.outline import MessageSizes, Outline, places_in
+from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import Condenser
-from kaosmem.conversation.events import (
-    UNLOGGED,
-    ActionEvent,
-    ConversationEvent,
-    EventSource,
-    ObservationEvent,
-)
+from kaosmem.conversation.events import UNLOGGED
+from kaosmem.conversation.outline import CondensationReason, Unit, ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.formats import Format, get_format
 from kaosmem.names import shown_number
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types.content import Trust
-
-Unit: TypeAlias = tuple[int, ...]
-"""The positions of entries that stay together, ascending."""
-
-
-class CondensationReason(StrEnum):
-    """Reasons to condense a view."""
-
-    SIZE = "size"
-    TOKENS = "tokens"
-    REQUEST = "request"
-
 
 _LIMITS = (CondensationReason.SIZE, CondensationReason.TOKENS)
-
-
-class ViewOutline(Outline):
-    """The units of a view as it is now, with those kept by their role, and the tokens of each entry.
-
-    start, stop: of the part that is outlined, which lacks nothing that belongs together with something in it; all
-    positions are counted in it. events: its entries. counter, format: of the tokens.
-    reasons, limits: why the view has to be condensed, and the limits of its tokens.
-    """
-
-    def __init__(
-        self,
-        view: ConversationView,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        counter: TokenCounter | None = None,
-        format: str | Format = "openai",
-        reasons: Collection[CondensationReason] = (),
-        limits: Sequence[int] = (),
-    ) -> None:
-        self.events = tuple(view[start:stop])
-        self._counter = get_counter(counter)
-        self._format = get_format(format)
-        messages = (event.message for event in self.events)
-        links = (event.link for event in self.events)
-        super().__init__(messages, links=links, sizes=MessageSizes(self._counter, self._format))
-        self.reasons = frozenset(reasons)
-        self.limits = limits
-        self._kept = self._within(view.kept, start)
-        self._gives_way = self._within(view.giving_way, start)
-
-    def _within(self, places: Sequence[int], start: int) -> frozenset[int]:
-        """Return those of the view's positions that are outlined, as positions of the outline."""
-        end = start + len(self.events)
-        found = places[bisect_left(places, start) : bisect_left(places, end)]
-        return frozenset(place - start for place in found)
-
-    @cached_property
-    def kept(self) -> frozenset[int]:
-        """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
-        units = (unit for unit in self.units if not self._kept.isdisjoint(unit))
-        return frozenset(places_in(units))
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """The tokens of each entry."""
-        return tuple(event.tokens(self._counter, self._format) for event in self.events)
-
-    def tokens_of(self, unit: Unit) -> int:
-        """Return a unit's tokens."""
-        return sum(self.sizes[place] for place in unit)
-
-    @cached_property
-    def giving_way(self) -> list[Unit]:
-        """The kept units that may go where a limit is too small, in the order in which they go.
-
-        The first user message goes with its answer, then so does the newest that is answered, then
-        users' messages without an answer go, the oldest first. The newest stays.
-        """
-        exchanges = self.exchanges
-        pairs: dict[tuple[int, ...], list[int]] = {exchanges.first: [], exchanges.last_answered: []}
-        others = []
-        for unit in self.units:
-            reasons = self._kept.intersection(unit)
-            if not reasons or not reasons <= self._gives_way:
-                continue
-            pair = next((places for of, places in pairs.items() if reasons.intersection(of)), None)
-            if pair is None:
-                others.append(unit)
-            else:
-                pair += unit
-        return [*(tuple(pair) for pair in pairs.values() if pair), *others]
-
-    def steps(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units to forget first, oldest first: what the agent did, without its answers.
-
-        Units with the newest recall of some knowledge are left out, since knowledge may be recalled
-        only once.
-
-        Args:
-            keep_first: Number of entries before the first unit that may go.
-        """
-        answers = {*self.exchanges.answers}
-        return [
-            unit
-            for unit in self._forgettable(keep_first)
-            if not self._is_users(unit)
-            and answers.isdisjoint(unit)
-            and self._recalls.isdisjoint(unit)
-        ]
-
-    def recalls(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units with the newest recall of some knowledge, oldest first."""
-        units = self._forgettable(keep_first)
-        return [unit for unit in units if not self._recalls.isdisjoint(unit)]
-
-    def whole_exchanges(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the questions and the answer of each exchange as one unit, oldest first.
-
-        A request without its answer would make the agent do the work again. Exchanges of which
-        something stays are left out.
-        """
-        free = set(places_in(self._forgettable(keep_first)))
-        exchanges = self.exchanges
-        units = []
-        for start, answer in exchanges.answered:
-            questions = [place for place in exchanges.questions if start <= place < answer]
-            its = {self.unit_of[place] for place in (*questions, answer)}
-            places = tuple(places_in(its))
-            if free.issuperset(places):
-                units.append(places)
-        return units
-
-    def users(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the other units of users, oldest first, and summaries of users' messages alone.
-
-        They have no answer, or it stays.
-        """
-        gone = set(places_in(self.whole_exchanges(keep_first=keep_first)))
-        users = filter(self._is_users, self._forgettable(keep_first))
-        return [unit for unit in users if gone.isdisjoint(unit)]
-
-    @cached_property
-    def answered_last(self) -> list[Unit]:
-        """The question of the newest answered exchange, if it may give way."""
-        question = self.exchanges.last_answered[:1]
-        if not self._gives_way.issuperset(question) or question == self.exchanges.first[:1]:
-            return []
-        return [self.unit_of[place] for place in question]
-
-    def longest_question(self, units: Collection[Unit], *, is_replaced: bool) -> list[Unit]:
-        """Return the unit of the longest message of a user in some units, [] if there is none.
-
-        Args:
-            is_replaced: Whether a summary takes the message's place. If not, its answer goes too.
-        """
-        places = [place for place in places_in(units) if is_question(self.events[place])]
-        longest = max(places, key=self.sizes.__getitem__, default=None)
-        if longest is None:
-            return []
-        if is_replaced:
-            return [self.unit_of[longest]]
-        return [next(unit for unit in units if longest in unit)]
-
-    def next_cut(self, position: int) -> int:
-        """Return the first position from `position` on with no unit on both sides."""
-        return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
-
-    def place(self, forgotten: Collection[int]) -> int:
-        """Return where a summary of entries goes, counted without them: where the last of them was."""
-        cut = self._cuts[bisect_right(self._cuts, max(forgotten) + 1) - 1]
-        return cut - sum(place < cut for place in forgotten)
-
-    def fewest(self, units: Sequence[Unit], entries: int, tokens: int) -> list[Unit]:
-        """Return the fewest first units with at least `entries` entries and more than `tokens` tokens, or all."""
-        of_entries = shortest_prefix(map(len, units), entries - 1)
-        of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
-        return list(units[: max(of_entries, of_tokens)])
-
-    @cached_property
-    def questions(self) -> tuple[int, ...]:
-        """The positions of users' messages, ascending."""
-        places = range(len(self.events))
-        return tuple(p for p in places if is_question(self.events[p]))
-
-    @cached_property
-    def replies(self) -> tuple[int, ...]:
-        """The positions of the agent's messages to users, ascending."""
-        return tuple(p for p in range(len(self.events)) if is_reply(self.events[p]))
-
-    @cached_property
-    def _cuts(self) -> tuple[int, ...]:
-        return self.cuts_beside(())
-
-    @cached_property
-    def _recalls(self) -> frozenset[int]:
-        """The position of the newest recall of each knowledge, by its name."""
-        newest = {
-            each.name: place
-            for place, event in enumerate(self.events)
-            if isinstance(event, ObservationEvent)
-            for each in event.recalled
-        }
-        return frozenset(newest.values())
-
-    def _forgettable(self, keep_first: int) -> Iterator[Unit]:
-        start = self.next_cut(keep_first)
-        yield from (unit for unit in self.units if unit[0] >= start and unit[0] not in self.kept)
-
-    def _is_users(self, unit: Unit) -> bool:
-        return any(_is_of_user(self.events[place]) for place in unit)
-
-
-def shortest_prefix(sizes: Iterable[int], above: int) -> int:
-    """Return how many of the first sizes are more than `above` together: none for less than 1, at most all."""
-    if above <= 0:
-        return 0
-    count = 0
-    for total in accumulate(sizes):
-        count += 1
-        if total > above:
-            break
-    return count
-
-
-def _is_of_user(event: ConversationEvent) -> bool:
-    """Return whether an event is a user's message, or a summary of users' messages alone."""
-    if isinstance(event, SummaryEvent):
-        return event.trust >= Trust.USER
-    return isinstance(event, ActionEvent) and event.source is EventSource.USER
-
-
-def is_question(event: ConversationEvent) -> bool:
-    """Return whether an event is a user's message."""
-    return isinstance(event, ActionEvent) and event.role == "user"
-
-
-def is_reply(event: ConversationEvent) -> bool:
-    """Return whether an event is a message of the agent to its users."""
-    if not isinstance(event, ActionEvent) or event.call is not None:
-        return False
-    return event.kind == "message" and event.role == "assistant"
 
 
 class CondenserLimits(TypedDict, total=False):
@@ -461,7 +216,8 @@ class RollingCondenser(Condenser):
             return progress
         if self.forgets_users and not outline.reasons.isdisjoint(_LIMITS):
             # No more of these than a limit asks for.
-            most = [*most, *self._without_newest(outline, outline.giving_way)]
+            newest = len(outline.events) - 1
+            most = [*most, *(unit for unit in outline.giving_way if unit[-1] != newest)]
             chosen = self.enough(outline, most, replaced=replaced, share=1.0)
             if chosen:
                 return chosen
@@ -485,13 +241,13 @@ class RollingCondenser(Condenser):
         while tokens are within the limits.
         """
         first = self.keep_first
-        steps = self.old(outline)
-        recalls = self._without_newest(outline, outline.recalls(keep_first=first))
+        steps = outline.steps(keep_first=first)
+        recalls = outline.recalls(keep_first=first)
         users: list[Unit] = []
         exchanges: list[Unit] = []
         if self.forgets_users:
-            users = self._without_newest(outline, outline.users(keep_first=first))
-            exchanges = self._without_newest(outline, outline.whole_exchanges(keep_first=first))
+            users = outline.users(keep_first=first)
+            exchanges = outline.whole_exchanges(keep_first=first)
         stages = [steps]
         if self.surplus(outline)[1]:
             questions = [*exchanges, *users, *outline.answered_last]
@@ -558,20 +314,6 @@ class RollingCondenser(Condenser):
         surplus = count + replaced - min(entries) if entries else 0
         surplus_tokens = outline.tokens - min(tokens) if tokens else 0
         return surplus, surplus_tokens
-
-    def old(self, outline: ViewOutline, *, keep_first: int | None = None) -> list[Unit]:
-        """Return what the agent did, in the order in which it goes, without the unit of the newest entry.
-
-        Args:
-            keep_first: Entries at the start that stay. None is the condenser's own number.
-        """
-        kept = self.keep_first if keep_first is None else keep_first
-        return self._without_newest(outline, outline.steps(keep_first=kept))
-
-    @staticmethod
-    def _without_newest(outline: ViewOutline, units: Iterable[Unit]) -> list[Unit]:
-        newest = len(outline.events) - 1
-        return [unit for unit in units if unit[-1] != newest]
 
     def record(
         self,

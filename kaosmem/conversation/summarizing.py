@@ -12,7 +12,8 @@ from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
-from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser, Unit, ViewOutline
+from kaosmem.conversation.outline import Unit, ViewOutline
+from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.language.credentials import without_credentials
@@ -69,7 +70,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         """
         outline = self.outline(view, limit=limit)
         if not isinstance(error.__cause__, SummaryError):
-            for agents in (self.old(outline, keep_first=0), outline.steps()):
+            for agents in (outline.steps(), outline.steps(with_newest=True)):
                 units = self.enough(outline, agents, replaced=1)
                 if not all(isinstance(event, SummaryEvent) for event in _events(outline, units)):
                     return await self._summarized(outline, units)

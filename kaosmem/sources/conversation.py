@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
-from kaosmem.compaction.outline import places_in
 from kaosmem.conversation import (
     Condensation,
     Condenser,
@@ -18,7 +16,8 @@ from kaosmem.conversation import (
     EventLog,
     SummaryEvent,
 )
-from kaosmem.conversation.rolling import Unit, ViewOutline, is_question
+from kaosmem.conversation.fold import Fold
+from kaosmem.conversation.outline import is_question
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
@@ -80,14 +79,14 @@ class ConversationSource(StoreSource):
         )
         self._counter = get_counter(counter)
         self._shown: dict[int, tuple[ConversationEvent, Item]] = {}
-        self._uncondensed = ConversationView()
+        self._uncondensed = Fold()  # of all events but condensations
         self._read = 0  # events of the log that it has
 
     def named(self, name: str) -> ConversationSource:
         """Return the source under another name, over the same log."""
         other = super().named(name)
         other._shown = {}
-        other._uncondensed = ConversationView()
+        other._uncondensed = Fold()
         other._read = 0
         return other
 
@@ -102,53 +101,53 @@ class ConversationSource(StoreSource):
         the entries would have if nothing were condensed, so a condensation moves none.
         """
         view, error = await self._view(cap)
-        candidates: list[Candidate] = []
         known = self._shown
         self._shown = {}
-        items: dict[int, Item] = {}
-        start = len(view)
+
+        def item(place: int) -> Item:
+            return self._shown_item(view[place], known)
+
+        must = {place for each in self._required(view, item, cap // 2) for place in view.unit(each)}
+        start = _first_within(view, item, 2 * cap)
+        cuts = {*view.cuts_from(start, must)}
+        positions = self._positions(view, [*must, *range(start, len(view))])
+        candidates: list[Candidate] = []
         left = 2 * cap
-        while start and left > 0:
-            start -= 1
-            items[start] = self._shown_item(view[start], known)
-            left -= items[start].tokens
-        left = 2 * cap
-        kept = self._kept(view, cap // 2, known)
-        for unit, must, cut in _newest_first(view, start, kept):
-            if left <= 0 and not must:
+        for unit in _newest_first(view, start, must):
+            is_required = unit[0] in must
+            if left <= 0 and not is_required:
                 break
-            its = tuple(items.get(place) or self._shown_item(view[place], known) for place in unit)
-            tokens = sum(item.tokens for item in its)
+            items = tuple(map(item, unit))
+            tokens = sum(each.tokens for each in items)
             left -= max(1, tokens)
+            rank = len(candidates) + 1
+            position = positions[unit[0]]
+            is_cut = unit[0] in cuts
             candidates.append(
-                Candidate(its, unit[0], cut, must, False, len(candidates) + 1, None, tokens)
+                Candidate(items, position, is_cut, is_required, False, rank, None, tokens)
             )
         is_all = sum(len(unit.items) for unit in candidates) == len(view)
-        candidates = list(with_fitting_results(candidates, cap, self._counter))
-        positions = self._positions(view, [unit.position for unit in candidates])
-        placed = tuple(unit._replace(position=positions[unit.position]) for unit in candidates)
-        return Proposal(placed, taken=self._taken(view), is_all=is_all, error=error)
+        fitting = with_fitting_results(candidates, cap, self._counter)
+        return Proposal(fitting, taken=self._taken(view), is_all=is_all, error=error)
 
-    def _kept(
-        self,
-        view: ConversationView,
-        room: int,
-        known: Mapping[int, tuple[ConversationEvent, Item]],
-    ) -> list[int]:
-        """Return the positions of the entries that must be shown.
+    @staticmethod
+    def _required(view: ConversationView, item: Callable[[int], Item], room: int) -> list[int]:
+        """Return the positions of the newest entry and of the entries that must be shown.
 
         Args:
-            room: Tokens for those of them that give way.
+            item: Returns the item of a position.
+            room: Tokens for the entries that give way.
         """
         gives_way = view.giving_way
         first = len(gives_way)
         while first:
-            room -= self._shown_item(view[gives_way[first - 1]], known).tokens
+            room -= item(gives_way[first - 1]).tokens
             if room < 0:
                 break
             first -= 1
-        without_room = {*gives_way[:first]}
-        return [place for place in view.kept if place not in without_room]
+        without_room = gives_way[:first]
+        required = [place for place in view.kept if place not in without_room]
+        return [*required, len(view) - 1] if view else []
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, or a summary; None for events that no model sees."""
@@ -190,11 +189,13 @@ class ConversationSource(StoreSource):
 
         A summary stands directly before the entry that follows it.
         """
-        self._read_log()
-        positions = {}
+        for event in self._log[self._read :]:
+            self._uncondensed.add(event)
+            self._read += 1
+        positions: dict[int, int] = {}
         after = self._taken(view)
-        for place in sorted(places, reverse=True):
-            position = self._uncondensed.place_of(view[place].id)
+        for place in sorted(set(places), reverse=True):
+            position = self._uncondensed.places.get(view[place].id)
             # Where a summary is put in without a gap, the entries before it make room.
             after = after - 1 if position is None else min(position, after - 1)
             positions[place] = after
@@ -202,16 +203,8 @@ class ConversationSource(StoreSource):
 
     def _taken(self, view: ConversationView) -> int:
         """Return how many entries there would be, up to the newest of a view, if nothing were condensed."""
-        newest = self._uncondensed.place_of(view[-1].id) if view else None
-        return len(self._uncondensed) if newest is None else newest + 1
-
-    def _read_log(self) -> None:
-        """Take in what was appended to the log."""
-        new = self._log[self._read :]
-        self._read += len(new)
-        for event in new:
-            if not isinstance(event, Condensation):
-                self._uncondensed.append(event)
+        newest = self._uncondensed.places.get(view[-1].id) if view else None
+        return len(self._uncondensed.entries) if newest is None else newest + 1
 
     def _shown_item(
         self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]
@@ -236,41 +229,18 @@ class ConversationSource(StoreSource):
         )
 
 
-class _Wanted(NamedTuple):
-    """A unit of a view, by its positions: whether it must be shown, and whether a history may start with it."""
-
-    unit: Unit
-    must: bool
-    cut: bool
-
-
-def _newest_first(view: ConversationView, start: int, kept: Sequence[int]) -> list[_Wanted]:
-    """Return the units of a view that must be shown, then at least the others from a position on, each newest first.
-
-    A unit before that position begins no history: another unit may be around it.
-
-    Args:
-        kept: Positions of entries that must be shown, ascending.
-    """
-    newest = len(view) - 1
-    must = {*kept, newest}
-    start, stop = view.whole(max(0, min(start, newest)), len(view))
-    wanted = {each.unit: each for each in _wanted(view, start, stop, must)}
-    seen: set[int] = set()
-    for place in kept:
-        if place < start and place not in seen:
-            part = _wanted(view, *view.whole(place, place + 1), must)
-            for each in part:
-                seen.update(each.unit)
-                if each.must and each.unit[0] < start:
-                    wanted[each.unit] = each._replace(cut=False)
-    return sorted(wanted.values(), key=lambda each: (not each.must, -each.unit[-1]))
+def _first_within(view: ConversationView, item: Callable[[int], Item], room: int) -> int:
+    """Return where the newest entries worth some tokens begin, with all that belongs together with them."""
+    start = len(view)
+    while start and room > 0:
+        start -= 1
+        room -= item(start).tokens
+    return view.whole(start, len(view))[0]
 
 
-def _wanted(view: ConversationView, start: int, stop: int, must: AbstractSet[int]) -> list[_Wanted]:
-    """Return the units of a part of a view, of which none is in part outside it."""
-    outline = ViewOutline(view, start, stop)
-    units = [tuple(start + place for place in unit) for unit in outline.units]
-    shown = set(places_in(unit for unit in units if not must.isdisjoint(unit)))
-    cuts = frozenset(outline.cuts_beside({place - start for place in shown}))
-    return [_Wanted(unit, unit[0] in shown, unit[0] - start in cuts) for unit in units]
+def _newest_first(view: ConversationView, start: int, must: Set[int]) -> list[Sequence[int]]:
+    """Return the units that must be shown, then those from a position on, each newest first."""
+    places = [*sorted(place for place in must if place < start), *range(start, len(view))]
+    units = [view.unit(place) for place in places]
+    first = [unit for place, unit in zip(places, units, strict=True) if unit[0] == place]
+    return sorted(first, key=lambda unit: (unit[0] not in must, -unit[-1]))

@@ -31,7 +31,7 @@ from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.condensers import MAX_IN_A_ROW
 from kaosmem.conversation.events import RecalledText
 from kaosmem.conversation.log import event_json, event_of
-from kaosmem.conversation.rolling import ViewOutline
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError
 from kaosmem.formats import get_format
 from kaosmem.testing import ScriptedLLM
@@ -391,12 +391,12 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> No
 
 
 async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
-    """What is said beside it stays though all else goes, and its result is shown when it comes."""
+    """It stays though all else goes, and its result is shown when it comes."""
     log = logged(
         user("U1"), *[agent()] * 3, user("U2"), *[agent()] * 3, call("1", says="I look"), REQUEST
     )
     condenser = LLMSummarizingCondenser(ScriptedLLM(iter([ConnectionError(), "S"])))
-    assert "I look" in shown(await condenser.condensed_view(log))
+    assert "A1" in shown(await condenser.condensed_view(log))
     log.append(result("1"))
     assert {"A1", "O1"} <= set(shown(log.view))
 

@@ -28,7 +28,7 @@ from kaosmem.conversation import (
 )
 from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.events import RecalledText
-from kaosmem.conversation.rolling import shortest_prefix
+from kaosmem.conversation.outline import shortest_prefix
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer

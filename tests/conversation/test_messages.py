@@ -20,6 +20,7 @@ from kaosmem.conversation import (
 )
 from kaosmem.conversation.events import RecalledText
 from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
+from kaosmem.units import NO_RESULT
 from tests.conversation.logs import (
     PICTURE,
     agent,
@@ -73,9 +74,11 @@ def test_a_result_without_a_call_is_left_out() -> None:
     ]
 
 
-def test_words_survive_a_call_without_a_result() -> None:
+def test_a_call_without_a_result_is_told_with_its_words() -> None:
+    """The model is told that nothing came back."""
     assert lines(told(system("S"), user("U"), call("1", says="I look")))[2:] == [
-        "assistant: I look"
+        'assistant: I look | find({"in":"src"})',
+        f"tool: {NO_RESULT}",
     ]
 
 

@@ -19,7 +19,7 @@ from kaosmem.conversation import (
     ObservationEvent,
 )
 from kaosmem.conversation.log import event_json, event_of
-from kaosmem.conversation.rolling import ViewOutline
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.types.content import Trust
 from kaosmem.units import NO_RESULT, repair

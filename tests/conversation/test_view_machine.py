@@ -19,7 +19,7 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.condensation import CondensationRequest
-from kaosmem.conversation.rolling import ViewOutline
+from kaosmem.conversation.outline import ViewOutline
 from tests.conversation.logs import ANY_RUNS, logged
 from tests.cuts import cut_points
 from tests.units.plain import PlainUnits, open_calls
@@ -58,35 +58,21 @@ class PlainView:
             ):
                 self.entries.pop()
 
-    def pending(self, ordinal: int, groups: PlainUnits) -> bool:
-        event = self.entries[ordinal]
-        calls = isinstance(event, ActionEvent) and event.call is not None
-        return calls and not any(
-            isinstance(self.entries[other], ObservationEvent) for other in groups.group_of(ordinal)
-        )
-
     def shown(self) -> list[ConversationEvent]:
-        groups = self.groups()
-        return [
-            replace(event, call=None, response="") if self.pending(ordinal, groups) else event
-            for ordinal, event in enumerate(self.entries)
-            if not self.pending(ordinal, groups) or event.has_words
-        ]
+        return self.entries
 
     def waiting(self) -> list[int]:
         """Return the positions of the newest answer, if it is the newest of what was said and lacks a result."""
         groups = self.groups()
-        entries = range(len(self.entries))
         said = [
-            o
-            for o in entries
-            if isinstance(self.entries[o], ActionEvent) and self.entries[o].role != "system"
+            place
+            for place, event in enumerate(self.entries)
+            if isinstance(event, ActionEvent) and event.role != "system"
         ]
         answer = groups.group_of(said[-1]) if said else set()
-        if not open_calls({ordinal: self.entries[ordinal].link for ordinal in answer}):
+        if not open_calls({place: self.entries[place].link for place in answer}):
             return []
-        shown = [o for o in entries if not self.pending(o, groups) or self.entries[o].has_words]
-        return [place for place, ordinal in enumerate(shown) if ordinal in answer]
+        return sorted(answer)
 
     def covers(self, forgotten: Collection[int], summary: SummaryEvent) -> bool:
         """Say whether a summary stands for nothing but forgotten events, once each summary is taken for its own."""
@@ -97,12 +83,7 @@ class PlainView:
 
     def outdated(self, offset: int, lost: set[int]) -> set[int]:
         """Return the summaries at or after the place of a new one that stand before an entry that it replaces."""
-        groups = self.groups()
-        left = [
-            ordinal
-            for ordinal, event in enumerate(self.entries)
-            if ordinal not in lost and (not self.pending(ordinal, groups) or event.has_words)
-        ]
+        left = [ordinal for ordinal in range(len(self.entries)) if ordinal not in lost]
         return {
             ordinal
             for ordinal, event in enumerate(self.entries)
@@ -270,11 +251,9 @@ class ViewMachine(RuleBasedStateMachine):
             assert place in self.view.unit(place)
             start, stop = self.view.whole(place, place + 1)
             assert start <= place < stop
-            its = [
-                tuple(start + each for each in unit)
-                for unit in ViewOutline(self.view, start, stop).units
-            ]
-            assert its == [unit for unit in units if start <= unit[0] < stop]
+            for unit in units:
+                inside = [start <= each < stop for each in unit]
+                assert all(inside) or not any(inside)
             assert self.view.whole(place, count)[0] in cuts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +32,7 @@ from kaosmem.conversation import (
     ObservationMaskingCondenser,
     RollingCondenser,
 )
-from kaosmem.conversation.rolling import ViewOutline
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError, SourceError
 from kaosmem.formats import count_messages
 from kaosmem.language.query import Query
@@ -138,7 +139,14 @@ def proposed_slowly(
         left -= max(1, sum(sizes[place] for place in unit))
         events = tuple(f"conversation/{view[place].id}" for place in unit)
         rows.append((events, unit[0], unit[0] in must))
-    return rows, {*outline.cuts_beside(must)}, len(rows) == len(outline.units)
+    return rows, cuts_beside(outline.units, must), len(rows) == len(outline.units)
+
+
+def cuts_beside(units: Sequence[tuple[int, ...]], must: set[int]) -> set[int]:
+    """Return where no unit is on both sides, but for those that are shown in any case."""
+    spans = [(unit[0], unit[-1]) for unit in units if unit[0] not in must]
+    ends = range(max((unit[-1] + 1 for unit in units), default=0) + 1)
+    return {cut for cut in ends if not any(first < cut <= last for first, last in spans)}
 
 
 def check_positions(
@@ -327,15 +335,17 @@ async def test_what_no_model_sees_is_not_fetched() -> None:
         await memory.forget("conversation/0")
 
 
-async def test_a_history_may_begin_between_calls_that_wait() -> None:
-    """One of an answer is kept for its words, another is not shown: what is between them is not tied to them."""
-    log = logged(call("1", "r", says="I look"), agent("done " * 9), user("and?"), call("2", "r"))
+async def test_a_history_begins_between_no_two_calls_of_one_answer() -> None:
+    """Their unit spans what was said between them."""
+    log = logged(call("1", "r"), agent("done " * 9), user("and?"), call("2", "r"), agent("so"))
     proposal = await ConversationSource(log).propose(Query(""), cap=100)
-    assert [(unit.items[0].id, unit.cut) for unit in proposal.candidates] == [
-        ("conversation/2", True),
-        ("conversation/1", True),
-        ("conversation/0", True),
-    ]
+    cuts = {unit.items[0].id: unit.cut for unit in proposal.candidates}
+    assert cuts == {
+        "conversation/4": True,
+        "conversation/2": False,
+        "conversation/1": False,
+        "conversation/0": True,
+    }
 
 
 async def test_two_conversations_have_ids_of_their_own() -> None:

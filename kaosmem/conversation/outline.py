@@ -1,0 +1,237 @@
+"""The entries of a view at one time: their units, those that stay, and the order in which others go."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeAlias
+
+from kaosmem.compaction.exchanges import Exchanges
+from kaosmem.compaction.outline import MessageSizes, places_in
+from kaosmem.conversation.condensation import SummaryEvent
+from kaosmem.conversation.events import (
+    ActionEvent,
+    ConversationEvent,
+    EventSource,
+    ObservationEvent,
+)
+from kaosmem.conversation.view import ConversationView
+from kaosmem.formats import Format, get_format
+from kaosmem.tokens import get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import Trust
+
+Unit: TypeAlias = tuple[int, ...]
+"""The positions of entries that stay together, ascending."""
+
+
+class CondensationReason(StrEnum):
+    """Reasons to condense a view."""
+
+    SIZE = "size"
+    TOKENS = "tokens"
+    REQUEST = "request"
+
+
+class ViewOutline:
+    """The units of a view as it is now, the entries that it keeps, and the tokens of each entry.
+
+    events: the entries. units: the positions of each unit, in the order of their first.
+    exchanges: the positions of questions and replies. counter, format: of the tokens.
+    reasons, limits: why the view has to be condensed, and the limits of its tokens.
+    """
+
+    def __init__(
+        self,
+        view: ConversationView,
+        *,
+        counter: TokenCounter | None = None,
+        format: str | Format = "openai",
+        reasons: Collection[CondensationReason] = (),
+        limits: Sequence[int] = (),
+    ) -> None:
+        self.events = tuple(view)
+        self.unit_of = [tuple(view.unit(place)) for place in range(len(view))]
+        self.units = list(dict.fromkeys(self.unit_of))
+        exchanges = view.exchanges
+        self.exchanges = Exchanges(tuple(exchanges.questions), tuple(exchanges.replies))
+        self._counter = get_counter(counter)
+        self._format = get_format(format)
+        self.reasons = frozenset(reasons)
+        self.limits = limits
+        self._kept = frozenset(view.kept)
+        self._gives_way = frozenset(view.giving_way)
+        self._cuts = view.cut_points
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
+        return frozenset(places_in(self.unit_of[place] for place in self._kept))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The tokens of each entry."""
+        return tuple(event.tokens(self._counter, self._format) for event in self.events)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all entries together, as a request."""
+        frame = MessageSizes(self._counter, self._format).frame
+        return sum(self.sizes) + frame if self.events else 0
+
+    def tokens_of(self, unit: Unit) -> int:
+        """Return a unit's tokens."""
+        return sum(self.sizes[place] for place in unit)
+
+    @cached_property
+    def giving_way(self) -> list[Unit]:
+        """The kept units that may go where a limit is too small, in the order in which they go.
+
+        The first user message goes with its answer, then so does the newest that is answered, then
+        users' messages without an answer go, the oldest first. The newest stays.
+        """
+        first: list[int] = []
+        last_answered: list[int] = []
+        others: list[Unit] = []
+        for unit in self.units:
+            reasons = self._kept.intersection(unit)
+            if not reasons or not reasons <= self._gives_way:
+                continue
+            if not reasons.isdisjoint(self.exchanges.first):
+                first += unit
+            elif not reasons.isdisjoint(self.exchanges.last_answered):
+                last_answered += unit
+            else:
+                others.append(unit)
+        pairs = [tuple(pair) for pair in (first, last_answered) if pair]
+        return [*pairs, *others]
+
+    def steps(self, *, keep_first: int = 0, with_newest: bool = False) -> list[Unit]:
+        """Return the units to forget first, oldest first: what the agent did, without its answers.
+
+        Units with the newest recall of some knowledge are left out, since knowledge may be recalled
+        only once.
+
+        Args:
+            keep_first: Number of entries before the first unit that may go.
+            with_newest: Whether the unit of the newest entry may go too.
+        """
+        stays = self._recalls.union(self.exchanges.answers)
+        units = self._forgettable(keep_first, with_newest=with_newest)
+        return [unit for unit in units if not self._is_users(unit) and stays.isdisjoint(unit)]
+
+    def recalls(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the units with the newest recall of some knowledge, oldest first."""
+        units = self._forgettable(keep_first)
+        return [unit for unit in units if not self._recalls.isdisjoint(unit)]
+
+    def whole_exchanges(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the questions and the answer of each exchange as one unit, oldest first.
+
+        A request without its answer would make the agent do the work again. Exchanges of which
+        something stays are left out.
+        """
+        free = set(places_in(self._forgettable(keep_first)))
+        exchanges = self.exchanges
+        units = []
+        for start, answer in exchanges.answered:
+            places = [place for place in exchanges.questions if start <= place < answer]
+            places.append(answer)
+            if free.issuperset(places):
+                units.append(tuple(places))
+        return units
+
+    def users(self, *, keep_first: int = 0) -> list[Unit]:
+        """Return the other units of users, oldest first, and summaries of users' messages alone.
+
+        They have no answer, or it stays.
+        """
+        gone = set(places_in(self.whole_exchanges(keep_first=keep_first)))
+        users = filter(self._is_users, self._forgettable(keep_first))
+        return [unit for unit in users if gone.isdisjoint(unit)]
+
+    @property
+    def answered_last(self) -> list[Unit]:
+        """The question of the newest answered exchange, if it may give way."""
+        question = self.exchanges.last_answered[:1]
+        if not self._gives_way.issuperset(question) or question == self.exchanges.first[:1]:
+            return []
+        return [question] if question else []
+
+    def longest_question(self, units: Iterable[Unit], *, is_replaced: bool) -> list[Unit]:
+        """Return the unit of the longest message of a user in some units, [] if there is none.
+
+        Args:
+            is_replaced: Whether a summary takes the message's place. If not, its answer goes too.
+        """
+        asked = {}
+        for unit in units:
+            for place in unit:
+                if is_question(self.events[place]):
+                    asked[place] = unit
+        if not asked:
+            return []
+        longest = max(sorted(asked), key=self.sizes.__getitem__)
+        return [(longest,) if is_replaced else asked[longest]]
+
+    def next_cut(self, position: int) -> int:
+        """Return the first position from `position` on with no unit on both sides."""
+        return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
+
+    def place(self, forgotten: Collection[int]) -> int:
+        """Return where a summary of entries goes, counted without them: where the last of them was."""
+        cut = self._cuts[bisect_right(self._cuts, max(forgotten, default=-1) + 1) - 1]
+        return cut - sum(place < cut for place in forgotten)
+
+    def fewest(self, units: Sequence[Unit], entries: int, tokens: int) -> list[Unit]:
+        """Return the fewest first units with at least `entries` entries and more than `tokens` tokens, or all."""
+        of_entries = shortest_prefix(map(len, units), entries - 1)
+        of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
+        return list(units[: max(of_entries, of_tokens)])
+
+    @cached_property
+    def _recalls(self) -> frozenset[int]:
+        """The position of the newest recall of each knowledge, by its name."""
+        newest: dict[str, int] = {}
+        for place, event in enumerate(self.events):
+            if isinstance(event, ObservationEvent):
+                newest.update((each.name, place) for each in event.recalled)
+        return frozenset(newest.values())
+
+    def _forgettable(self, keep_first: int, *, with_newest: bool = False) -> Iterator[Unit]:
+        """Yield the units that may go, without that of the newest entry."""
+        start = self.next_cut(keep_first)
+        stop = len(self.events) - (0 if with_newest else 1)
+        for unit in self.units:
+            if start <= unit[0] and unit[-1] < stop and unit[0] not in self.kept:
+                yield unit
+
+    def _is_users(self, unit: Unit) -> bool:
+        return any(_is_of_user(self.events[place]) for place in unit)
+
+
+def shortest_prefix(sizes: Iterable[int], above: int) -> int:
+    """Return how many of the first sizes are more than `above` together: none for less than 1, at most all."""
+    if above <= 0:
+        return 0
+    count = 0
+    for total in accumulate(sizes):
+        count += 1
+        if total > above:
+            break
+    return count
+
+
+def _is_of_user(event: ConversationEvent) -> bool:
+    """Return whether an event is a user's message, or a summary of users' messages alone."""
+    if isinstance(event, SummaryEvent):
+        return event.trust >= Trust.USER
+    return isinstance(event, ActionEvent) and event.source is EventSource.USER
+
+
+def is_question(event: ConversationEvent) -> bool:
+    """Return whether an event is a user's message."""
+    return isinstance(event, ActionEvent) and event.role == "user"
