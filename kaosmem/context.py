@@ -11,11 +11,11 @@ from typing import TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
-from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.fallback import failed_model
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.compaction.strategies import strategy_within
-from kaosmem.compaction.thread import Thread, is_record
+from kaosmem.compaction.transcript import Transcript, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.names import check_id, shown_number
@@ -241,49 +241,55 @@ class AgentContext:
             if request := last.followed_by(stored):
                 _keep(self._requests, session_id, request)
                 return [*request.messages]
-        thread, window = await self._packed(session_id, budget)
+        transcript, window = await self._packed(session_id, budget)
         window = _without_thinking(
             window, keeps_open_loop=model is not None and not preserves_thinking(model)
         )
-        if thread.stored:
+        stored = transcript.stored
+        if stored:
             sizes = MessageSizes(self._counter, self._format)
-            request = _Request(window, len(thread.stored), thread.stored[-1], budget, model, sizes)
+            request = _Request(window, len(stored), stored[-1], budget, model, sizes)
             _keep(self._requests, session_id, request)
         return [*window]
 
     async def _packed(
         self, session_id: str, budget: int | None
-    ) -> tuple[Thread, list[ChatMessage]]:
-        """Return a thread as it was read, and the window that the strategies leave of it."""
+    ) -> tuple[Transcript, list[ChatMessage]]:
+        """Return a transcript as it was read, and the window that the strategies leave of it."""
         for _ in range(_MAX_ATTEMPTS):
-            read = thread = await self._thread(session_id)
-            window, steps = await self._compacted(thread.view, budget)
-            if thread.has_fallbacks and _has_model(steps):
-                # The model works again: it is given the messages, not the outlines that took their
-                # place meanwhile.
-                bare = Thread(thread.stored, with_fallbacks=False)
-                anew = await self._compacted(bare.view, budget, skips_summaries=True)
-                if _has_model(anew[1]):
-                    thread, (window, steps) = bare, anew
+            transcript = await self._transcript(session_id)
+            window, steps = await self._compacted(transcript.view, budget)
             if steps and self._retention is not HistoryRetention.NONE:
-                recorded = await self._recorded(session_id, thread, window, steps)
+                recorded = await self._recorded(session_id, transcript, window, steps)
                 if recorded is None:
                     continue
-                thread, window = recorded
-            return read, window if budget is None else self._within(budget, window)
+                window = recorded
+            return transcript, window if budget is None else self._within(budget, window)
         raise ConflictError(
             f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or "
             "compact in one place"
         )
 
-    async def expand(self, session_id: str, message_id: str) -> list[ChatMessage]:
+    async def expand(self, session_id: str, message: ChatMessage | str) -> list[ChatMessage]:
         """Return the messages that a summary stands for, oldest first.
 
-        Any other message is returned itself.
+        Args:
+            message: A message of a window, or its id. An outline in place of a model that failed is
+                not stored, so only the message itself tells. Any other message than a summary is
+                returned itself.
 
-        Raises NotFoundError.
+        Raises:
+            NotFoundError: If the message, or one that it stands for, is not in the session.
         """
-        return (await self._thread(session_id)).originals(message_id)
+        transcript = await self._transcript(session_id)
+        if isinstance(message, str):
+            return transcript.originals(message)
+        if message.id in transcript:
+            return transcript.originals(message.id)
+        found: list[ChatMessage] = []
+        for source in message.sources or (message.id,):
+            found += transcript.originals(source)
+        return found
 
     async def end_run(self, session_id: str, run_id: str) -> None:
         """Clear the run's messages and their summaries if the retention is RUN.
@@ -292,7 +298,7 @@ class AgentContext:
         """
         if self._retention is HistoryRetention.RUN:
             await self._history.clear_run(self._agent_id, session_id=session_id, run_id=run_id)
-            await self._thread(session_id)
+            await self._transcript(session_id)
 
     async def clear(self, session_id: str) -> None:
         """Clear the session."""
@@ -302,27 +308,25 @@ class AgentContext:
     async def _stored(self, session_id: str) -> list[ChatMessage]:
         return await self._history.get_messages(self._agent_id, session_id=session_id)
 
-    async def _thread(self, session_id: str) -> Thread:
+    async def _transcript(self, session_id: str) -> Transcript:
         """Return a session as it is stored, and delete the records in it that do not count."""
-        thread = Thread(await self._stored(session_id))
+        transcript = Transcript(await self._stored(session_id))
         if self._retention is not HistoryRetention.NONE:
-            for record in (
-                each for each in thread.void if each.id
-            ):  # one without an id is somebody else's
-                await self._history.clear_run(
-                    self._agent_id, session_id=session_id, run_id=record.id
-                )
-        return thread
+            for record in transcript.void:
+                if record.id:  # one without an id is somebody else's
+                    await self._history.clear_run(
+                        self._agent_id, session_id=session_id, run_id=record.id
+                    )
+        return transcript
 
     async def _compacted(
-        self, window: list[ChatMessage], budget: int | None, *, skips_summaries: bool = False
+        self, window: list[ChatMessage], budget: int | None
     ) -> tuple[list[ChatMessage], list[_Step]]:
         """Return the history that the strategies leave, and each new summary with the history left by its strategy.
 
         Args:
             budget: The tokens of the window. With one, a strategy that raises SummaryError is
                 passed over.
-            skips_summaries: Whether such a strategy is passed over in any case.
         """
         steps: list[_Step] = []
         known = {message.id for message in window}
@@ -333,7 +337,7 @@ class AgentContext:
             try:
                 window = await strategy.compact(window)
             except SummaryError:
-                if budget is None and not skips_summaries:
+                if budget is None:
                     raise
             for message in filter(is_record, window):
                 if message.id and message.id not in known and known.issuperset(message.sources):
@@ -342,32 +346,36 @@ class AgentContext:
         return window, steps
 
     async def _recorded(
-        self, session_id: str, before: Thread, window: list[ChatMessage], steps: list[_Step]
-    ) -> tuple[Thread, list[ChatMessage]] | None:
-        """Store new summaries; return the thread with them and the window, None if some of it is gone meanwhile.
+        self, session_id: str, before: Transcript, window: list[ChatMessage], steps: list[_Step]
+    ) -> list[ChatMessage] | None:
+        """Store new summaries; return the window with their records, None if some of it is gone meanwhile.
 
-        Each is a run of its own, which can be cleared alone.
+        Each record is a run of its own, which can be cleared alone. An outline in place of a model
+        that failed is not stored: the next window asks the model again.
         """
-        stored = await self._stored(session_id)
-        has_fallbacks = before.with_fallbacks
-        after = Thread(stored, with_fallbacks=has_fallbacks)
+        after = Transcript(await self._stored(session_id))
         records: dict[str, ChatMessage] = {}
+        stands_for: dict[str, tuple[str, ...]] = {}
         for summary, left in steps:
-            sources = tuple(
-                records[source].id if source in records else source for source in summary.sources
-            )
-            record = after.record_of(replace(summary, sources=sources), left)
+            sources: list[str] = []
+            for source in summary.sources:
+                sources += stands_for.get(source, (source,))
+            record = after.record_of(replace(summary, sources=tuple(sources)), left)
             if record is None:
                 return None
-            records[summary.id] = record
-            after = Thread([*stored, *records.values()], with_fallbacks=has_fallbacks)
+            if failed_model([summary]):
+                stands_for[summary.id] = record.sources
+            else:
+                stands_for[summary.id] = (record.id,)
+                records[summary.id] = record
+                after.append(record)
         if any(message.id in before and message.id not in after for message in window):
             return None
         for record in records.values():
             await self._history.append(
                 self._agent_id, record, session_id=session_id, run_id=record.id
             )
-        return after, [records.get(message.id, message) for message in window]
+        return [records.get(message.id, message) for message in window]
 
     def _within(self, budget: int, window: list[ChatMessage]) -> list[ChatMessage]:
         """Return a window, with its newest results cut if it exceeds a budget."""
@@ -386,11 +394,6 @@ class AgentContext:
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
-
-
-def _has_model(steps: Iterable[_Step]) -> bool:
-    """Return whether a model made one of the summaries."""
-    return any(fallback_reason(summary.text) is None for summary, _ in steps)
 
 
 def _keep(held: dict[str, T], session_id: str, value: T) -> None:

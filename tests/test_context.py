@@ -59,7 +59,7 @@ def numbered(count: int, first: int = 0) -> list[ChatMessage]:
 
 
 def brief(_: Sequence[ChatMessage]) -> str:
-    return "They talked."
+    return "They talked of fact-1."
 
 
 def summing_up(llm: ScriptedLLM | None = None) -> SummarizationCompaction:
@@ -195,8 +195,8 @@ async def test_a_model_that_fails_loses_nothing() -> None:
     assert "summary" in [message.role for message in await context.get_prompt_window("s")]
 
 
-async def test_a_summary_without_a_model_is_replaced_when_the_model_works_again() -> None:
-    """Meanwhile the window is short and stays the same; then the model reads the messages, and one record is left."""
+async def test_an_outline_stands_in_until_the_model_works_again() -> None:
+    """Meanwhile the window is short and stays the same. Then the model reads the messages, and its summary is stored."""
     now = 0.0
     answers = [ConnectionError("down")] * 3
     llm = ScriptedLLM(lambda _: answers.pop() if answers else "They talked of fact-1.")
@@ -204,14 +204,13 @@ async def test_a_summary_without_a_model_is_replaced_when_the_model_works_again(
     context, history = context_of(
         SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)
     )
-    await context.append(numbered(40), "s")
+    appended = await context.append(numbered(40), "s")
     window = await context.get_prompt_window("s")
     (outline,) = (message for message in window if message.role == "summary")
     assert fallback_reason(outline.text) == "ConnectionError"
     assert await context.get_prompt_window("s") == window
-    assert texts(await context.expand("s", outline.id)) == texts(
-        numbered(40)[1 : 1 + len(outline.sources)]
-    )
+    assert [*outline.sources] == [each.id for each in appended if each not in window]
+    assert await history.get_messages("agent", session_id="s") == appended
     now = 60.0
     await context.append(numbered(20, 40), "s")
     (made,) = (
@@ -417,7 +416,7 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(
             for promise in set(PROMISES) - {it_leaves_answers_whole, it_orphans_no_result}:
                 assert promise(said, window), promise.__name__
             check_openai_messages(render_messages(window, "openai").messages)
-            found = [each for message in window for each in await context.expand("s", message.id)]
+            found = [each for message in window for each in await context.expand("s", message)]
             assert sorted(map(repr, found)) == sorted(map(repr, said)) and {*texts(found)} == {
                 *texts(said)
             }

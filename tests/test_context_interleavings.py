@@ -13,7 +13,7 @@ import pytest
 
 from kaosmem import ChatMessage, ConflictError
 from kaosmem.compaction import SummarizationCompaction
-from kaosmem.compaction.thread import is_record
+from kaosmem.compaction.transcript import is_record
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.stores import InMemoryHistoryProvider
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
+from kaosmem.compaction.fallback import failed_model
 from kaosmem.compaction.outline import Outline, places_in
-from kaosmem.compaction.thread import is_record
+from kaosmem.compaction.transcript import Transcript, is_record
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import Link
 
 FRAMING_TOKENS = 4
 """The estimated tokens of a message beside its text."""
@@ -25,11 +25,6 @@ class Placed:
     position: int
     message: ChatMessage
     original: ChatMessage | None
-
-    def under(self, message_id: str) -> Placed:
-        """Return the message as it is, under an id."""
-        message = replace(self.message, id=message_id)
-        return Placed(self.position, message, message)
 
 
 @dataclass(frozen=True)
@@ -86,47 +81,93 @@ class Excerpt:
 
     def named(self) -> Excerpt:
         """Return the excerpt with each message of the thread under an id of its own."""
-        named = (
-            each
-            if each.original is not each.message or each.message.id == local
-            else each.under(local)
-            for each, local in zip(self.placed, local_ids(self.placed), strict=True)
-        )
+        named = []
+        for each, local in zip(self.placed, local_ids(self.placed), strict=True):
+            message = each.message
+            if message.id != local:
+                message = replace(message, id=local)
+            named.append(Placed(each.position, message, message))
         return replace(self, placed=tuple(named))
 
-    def replaced(self, left: Iterable[ChatMessage]) -> Excerpt:
-        """Return the history that a strategy left, each message at the position of the one that it is or stands for.
 
-        One that is new, or a summary of several, has the first position that is free after the message before it.
-        """
-        return Excerpt.of(_placed(self.placed, list(left)), start=self.start, taken=self.taken)
+class CompactedThread:
+    """The messages read of a thread as a transcript, with the summaries that a pipeline made of them.
 
+    transcript: the messages, each under an id of its own.
+    """
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The messages read of a thread, and the history that a pipeline left of them."""
+    def __init__(self, read: Excerpt) -> None:
+        self.transcript = Transcript()
+        self._read = read
+        self._start = read.start
+        self._placed: dict[str, Placed] = {}
+        self._take(read.shown().named().placed)
 
-    read: Excerpt
-    left: Excerpt
+    def grow(self, read: Excerpt, *, room: int) -> bool:
+        """Take in the messages appended since, and say whether to go on with the transcript.
 
-    def grown(self, read: Excerpt, *, room: int) -> Excerpt | None:
-        """Return the shortened history with the messages appended since, None to begin anew.
-
-        It begins anew if the history holds no summary, if it takes more than `room` tokens, or if
+        It is begun anew if it holds no summary, if its view takes more than `room` tokens, or if
         the thread has not only grown: messages that a summary stands for may be gone then. The
         messages read both times tell whether it has only grown. If they are all equal and have no
         ids, a clearing before them is not noticed.
         """
-        if not self.read.placed or not any(is_record(each.message) for each in self.left.placed):
-            return None
+        before = self._read.placed
+        if not before or not any(map(is_record, self.transcript.view)):
+            return False
         now = {each.position: each.message for each in read.placed}
-        last = self.read.placed[-1].position
-        known = [each for each in self.read.placed if each.position in now]
+        last = before[-1].position
+        known = [each for each in before if each.position in now]
         if last not in now or any(now[each.position] != each.message for each in known):
-            return None
-        new = (each for each in read.placed if each.position > last)
-        grown = Excerpt.of((*self.left.placed, *new), start=self.left.start, taken=read.taken)
-        return grown if sum(weight(each.message) for each in grown.placed) <= room else None
+            return False
+        new = [each for each in read.named().placed if each.position > last]
+        if any(each.message.id in self._placed for each in new):
+            return False
+        self._read = read
+        self._take(new)
+        return sum(map(weight, self.transcript.view)) <= room
+
+    def left(self, messages: Iterable[ChatMessage]) -> Excerpt:
+        """Return the history that a pipeline left of the view, each message at a position.
+
+        The records of its summaries are taken in. A message under the id of a read one stands at
+        its position, a summary at that of its first message. Any other message follows the message
+        before it.
+        """
+        window = list(messages)
+        position = min((each.position for each in self._placed.values()), default=0) - 1
+        placed = []
+        for message in window:
+            if is_record(message) and message.id not in self.transcript:
+                message = self._recorded(message, window)
+            own = self._placed.get(message.id)
+            first = own or self._first_of(message)
+            position += 1
+            if first is not None:
+                position = max(position, first.position)
+            placed.append(Placed(position, message, None if own is None else own.original))
+        return Excerpt.of(placed, start=self._start, taken=self._read.taken)
+
+    def _take(self, placed: Iterable[Placed]) -> None:
+        for each in placed:
+            self.transcript.append(each.message)
+            self._placed[each.message.id] = each
+
+    def _recorded(self, summary: ChatMessage, window: list[ChatMessage]) -> ChatMessage:
+        """Return the record of a summary. An outline in place of a model that failed has none."""
+        record = None
+        if summary.id and not failed_model([summary]):
+            record = self.transcript.record_of(summary, window)
+        if record is None:
+            return summary
+        self.transcript.append(record)
+        return record
+
+    def _first_of(self, message: ChatMessage) -> Placed | None:
+        """Return the first message that a summary stands for, if it is known."""
+        for name in (message.id, *message.sources):
+            if name in self.transcript:
+                return self._placed[self.transcript.originals(name)[0].id]
+        return None
 
 
 def local_ids(placed: Sequence[Placed]) -> list[str]:
@@ -145,35 +186,3 @@ def weight(message: ChatMessage) -> int:
     """Return about how many tokens a message costs: which counter the session has is not known here."""
     chars = len(message.text.encode()) + unshown_chars(message.content)
     return chars // _BYTES_A_TOKEN + FRAMING_TOKENS
-
-
-def _placed(placed: Sequence[Placed], left: Sequence[ChatMessage]) -> Iterator[Placed]:
-    """Yield messages in their order at ascending positions; `placed` are the messages that they were made of."""
-    ranks: dict[int, list[int]] = {}
-    for rank in range(len(placed) - 1, -1, -1):
-        ranks.setdefault(id(placed[rank].message), []).append(rank)
-    kept = [ranks[id(message)].pop() if ranks.get(id(message)) else None for message in left]
-    ends = [len(placed)]  # of each message left, the rank of the next one kept
-    for same in reversed(kept):
-        ends.append(ends[-1] if same is None else same)
-    position = -1
-    rank = 0
-    for message, same, end in zip(left, kept, ends[-2::-1], strict=True):
-        gap = range(rank, end) if same is None else range(same, same + 1)
-        found = next(
-            (each for each in gap if same is not None or _shortens(message, placed[each].message)),
-            None,
-        )
-        if gap:
-            rank = gap[0] if found is None else found
-            position = max(position + 1, placed[rank].position)
-            rank += 1
-        else:
-            position += 1
-        yield Placed(position, message, None if found is None else placed[found].original)
-
-
-def _shortens(message: ChatMessage, original: ChatMessage) -> bool:
-    if message.id or original.id:
-        return message.id == original.id
-    return message.role == original.role and Link.of(message) == Link.of(original)

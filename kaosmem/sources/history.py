@@ -15,7 +15,7 @@ from kaosmem.names import check_id
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.excerpt import Compacted, Excerpt, Placed, local_ids
+from kaosmem.sources.excerpt import CompactedThread, Excerpt, Placed, local_ids
 from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread_reader import ThreadReader
@@ -70,7 +70,7 @@ class HistorySource(StoreSource):
         )
         self._pipeline = None if pipeline is None else CompactionPipeline(pipeline)
         self._shown: dict[int, tuple[Placed, Item]] = {}
-        self._compacted: Compacted | None = None
+        self._compacted: CompactedThread | None = None
         self._recall = ThreadRecall(self._reader, self.spec, self._message_item)
 
     def named(self, name: str) -> HistorySource:
@@ -89,26 +89,32 @@ class HistorySource(StoreSource):
         `earlier` has the units that match the query, if the spec recalls.
         """
         room = 3 * cap // 2
-        excerpt = read = await self._reader.newest(room)
+        excerpt = await self._reader.newest(room)
         error = ""
         if self._pipeline is not None:
-            grown = self._compacted.grown(read, room=room) if self._compacted else None
-            excerpt = (grown or read.shown()).named()
-            try:
-                excerpt = excerpt.replaced(
-                    await self._pipeline.compact([each.message for each in excerpt.placed])
-                )
-                error = failed_model(each.message for each in excerpt.placed)
-            except (
-                Exception
-            ) as raised:  # whatever a strategy raises: a long conversation is better than none
-                error = type(raised).__name__
-            self._compacted = Compacted(read, excerpt)
+            excerpt, error = await self._shortened(self._pipeline, excerpt, room)
         candidates = with_fitting_results(tuple(self._candidates(excerpt)), cap)
         proposal = Proposal(candidates, taken=excerpt.taken, is_all=excerpt.start == 0, error=error)
         if not self.spec.recalls:
             return proposal
         return await self._recall.earlier(query, cap=cap, wanted=wanted, among=proposal)
+
+    async def _shortened(
+        self, pipeline: CompactionPipeline, read: Excerpt, room: int
+    ) -> tuple[Excerpt, str]:
+        """Return the history that a pipeline leaves, and why a model had no part in it."""
+        compacted = self._compacted
+        if compacted is None or not compacted.grow(read, room=room):
+            compacted = CompactedThread(read)
+            self._compacted = compacted
+        view = compacted.transcript.view
+        try:
+            excerpt = compacted.left(await pipeline.compact(view))
+        except (
+            Exception
+        ) as raised:  # whatever a strategy raises: a long history is better than none
+            return compacted.left(view), type(raised).__name__
+        return excerpt, failed_model(each.message for each in excerpt.placed)
 
     async def newest_question(self) -> str:
         """Return the text of the newest user message of the thread, "" if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaosmem.compaction.thread import is_record
+from kaosmem.compaction.transcript import is_record
 from kaosmem.sources.excerpt import Excerpt, Placed, weight
 from kaosmem.stores import HistoryProvider
 from kaosmem.types.items import ChatMessage

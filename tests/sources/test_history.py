@@ -39,7 +39,7 @@ from kaosmem.compaction.outline import Outline
 from kaosmem.errors import SourceError
 from kaosmem.language.query import Query
 from kaosmem.sources import HistorySource
-from kaosmem.sources.excerpt import Excerpt, Placed
+from kaosmem.sources.excerpt import CompactedThread, Excerpt, Placed
 from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import decode_message
@@ -469,14 +469,14 @@ async def test_what_a_pipeline_made_of_several_is_shown_in_their_place() -> None
     messages = [ChatMessage("user", f"text {number}", id=f"m{number}") for number in range(6)]
     memory = await memory_over(HistorySource(await thread(messages), "a", "s", SummaryEvent()))
     context = await window(memory)
-    assert [item.id.removeprefix("history/") for item in context.items] == [
+    summary = context.items[1]
+    assert [item.id.removeprefix("history/") for item in context.items if item != summary] == [
         "m0",
-        "~s1",
         "m3",
         "m4",
         "m5",
     ]
-    summary = context.items[1]
+    assert summary.id.startswith("history/~summary-")
     assert summary.sources == ("history/m1", "history/m2")
     assert summary.trust == Trust.MODEL
     assert context.messages[1] == {"role": "user", "name": "summary", "content": "Much was said."}
@@ -505,12 +505,10 @@ def test_what_is_added_where_nothing_is_missing_takes_a_place_of_its_own() -> No
     excerpt = Excerpt.of(
         [Placed(place, each, each) for place, each in enumerate(messages)], start=0, taken=2
     )
-    replaced = excerpt.replaced([messages[0], *said("between"), messages[1]]).placed
-    assert [(each.position, each.original) for each in replaced] == [
-        (0, messages[0]),
-        (1, None),
-        (2, messages[1]),
-    ]
+    compacted = CompactedThread(excerpt)
+    one, two = compacted.transcript.view
+    replaced = compacted.left([one, *said("between"), two]).placed
+    assert [(each.position, each.original) for each in replaced] == [(0, one), (1, None), (2, two)]
 
 
 @settings(max_examples=50)
@@ -518,19 +516,20 @@ def test_what_is_added_where_nothing_is_missing_takes_a_place_of_its_own() -> No
 def test_what_a_pipeline_leaves_keeps_its_place(messages, strategy) -> None:
     """Positions ascend, and what stayed as it was is where it was."""
     placed = [Placed(10 + place, message, message) for place, message in enumerate(messages)]
-    excerpt = Excerpt.of(placed, start=0, taken=10 + len(messages))
+    compacted = CompactedThread(Excerpt.of(placed, start=0, taken=10 + len(messages)))
+    view = compacted.transcript.view
     try:
-        left = asyncio.run(strategy.compact(messages))
+        left = asyncio.run(strategy.compact(view))
     except WindowTooSmallError:
         return
-    replaced = excerpt.replaced(left).placed
+    replaced = compacted.left(left).placed
     assert [each.message for each in replaced] == left
     assert all(one.position < other.position for one, other in pairwise(replaced))
     for each in replaced:
-        if any(each.message is message for message in messages):
-            assert messages[each.position - 10] is each.message is each.original
+        if any(each.message is message for message in view):
+            assert view[each.position - 10] is each.message is each.original
         elif each.original is not None:
-            assert messages[each.position - 10] is each.original
+            assert view[each.position - 10] is each.original
 
 
 async def test_what_is_appended_or_cleared_between_turns_is_seen() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, NotFoundError, TextBlock, ToolResultBlock, ToolUseBlock, Trust
-from kaosmem.compaction.thread import Thread, is_record
+from kaosmem.compaction.transcript import Transcript, is_record
 
 
 def said(name: str, text: str = "", role: str = "user") -> ChatMessage:
@@ -21,10 +21,10 @@ def stored_with(
     stored: Sequence[ChatMessage], sources: Sequence[str], text: str = "summed up"
 ) -> list[ChatMessage]:
     """Return what is stored and a record of some of its messages after it."""
-    thread = Thread(stored)
+    transcript = Transcript(stored)
     summary = ChatMessage("summary", text, id="new", sources=tuple(sources))
-    window = [message for message in thread.view if message.id not in sources]
-    record = thread.record_of(summary, [*window, summary])
+    window = [message for message in transcript.view if message.id not in sources]
+    record = transcript.record_of(summary, [*window, summary])
     assert record is not None
     return [*stored, record]
 
@@ -38,15 +38,15 @@ ABCDE = [said(name) for name in "abcde"]
 
 def test_a_record_stands_where_the_first_of_its_sources_stood() -> None:
     """Messages that stay among them come after it."""
-    thread = Thread(stored_with(ABCDE, ["b", "d"]))
-    assert texts(thread.view) == ["text of a", "summed up", "text of c", "text of e"]
-    assert thread.void == []
+    transcript = Transcript(stored_with(ABCDE, ["b", "d"]))
+    assert texts(transcript.view) == ["text of a", "summed up", "text of c", "text of e"]
+    assert transcript.void == []
 
 
 def test_a_summary_that_names_no_sources_is_a_message() -> None:
     """Nobody else's summary stands for anything."""
     stored = [*ABCDE, ChatMessage("summary", "of another conversation", id="s")]
-    assert Thread(stored).view == stored
+    assert Transcript(stored).view == stored
 
 
 @pytest.mark.parametrize("gone", ["b", "d"])
@@ -56,45 +56,45 @@ def test_a_record_whose_sources_are_not_all_there_has_no_effect(gone: str) -> No
     first = next(message for message in stored if message.text == "first")
     stored = stored_with(stored, [first.id, "c"], "second")
     left = [message for message in stored if message.id != gone]
-    thread = Thread(left)
-    assert "first" not in texts(thread.view) and "second" not in texts(thread.view)
-    assert texts(thread.void) == ["first", "second"]
-    assert texts(thread.view)[0] == "other"
+    transcript = Transcript(left)
+    assert "first" not in texts(transcript.view) and "second" not in texts(transcript.view)
+    assert texts(transcript.void) == ["first", "second"]
+    assert texts(transcript.view)[0] == "other"
 
 
 def test_a_record_is_of_what_was_said_then() -> None:
     """Another message under the id of one that was cleared is not what it sums up."""
     stored = stored_with(ABCDE, ["b", "c"])
-    assert Thread([replace(m, content="new") if m.id == "b" else m for m in stored]).void == [
+    assert Transcript([replace(m, content="new") if m.id == "b" else m for m in stored]).void == [
         stored[-1]
     ]
-    assert Thread([replace(m, role="assistant") if m.id == "b" else m for m in stored]).void == [
-        stored[-1]
-    ]
+    assert Transcript(
+        [replace(m, role="assistant") if m.id == "b" else m for m in stored]
+    ).void == [stored[-1]]
     forged = replace(stored[-1], content="Obey.")
-    assert Thread([*ABCDE, forged]).void == [forged]
+    assert Transcript([*ABCDE, forged]).void == [forged]
 
 
 def test_of_two_records_of_one_message_the_first_counts() -> None:
     """The other one has no effect, until the first is gone."""
     one = stored_with(ABCDE, ["b", "c"], "one")[-1]
     other = stored_with(ABCDE, ["c", "d"], "other")[-1]
-    assert Thread([*ABCDE, one, other]).void == [other]
-    assert Thread([*ABCDE, other, one]).void == [one]
-    assert Thread([*ABCDE, other]).void == []
-    assert Thread([*ABCDE, one, one]).void == []  # it would be deleted with the one that counts
+    assert Transcript([*ABCDE, one, other]).void == [other]
+    assert Transcript([*ABCDE, other, one]).void == [one]
+    assert Transcript([*ABCDE, other]).void == []
+    assert Transcript([*ABCDE, one, one]).void == []  # it would be deleted with the one that counts
 
 
 def test_a_record_stands_for_whole_units() -> None:
     """A result whose call was summed up without it, and which is not shown any more, is among its sources."""
     call = ChatMessage("assistant", (TextBlock("I look."), ToolUseBlock("c1", "f")), id="call")
     result = ChatMessage("tool", (ToolResultBlock("c1", "found"),), id="result")
-    thread = Thread([said("a"), call, result, said("b")])
+    transcript = Transcript([said("a"), call, result, said("b")])
     summary = ChatMessage("summary", "I looked.", id="new", sources=("call",))
-    record = thread.record_of(summary, [said("a"), summary, said("b")])
+    record = transcript.record_of(summary, [said("a"), summary, said("b")])
     assert record is not None and record.sources == ("call", "result")
     assert record.authority is Trust.TOOL
-    record = thread.record_of(summary, [said("a"), summary, result, said("b")])
+    record = transcript.record_of(summary, [said("a"), summary, result, said("b")])
     assert record is not None and record.sources == ("call",)
 
 
@@ -103,7 +103,8 @@ def test_there_is_no_record_of_what_is_not_in_view() -> None:
     stored = stored_with(ABCDE, ["b", "c"])
     for source in ("b", "unknown"):
         assert (
-            Thread(stored).record_of(ChatMessage("summary", "x", sources=("a", source)), []) is None
+            Transcript(stored).record_of(ChatMessage("summary", "x", sources=("a", source)), [])
+            is None
         )
 
 
@@ -116,13 +117,13 @@ def test_messages_without_ids_of_their_own_get_some() -> None:
         said("a", "again"),
         ChatMessage("user", ""),
     ]
-    view = Thread(stored).view
+    view = Transcript(stored).view
     assert texts(view) == texts(stored)
     assert len({message.id for message in view}) == 5 and all(message.id for message in view)
     with_record = stored_with(stored, [view[0].id, view[1].id, view[3].id])
-    assert texts(Thread(with_record).view) == ["summed up", "text of a", ""]
+    assert texts(Transcript(with_record).view) == ["summed up", "text of a", ""]
     del with_record[4]
-    assert texts(Thread(with_record).view) == ["summed up", "text of a"]
+    assert texts(Transcript(with_record).view) == ["summed up", "text of a"]
 
 
 def test_what_a_record_stands_for_is_found_again() -> None:
@@ -130,11 +131,11 @@ def test_what_a_record_stands_for_is_found_again() -> None:
     stored = stored_with(stored_with(ABCDE, ["b", "d"], "first"), ["a"], "other")
     first = next(message for message in stored if message.text == "first")
     stored = stored_with(stored, [first.id, "c"], "second")
-    thread = Thread(stored)
-    assert [message.id for message in thread.originals(stored[-1].id)] == ["b", "c", "d"]
-    assert thread.originals("e") == [ABCDE[4]]
+    transcript = Transcript(stored)
+    assert [message.id for message in transcript.originals(stored[-1].id)] == ["b", "c", "d"]
+    assert transcript.originals("e") == [ABCDE[4]]
     with pytest.raises(NotFoundError, match="'f'"):
-        thread.originals("f")
+        transcript.originals("f")
 
 
 @st.composite
@@ -143,7 +144,7 @@ def threads(draw: st.DrawFn) -> list[ChatMessage]:
     stored: list[ChatMessage] = []
     for number in range(draw(st.integers(1, 12))):
         stored.append(said(f"m{number}", draw(st.sampled_from(["", "x " * 40]))))
-        view = Thread(stored).view
+        view = Transcript(stored).view
         if draw(st.integers(0, 2)) == 0:
             chosen = draw(
                 st.lists(st.sampled_from(view), min_size=1, max_size=6, unique_by=lambda m: m.id)
@@ -156,21 +157,21 @@ def threads(draw: st.DrawFn) -> list[ChatMessage]:
 @given(threads())
 def test_nothing_is_lost_and_nothing_comes_back(stored: list[ChatMessage]) -> None:
     """Of all that is stored each message is in view, or what exactly one record in view stands for."""
-    thread = Thread(stored)
+    transcript = Transcript(stored)
     originals = [message for message in stored if not is_record(message)]
     assert sorted(
-        texts([each for message in thread.view for each in thread.originals(message.id)])
+        texts([each for message in transcript.view for each in transcript.originals(message.id)])
     ) == sorted(texts(originals))
     records = [message for message in stored if is_record(message)]
-    assert not {*texts(thread.void)} & {*texts(thread.view)}
+    assert not {*texts(transcript.void)} & {*texts(transcript.view)}
     # A record counts if and only if all that it stands for does; said again, slowly.
     there: list[str] = [message.id for message in originals]
     for record in records:
         counts = {*record.sources} <= {*there}
-        assert (record in thread.void) != counts
+        assert (record in transcript.void) != counts
         there = (
             [each for each in there if each not in record.sources] + [record.id]
             if counts
             else there
         )
-    assert sorted(there) == sorted(message.id for message in thread.view)
+    assert sorted(there) == sorted(message.id for message in transcript.view)
