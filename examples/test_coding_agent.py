@@ -66,9 +66,7 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
         if event.source == "user":
             told.append(event.text)
         if isinstance(event, ActionEvent) and event.kind == "task_tracker":
-            listed = json.loads(event.call.arguments)["open"]
-        if event.text == "noted":
-            to_do = listed
+            to_do = json.loads(event.call.arguments)["open"]
         context = await memory.assemble_context(
             budget=WINDOW, format="openai", sections=["conversation"]
         )

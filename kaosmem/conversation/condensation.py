@@ -36,49 +36,32 @@ class Condensation(ConversationEvent):
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
-        self.check_fields()
-        if (self.summary is None) != (self.summary_offset is None):
-            raise InvalidArgumentError(
-                "a condensation has a summary or its offset alone; give both or neither"
-            )
-        if self.summary is not None and not self.summary.strip():
-            raise InvalidArgumentError(
-                "a condensation's summary is blank; give one that says something, or none"
-            )
-        if self.forgotten_range is not None and self.forgotten_range[0] > self.forgotten_range[1]:
-            first, last = self.forgotten_range
-            raise InvalidArgumentError(
-                f"a range begins with {first} and ends with {last}; give the first id first"
-            )
-
-    def check_fields(self) -> None:
-        """Raise InvalidArgumentError for fields that no condensation can have, stored or new."""
         if (self.forgotten_ids is None) == (self.forgotten_range is None):
             raise InvalidArgumentError(
                 "a condensation forgets ids or a range; give one of both, () for nothing"
             )
-        for name in ("forgotten_ids", "forgotten_range"):
-            given = getattr(self, name)
-            if given is not None:
-                ids = tuple(given) if isinstance(given, Iterable) else (None,)
-                if not all(map(is_integer, ids)):
-                    raise InvalidArgumentError(
-                        f"{name} holds other than ids of events; give whole numbers"
-                    )
-                object.__setattr__(self, name, ids)
-        if self.forgotten_range is not None and len(self.forgotten_range) != 2:
+        if self.forgotten_ids is not None:
+            object.__setattr__(self, "forgotten_ids", _ids(self.forgotten_ids, "forgotten_ids"))
+        if self.forgotten_range is not None:
+            object.__setattr__(self, "forgotten_range", _range(self.forgotten_range))
+        self._check_summary()
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
+
+    def _check_summary(self) -> None:
+        if (self.summary is None) != (self.summary_offset is None):
             raise InvalidArgumentError(
-                f"a range has {len(self.forgotten_range)} ids; give the first and the last"
+                "a condensation has a summary or its offset alone; give both or neither"
             )
-        if self.summary_offset is not None and not (
-            is_integer(self.summary_offset) and self.summary_offset >= 0
-        ):
+        if self.summary is None:
+            return
+        if not check_text(self.summary, "summary").strip():
+            raise InvalidArgumentError(
+                "a condensation's summary is blank; give one that says something, or none"
+            )
+        if not is_integer(self.summary_offset) or (self.summary_offset or 0) < 0:
             raise InvalidArgumentError(
                 "summary_offset is no position in a view; give a whole number from 0 up"
             )
-        if self.summary is not None:
-            check_text(self.summary, "summary")
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
 
     @property
     def forgets(self) -> Collection[int]:
@@ -88,10 +71,23 @@ class Condensation(ConversationEvent):
         first, last = self.forgotten_range
         return range(first, last + 1)
 
-    @property
-    def shows_summary(self) -> bool:
-        """Return whether the view shows a summary: a stored half of one is kept, and not shown."""
-        return self.summary_offset is not None and bool((self.summary or "").strip())
+
+def _ids(given: object, name: str) -> tuple[int, ...]:
+    ids = tuple(given) if isinstance(given, Iterable) else (None,)
+    if not all(map(is_integer, ids)):
+        raise InvalidArgumentError(f"{name} holds other than ids of events; give whole numbers")
+    return ids
+
+
+def _range(given: object) -> tuple[int, ...]:
+    ids = _ids(given, "forgotten_range")
+    if len(ids) != 2:
+        raise InvalidArgumentError(f"a range has {len(ids)} ids; give the first and the last")
+    if ids[0] > ids[1]:
+        raise InvalidArgumentError(
+            f"a range begins with {ids[0]} and ends with {ids[1]}; give the first id first"
+        )
+    return ids
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -50,7 +50,6 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
 }
 _LEFT_OUT = frozenset({"content", "response", "call_id", "recalled", "metadata", "pinned"})
 """Fields that are not stored if they are empty or False."""
-_SUMMARY = ("summary", "summary_offset")
 
 
 def check_event(event: object) -> None:
@@ -75,7 +74,6 @@ def event_json(event: ConversationEvent) -> dict[str, JSONValue]:
 def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
     """Return the event that `event_json` made JSON of.
 
-    Half of a summary, or a blank one, is kept as it was stored, though no view shows it.
     Raises InvalidArgumentError.
     """
     kind = stored.get("type") if isinstance(stored, Mapping) else None
@@ -95,16 +93,11 @@ def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
             for name in stored
         }
         del given["type"]
-        summary = {name: given.pop(name) for name in _SUMMARY if name in given}
-        event = _TYPES[kind](**given)
-        event = event.changed(**summary)
-        if isinstance(event, Condensation):
-            event.check_fields()
+        return _TYPES[kind](**given)
     except (AttributeError, TypeError, ValueError) as error:
         # Not from the error: the messages of these may show what was stored.
         reason = str(error) if isinstance(error, InvalidArgumentError) else type(error).__name__
         raise InvalidArgumentError(f"not a stored {kind}: {reason}") from None
-    return event
 
 
 E = TypeVar("E", bound=ConversationEvent)

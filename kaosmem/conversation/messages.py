@@ -19,7 +19,7 @@ from kaosmem.conversation.events import (
     said_blocks,
 )
 from kaosmem.conversation.log import view_of
-from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
+from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -27,7 +27,6 @@ from kaosmem.types.content import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Trust,
     block_text,
     content_text,
 )
@@ -221,26 +220,17 @@ class ConversationMemory:
     """Makes messages of a conversation that every provider takes, whatever the log went through.
 
     prompts: the words around events.
-    function_calling: whether the model calls tools. If it does not, calls and results are shown as
-        texts.
     disabled_knowledge: names of knowledge that is never recalled.
-    memory: notes beyond the conversation, shown in at most `max_memory_chars`.
     """
 
     def __init__(
         self,
         prompts: PromptTemplates | None = None,
         *,
-        function_calling: bool = True,
         disabled_knowledge: Iterable[str] = (),
-        memory: Iterable[MemoryTier] = (),
-        max_memory_chars: int = 6_000,
     ) -> None:
         self._prompts = prompts or PromptTemplates()
-        self._function_calling = function_calling
         self._disabled = frozenset(disabled_knowledge)
-        self._notes = tuple(memory)
-        self._max_memory_chars = max_memory_chars
 
     def process_events(
         self,
@@ -283,12 +273,7 @@ class ConversationMemory:
             never=self._disabled,
         )
         events = self._begun(view_of(condensed_history), initial_user_action)
-        messages = list(answered(events, wording))
-        after_system = int(messages[0].role == "system") if messages else 0
-        messages[after_system:after_system] = self._remembered()
-        if not self._function_calling:
-            messages = list(self._told(messages))
-        return list(self._merged(messages))
+        return list(self._merged(answered(events, wording)))
 
     def _begun(
         self, history: Iterable[ConversationEvent], initial: ActionEvent | None
@@ -312,41 +297,6 @@ class ConversationMemory:
         ):
             rest.insert(first, initial)
         return [system, *rest]
-
-    def _remembered(self) -> list[ChatMessage]:
-        text = fitted_tiers(self._notes, self._max_memory_chars)
-        return [ChatMessage("memory", text, trust=Trust.EXTERNAL)] if text else []
-
-    def _told(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
-        """Yield messages with calls and results as texts; results have a speaker of that name."""
-        names: dict[str, str] = {}
-        for message in messages:
-            blocks: list[ContentBlock] = []
-            for block in message.blocks:
-                if isinstance(block, ToolUseBlock):
-                    names[block.id] = block.name
-                    blocks.append(
-                        TextBlock(
-                            self._prompts.fill("call", name=block.name, arguments=block.arguments)
-                        )
-                    )
-                elif isinstance(block, ToolResultBlock):
-                    blocks += self._told_result(block, names[block.tool_use_id])
-                else:
-                    blocks.append(block)
-            is_result = message.role == "tool"
-            told = (
-                replace(message, content=tuple(blocks))
-                if blocks != list(message.blocks)
-                else message
-            )
-            yield replace(told, role="tool-result", trust=Trust.TOOL) if is_result else told
-
-    def _told_result(self, result: ToolResultBlock, name: str) -> list[ContentBlock]:
-        template = "error" if result.is_error else "result"
-        if isinstance(result.content, str):
-            return [TextBlock(self._prompts.fill(template, name=name, result=result.content))]
-        return [TextBlock(self._prompts.fill(template, name=name, result="")), *result.content]
 
     def _merged(self, messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
         """Yield messages, those of the user and summaries that follow each other as one."""

@@ -143,7 +143,7 @@ class ConversationView(Sequence[ConversationEvent]):
     def _condense(self, record: Condensation) -> None:
         entries = self._fold.entries
         lost = self._lost(record)
-        if not record.shows_summary:
+        if record.summary is None:
             if lost:
                 left = [entry for place, entry in enumerate(entries) if place not in lost]
                 self._become(left)
@@ -168,7 +168,7 @@ class ConversationView(Sequence[ConversationEvent]):
         """Return the places that go by a record: whole rounds without a pin."""
         fold = self._fold
         found = self._found(record.forgets)
-        if record.shows_summary:
+        if record.summary is not None:
             found += [fold.places[each] for each in self._covered(record.forgets)]
             self._replaced[record.id] = {fold.entries[place].id for place in found}
         lost = {each for place in found for each in fold.unit(place)}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, ImageBlock, InvalidArgumentError, TextBlock, ToolResultBlock, Trust
 from kaosmem.conversation import (
@@ -19,7 +16,7 @@ from kaosmem.conversation import (
     ObservationEvent,
 )
 from kaosmem.conversation.events import RecalledText
-from kaosmem.conversation.prompts import MemoryTier, PromptTemplates, fitted_tiers
+from kaosmem.conversation.prompts import PromptTemplates
 from kaosmem.units import NO_RESULT
 from tests.conversation.logs import (
     PICTURE,
@@ -221,61 +218,6 @@ def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
 
 
-def test_tiers_of_memory_share_a_limit() -> None:
-    """Headers stay, lines go whole from the top, a notice says so, and what a short tier leaves goes to the other."""
-    user_notes = MemoryTier("# user", "\n".join(f"user note {number}" for number in range(500)))
-    short, project = (
-        MemoryTier("# user", "one note"),
-        MemoryTier("# project", "\n".join(map(str, range(3_000)))),
-    )
-    both = fitted_tiers([user_notes, project], 6_000)
-    assert 5_900 < len(both) <= 6_000
-    mine, theirs = both.split("\n\n")
-    for tier, text in ((user_notes, mine), (project, theirs)):
-        header, notice, *kept = text.split("\n")
-        assert header == tier.header
-        assert notice == f"[{len(tier.lines) - len(kept)} older lines left out]"
-        assert kept == tier.lines[-len(kept) :]
-        assert len(text) > 2_800
-    assert 5_900 < len(fitted_tiers([short, project])) <= 6_000
-    assert "left out" not in fitted_tiers([short, project]).split("\n\n")[0]
-    assert fitted_tiers([short, MemoryTier("# project", "")]) == "# user\none note\n\n# project"
-    with pytest.raises(InvalidArgumentError) as error:
-        fitted_tiers([user_notes, project], 50)
-    least = int(str(error.value).split()[-3])
-    assert len(fitted_tiers([user_notes, project], least)) <= least
-
-
-NOTES = st.lists(st.text("ab", max_size=9), max_size=12).map("\n".join)
-
-
-@given(
-    st.lists(st.builds(MemoryTier, st.sampled_from(["#", "# notes"]), NOTES), max_size=3),
-    st.integers(0, 150),
-)
-def test_tiers_keep_to_their_limit_and_lose_no_more_than_they_must(
-    tiers: list[MemoryTier], most: int
-) -> None:
-    """What fits as a whole is whole; else the newest lines of each are kept, or the error says what would do."""
-    whole = "\n\n".join("\n".join([tier.header, *tier.lines]) for tier in tiers)
-    try:
-        text = fitted_tiers(tiers, most)
-    except InvalidArgumentError as error:
-        least = int(re.search(r"give (\d+) or more", str(error))[1])
-        assert least > most
-        assert len(fitted_tiers(tiers, least)) <= least
-    else:
-        assert len(text) <= most
-        assert (text == whole) or len(whole) + sum(bool(tier.lines) for tier in tiers) > most
-
-
-def test_what_is_remembered_comes_after_the_system_message_and_is_not_one() -> None:
-    memory = ConversationMemory(memory=(MemoryTier("# notes", "be brief"),))
-    messages = told(system("S"), user("U"), memory=memory)
-    assert lines(messages) == ["system: S", "memory: # notes\nbe brief", "user: U"]
-    assert messages[1].authority is Trust.EXTERNAL
-
-
 def test_a_result_that_others_of_its_answer_have_is_stated_as_missing() -> None:
     messages = told(
         system("S"), user("U"), call("1", "r"), call("2", "r"), result("1", "important result")
@@ -313,24 +255,6 @@ def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
     assert unseen == (TextBlock("a page"), TextBlock("[image image/png]"))
 
 
-def test_without_function_calling_calls_and_results_are_texts() -> None:
-    """The texts are those of the templates, and nobody's results pass for what the user says."""
-    memory = ConversationMemory(function_calling=False)
-    first = (call("1", says="I look"), result("1", "x"))
-    second = (call("2"), result("2", "y", kind="error"))
-    messages = told(system("S"), user("U"), *first, *second, user("V"), memory=memory)
-    assert lines(messages) == [
-        "system: S",
-        "user: U",
-        'assistant: I look | [call of find]\n{"in":"src"}',
-        "tool-result: [result of find]\nx",
-        'assistant: [call of find]\n{"in":"src"}',
-        "tool-result: [error of find]\ny",
-        "user: V",
-    ]
-    assert messages[3].authority is Trust.TOOL
-
-
 def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
     """Within an answer, and where one call begins before another has its result."""
     same = told(
@@ -358,13 +282,13 @@ def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
 
 
 def test_a_template_that_names_no_value_is_refused() -> None:
-    for faulty in ({"summary": "$text"}, {"call": "costs $"}):
+    for faulty in ({"summary": "$text"}, {"left_out": "costs $"}):
         with pytest.raises(InvalidArgumentError, match="use"):
             PromptTemplates(**faulty)
-    for silent in ("summary", "knowledge", "result", "error"):
+    for silent in ("summary", "knowledge"):
         with pytest.raises(InvalidArgumentError, match="leaves out its content"):
             PromptTemplates(**{silent: "something came before"})
-    for no_text in ({"system": None}, {"call": "\ud800"}):
+    for no_text in ({"system": None}, {"left_out": "\ud800"}):
         with pytest.raises(InvalidArgumentError, match=r"give a str|lone surrogate"):
             PromptTemplates(**no_text)
     prompts = PromptTemplates(summary="so far: $summary, $$5")

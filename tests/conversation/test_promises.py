@@ -34,11 +34,11 @@ def checked(messages: list[ChatMessage]) -> None:
     check_anthropic_messages(rendered.messages, rendered.system)
 
 
-@given(LOGS, st.booleans(), st.sampled_from([None, 1, 50]), st.booleans())
+@given(LOGS, st.sampled_from([None, 1, 50]), st.booleans())
 def test_every_provider_takes_the_messages_at_every_step(
-    log: EventLog, calls: bool, most: int | None, vision: bool
+    log: EventLog, most: int | None, vision: bool
 ) -> None:
-    memory = ConversationMemory(function_calling=calls)
+    memory = ConversationMemory()
     view = ConversationView()
     for event in log:
         view.append(event)
