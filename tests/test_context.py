@@ -196,7 +196,7 @@ async def test_a_model_that_fails_loses_nothing() -> None:
 
 
 async def test_an_outline_stands_in_until_the_model_works_again() -> None:
-    """Meanwhile the window is short and stays the same. Then the model reads the messages, and its summary is stored."""
+    """Meanwhile the window is short and the same. Then the model reads the messages, and its summary is stored."""
     now = 0.0
     answers = [ConnectionError("down")] * 3
     llm = ScriptedLLM(lambda _: answers.pop() if answers else "They talked of fact-1.")
