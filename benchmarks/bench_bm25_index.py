@@ -69,12 +69,29 @@ def rebuilt_bm25s(texts: list[str]) -> Turn:
 
 @pytest.mark.parametrize("n", [20, 100, 1_000])
 def test_every_turn_finds_what_a_rebuilt_index_finds(n: int) -> None:
-    """The incremental index and rank_bm25 return the same entries in the same order, turn after turn."""
+    """The incremental index and a rebuilt model return the same entries, but for near ties.
+
+    The model is rank_bm25's with the idf of Lucene. Its scores are those of the textbook; those of
+    the index are within half a percent.
+    """
     texts = seeded_texts(n)
-    ours = incremental(texts, BM25Ranker("okapi"))
-    reference = rebuilt_rank_bm25(texts)
+    ours = incremental(texts, BM25Ranker())
+    terms = [analyze(text) for text in texts]
     for text, query in zip(seeded_texts(5, seed=1), seeded_queries(5), strict=True):
-        assert ours(text, query) == reference(text, query) != []
+        terms.append(analyze(text))
+        scores = LuceneBM25(terms).get_scores(analyze(query))
+        found = ours(text, query)
+        best = np.sort(scores[scores > 0])[::-1][:LIMIT]
+        assert len(found) == len(best) > 0
+        assert scores[found] == pytest.approx(best, rel=0.005)
+
+
+class LuceneBM25(BM25Okapi):  # type: ignore[misc]
+    """rank_bm25's model with the idf of Lucene."""
+
+    def _calc_idf(self, nd: dict[str, int]) -> None:
+        for term, frequency in nd.items():
+            self.idf[term] = np.log((self.corpus_size + 1) / (frequency + 0.5))
 
 
 @pytest.mark.timed

@@ -30,7 +30,7 @@ from kaosmem.stores import InMemoryVectorStore, VectorDocument
 RANKERS: tuple[Ranker, ...] = (
     LinearRanker(),
     BM25Ranker(),
-    BM25Ranker("okapi"),
+    BM25Ranker(k1=0.9, b=0.4),
     RankBM25Ranker(),
     DenseRanker(embedder=WordLlamaEmbedder()),
     GraphRanker(),

@@ -178,7 +178,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (lambda: SectionSpec("x", floor=2), InvalidArgumentError, "a number from 0 to 1"),
     (lambda: SectionSpec("x", header=3), InvalidArgumentError, "one line of text"),
     (lambda: SectionSpec("x", in_context="no"), InvalidArgumentError, "True or False"),
-    (lambda: BM25Ranker(idf="best"), InvalidArgumentError, "use 'lucene' or 'okapi'"),
+    (lambda: BM25Ranker(k1=0), InvalidArgumentError, "give a number above 0"),
     (
         lambda: LinearRanker(weights="mine"),
         InvalidArgumentError,

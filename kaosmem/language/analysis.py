@@ -201,6 +201,15 @@ def analyze(text: str) -> list[str]:
     return list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, words_of(text))))
 
 
+def chunk_terms(chunk: str) -> tuple[str, ...]:
+    """Return the terms of a chunk between white space. Those of a text are the terms of its chunks.
+
+    >>> chunk_terms("(lru_cache),")
+    ('lru_cache', 'lru', 'cach')
+    """
+    return _CHUNK_TERMS[chunk]
+
+
 class _ChunkTerms(dict[str, tuple[str, ...]]):
     """The terms of chunks between white space, remembered: most of any text are chunks seen before."""
 

@@ -1,23 +1,21 @@
-"""Indexes of BM25: our incremental one, and the package rank_bm25 as its reference."""
+"""The index of BM25 in floats that `LinearIndex` is made of."""
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rank_bm25 import BM25Okapi
 
-from kaosmem.exact import UNITS, idf, okapi_idf
+from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import analyze
-from kaosmem.language.keys import key_words
 from kaosmem.retrieval.columns import Columns, StoredColumns, encode_columns, unusable
 from kaosmem.retrieval.postings import FlatPostings, Postings
+from kaosmem.retrieval.rank_bm25_index import item_terms
 from kaosmem.retrieval.ranker import check_new, unknown
 from kaosmem.retrieval.scores import EntryScores, best
 
@@ -29,16 +27,6 @@ if TYPE_CHECKING:
 
 
 _NO_ORDINALS = np.empty(0, np.int64)
-
-
-def item_terms(item: Item, analyze: Callable[[str], list[str]]) -> list[str]:
-    """Return the terms of an item: those of its key that its text lacks, then those of its text."""
-    terms = analyze(item.text)
-    if item.key is None:
-        return terms
-    known = frozenset(terms)
-    about = [term for term in analyze(key_words(item.key)) if term not in known]
-    return about + terms
 
 
 class Slots:
@@ -170,17 +158,13 @@ class BM25Index:
     def __init__(
         self,
         *,
-        idf: Literal["lucene", "okapi"],
         k1: float,
         b: float,
-        epsilon: float,
         analyze: Callable[[str], list[str]],
         tokens_of: TokensOf | None = None,
     ) -> None:
-        self._idf = idf
         self._k1 = k1
         self._b = b
-        self._epsilon = epsilon
         self._analyze = analyze
         self.tokens_of = tokens_of
         self._slots = Slots()
@@ -248,10 +232,7 @@ class BM25Index:
         return {term: self._postings.frequency(term) for term in terms}
 
     def scores(self, query: str) -> dict[int, float]:
-        """Return the score of every entry by ordinal, not rounded.
-
-        With `idf="okapi"`, a score may be negative.
-        """
+        """Return the score of every entry by ordinal, not rounded."""
         slots = self._slots.in_order()
         scores = self._scores_of(self._weights(query)).at(slots) / UNITS
         return dict(zip(self._slots.ordinals[slots].tolist(), scores.tolist(), strict=True))
@@ -337,30 +318,10 @@ class BM25Index:
     def _weights_of(self, terms: Iterable[str]) -> dict[str, float]:
         """Return the weight of each known term of a query: its idf times its count times k1 + 1."""
         counts = {term: n for term, n in Counter(terms).items() if term in self._postings}
-        weight = self._lucene_idf if self._idf == "lucene" else self._okapi_idf
         return {
-            term: weight(self._postings.frequency(term)) * n * (self._k1 + 1)
+            term: idf(len(self), self._postings.frequency(term)) * n * (self._k1 + 1)
             for term, n in counts.items()
         }
-
-    def _lucene_idf(self, frequency: int) -> float:
-        return idf(len(self), frequency)
-
-    def _okapi_idf(self, frequency: int) -> float:
-        """Return the idf of rank_bm25.
-
-        In place of a negative idf, it is epsilon times the average idf of all terms.
-        """
-        found = okapi_idf(len(self), frequency)
-        return found if found >= 0 else self._epsilon * self._average_okapi_idf()
-
-    def _average_okapi_idf(self) -> float:
-        frequencies, terms = np.unique(self._postings.frequencies(), return_counts=True)
-        addends = []
-        for frequency, n in zip(frequencies.tolist(), terms.tolist(), strict=True):
-            if frequency > 0:
-                addends.append(n * okapi_idf(len(self), frequency))
-        return math.fsum(addends) / len(self._postings)
 
     def _scores_of(self, weights: Mapping[str, float]) -> EntryScores:
         return EntryScores(weights, self._postings, self._norms, len(self._slots))
@@ -374,71 +335,3 @@ class BM25Index:
         norms = lengths * (self._k1 * self._b / average_length)
         norms += self._k1 * (1 - self._b)
         return norms
-
-
-class _Okapi(BM25Okapi):  # type: ignore[misc]
-    """rank_bm25's model, with logarithms and a sum that are the same on every machine."""
-
-    def _calc_idf(self, nd: Mapping[str, int]) -> None:
-        for term, frequency in nd.items():
-            self.idf[term] = okapi_idf(self.corpus_size, frequency)
-        self.average_idf = math.fsum(self.idf.values()) / len(self.idf)
-        for term, found in self.idf.items():
-            if found < 0:
-                self.idf[term] = self.epsilon * self.average_idf
-
-
-class RankBM25Index:
-    """Items by ordinal, ranked by `rank_bm25.BM25Okapi`, which is built anew after changes."""
-
-    def __init__(
-        self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]
-    ) -> None:
-        self._parameters = {"k1": k1, "b": b, "epsilon": epsilon}
-        self._analyze = analyze
-        self._terms: dict[int, list[str]] = {}
-        self._model: Any = None
-
-    def __len__(self) -> int:
-        return len(self._terms)
-
-    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._terms |= {
-            ordinal: item_terms(item, self._analyze)
-            for ordinal, item in check_new(entries, self._terms)
-        }
-        self._model = None
-
-    def update(self, ordinal: int, item: Item) -> None:
-        if ordinal not in self._terms:
-            raise unknown(ordinal)
-        self._terms[ordinal] = item_terms(item, self._analyze)
-        self._model = None
-
-    def remove(self, ordinal: int) -> None:
-        if ordinal not in self._terms:
-            raise unknown(ordinal)
-        del self._terms[ordinal]
-        self._model = None
-
-    def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
-    ) -> list[tuple[int, float]]:
-        scores = self.scores(query)
-        if among is not None:
-            scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}
-        return best(np.array(list(scores), np.int64), np.array(list(scores.values())), limit)
-
-    def scores(self, query: str) -> dict[int, float]:
-        """Return the score of every entry by ordinal, not rounded."""
-        # BM25Okapi divides by the number of entries and of terms.
-        if not any(self._terms.values()):
-            return dict.fromkeys(self._terms, 0.0)
-        if self._model is None:
-            self._model = _Okapi(list(self._terms.values()), **self._parameters)
-        # With b = 1 an entry without terms scores 0 / 0.
-        with np.errstate(invalid="ignore"):
-            scores: NDArray[np.float64] = np.nan_to_num(
-                self._model.get_scores(self._analyze(query))
-            )
-        return dict(zip(self._terms, scores.tolist(), strict=True))

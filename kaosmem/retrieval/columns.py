@@ -1,9 +1,12 @@
-"""The bytes of a dumped index: a header line, then its columns, little-endian."""
+"""The columns of an index, in memory and as the bytes of a dump.
+
+A dump is a header line, then the columns, little-endian.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +24,190 @@ VERSION = 2
 """Raised when the same columns are written or read in another way."""
 _MAX_HEADER_BYTES = 1 << 16
 _ALIGNMENT = 8
+_LEAST_ROOM = 64
+
+
+class GrowingArray:
+    """An array with room to grow, one row for each slot.
+
+    Args:
+        row_shape: Shape of a row, () for a single number.
+    """
+
+    def __init__(self, dtype: DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
+        self._rows = np.empty((0, *row_shape), dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """Return the rows: a view, which the next change may leave behind."""
+        return self._rows[: self._size]
+
+    def append(self, row: Any) -> None:
+        """Put a row after the last."""
+        self._make_room(1)
+        self._rows[self._size] = row
+        self._size += 1
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Put rows after the last."""
+        if not len(rows):
+            return
+        self._make_room(len(rows))
+        self._rows[self._size : self._size + len(rows)] = rows
+        self._size += len(rows)
+
+    def take_over(self, rows: NDArray[Any]) -> None:
+        """Have these rows and no others. They are copied when they change, not before."""
+        self._rows = rows
+        self._size = len(rows)
+
+    def own(self) -> None:
+        """Keep no memory of others, so that rows can be changed."""
+        if not self._rows.flags.owndata:
+            self._rows = self._rows.copy()
+
+    def _make_room(self, rows: int) -> None:
+        wanted = self._size + rows
+        if wanted > len(self._rows):
+            # Of zeros: other memory may still have words that were forgotten.
+            room = max(_LEAST_ROOM, wanted + wanted // 4)
+            grown = np.zeros((room, *self._rows.shape[1:]), self._rows.dtype)
+            grown[: self._size] = self.values
+            self._rows = grown
+
+
+class Ragged:
+    """A column whose rows are sequences of numbers of terms."""
+
+    def __init__(self) -> None:
+        self._values = GrowingArray(np.uint32)
+        self._starts = GrowingArray(np.int64)
+        self._starts.append(0)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @property
+    def values(self) -> NDArray[np.uint32]:
+        """Return the numbers of all rows, one row after another."""
+        return self._values.values
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Return where each row starts, and the end of all: shape (rows + 1,)."""
+        return self._starts.values
+
+    def of(self, row: int) -> NDArray[np.uint32]:
+        """Return the numbers of a row."""
+        start, stop = self.starts[row : row + 2].tolist()
+        return self.values[start:stop]
+
+    def gathered(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the numbers of some rows, one after another, and how many each row has."""
+        starts = self.starts[rows]
+        sizes = self.starts[rows + 1] - starts
+        shifts = starts - (np.cumsum(sizes) - sizes)
+        places = np.repeat(shifts, sizes)
+        places += np.arange(len(places))
+        return self.values[places], sizes
+
+    def extend(self, values: NDArray[np.uint32], sizes: NDArray[np.int64]) -> None:
+        """Put rows of these sizes after the last."""
+        ends = np.cumsum(sizes) + len(self._values)
+        self._values.extend(values)
+        self._starts.extend(ends)
+
+    def erase(self, row: int) -> None:
+        """Overwrite the numbers of a row."""
+        self.of(row)[:] = 0
+
+    def take_over(self, values: NDArray[np.uint32], sizes: NDArray[np.int64]) -> None:
+        """Have these rows and no others."""
+        self._values.take_over(values)
+        self._starts.take_over(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
+
+    def own(self) -> None:
+        """Keep no memory of others, so that rows can be changed."""
+        self._values.own()
+
+
+class Labels:
+    """The label of each slot, by number: from 1 on, each number given once. 0 is no label."""
+
+    def __init__(self) -> None:
+        self._numbers = GrowingArray(np.int32)
+        self._number_of: dict[str, int] = {}
+        self.names: list[str | None] = [None]  # by number, None for a lost one
+        self.sizes: list[int] = [0]  # number of slots, by number
+
+    def __len__(self) -> int:
+        """Return the number of labels that slots have."""
+        return len(self._number_of)
+
+    @property
+    def numbers(self) -> NDArray[np.int32]:
+        """Return the number of each slot's label."""
+        return self._numbers.values
+
+    def number(self, name: str) -> int:
+        """Return the number of a label, 0 for an unknown one."""
+        return self._number_of.get(name, 0)
+
+    def extend(self, names: Sequence[str | None]) -> list[str]:
+        """Label the next slots, None for not at all, and return the labels that are new."""
+        new = []
+        for name in names:
+            if name is None:
+                self._numbers.append(0)
+                continue
+            number = self._number_of.get(name)
+            if number is None:
+                number = len(self.names)
+                self._number_of[name] = number
+                self.names.append(name)
+                self.sizes.append(0)
+                new.append(name)
+            self._numbers.append(number)
+            self.sizes[number] += 1
+        return new
+
+    def clear(self, slot: int) -> int:
+        """Take a slot's label away, and return its number if no other slot has it, else 0."""
+        number = int(self.numbers[slot])
+        self.numbers[slot] = 0
+        name = self.names[number]
+        if name is None:
+            return 0
+        self.sizes[number] -= 1
+        if self.sizes[number]:
+            return 0
+        del self._number_of[name]
+        self.names[number] = None
+        return number
+
+    def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
+        """Return the labels in order, and the number in that order of each number."""
+        names = sorted(self._number_of)
+        places = np.zeros(len(self.names), np.int32)
+        for place, name in enumerate(names, 1):
+            places[self._number_of[name]] = place
+        return names, places
+
+    def take_over(self, names: list[str], numbers: NDArray[np.int32]) -> None:
+        """Have these labels, of which the first has the number 1, and no others."""
+        self._numbers.take_over(numbers)
+        self.names = [None, *names]
+        self._number_of = {name: number for number, name in enumerate(names, 1)}
+        self.sizes = np.bincount(numbers, minlength=len(self.names)).tolist()
+        self.sizes[0] = 0
+
+    def own(self) -> None:
+        """Keep no memory of others, so that labels can be taken away."""
+        self._numbers.own()
 
 
 def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]:
@@ -96,6 +283,21 @@ class StoredColumns:
         ):
             raise unusable(f"column {name!r} is no list of different texts")
         return found
+
+    def ragged(
+        self, values: str, sizes: str, rows: int, terms: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return a ragged column of numbers of terms: its values, and the sizes of its rows."""
+        found = self.numbers(values, np.uint32, among=(1, terms + 1))
+        row_sizes = self.numbers(sizes, np.int32, among=(0, 1 << 31), size=rows).astype(np.int64)
+        if row_sizes.sum() != len(found):
+            raise unusable(f"column {values!r} is not as long as its rows")
+        return found, row_sizes
+
+    def labels(self, names: str, numbers: str, size: int) -> tuple[list[str], NDArray[np.int32]]:
+        """Return a column of labels: their names, and the number of each slot's label."""
+        found = self.texts(names)
+        return found, self.numbers(numbers, np.int32, among=(0, len(found) + 1), size=size)
 
     def is_wide(self, name: str) -> bool:
         """Return whether a column is of numbers of 8 bytes."""

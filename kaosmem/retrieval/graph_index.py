@@ -14,8 +14,8 @@ import numpy as np
 
 from kaosmem.entities import Entity, Relationship, part_of, safe_line
 from kaosmem.language.analysis import analyze
+from kaosmem.retrieval.order import best
 from kaosmem.retrieval.ranker import Index, check_new, unknown
-from kaosmem.retrieval.scores import best
 from kaosmem.types.items import Item
 
 _PUNCTUATION = ".,:;!?\"'()[]{}«»“”‘’"
@@ -175,6 +175,7 @@ class GraphIndex:
         self._hub = hub
         self._max_relationships = max_relationships
         self._words = words
+        self.is_exact = getattr(words, "is_exact", False)  # one division a line is added to these
         self._items: dict[int, Item] = {}
         self._described: dict[
             str, list[int]

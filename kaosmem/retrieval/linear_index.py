@@ -111,9 +111,7 @@ class LinearIndex(BM25Index):
         analyze: Callable[[str], list[str]],
         tokens_of: TokensOf | None = None,
     ) -> None:
-        super().__init__(
-            idf="lucene", k1=K1, b=B, epsilon=0.0, analyze=analyze, tokens_of=tokens_of
-        )
+        super().__init__(k1=K1, b=B, analyze=analyze, tokens_of=tokens_of)
         self._model = weights
         self._sequences = Sequences()
         self._sources = SourceMatcher(analyze)

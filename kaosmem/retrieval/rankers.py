@@ -9,23 +9,24 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.arguments import check_instance
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
-from kaosmem.names import shown_name, shown_number
+from kaosmem.names import shown_number
 from kaosmem.retrieval.ranker import Ranker
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.bm25_index import BM25Index, RankBM25Index
     from kaosmem.retrieval.dense_index import DenseIndex
     from kaosmem.retrieval.graph_index import GraphIndex
     from kaosmem.retrieval.linear_index import LinearIndex
+    from kaosmem.retrieval.rank_bm25_index import RankBM25Index
     from kaosmem.retrieval.ranker import TokensOf
+    from kaosmem.retrieval.text_index import TextIndex
 
 
 @dataclass(frozen=True)
@@ -99,16 +100,13 @@ class Embedder(Protocol):
 class BM25Ranker:
     """Ranks by BM25 with an index that is updated, not rebuilt.
 
-    The cost of a change does not grow with the section.
-    Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity.
+    The cost of a change does not grow with the section. Scores are whole numbers until they are
+    returned: they are the same on every machine, and within a thousandth of the textbook's.
+    Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity, which is never negative.
 
     Args:
-        idf: "lucene" is never negative and ranks better. "okapi" gives exactly the scores of
-            `rank_bm25.BM25Okapi`.
-        k1: Above 0. With a larger value, repetitions of a term count for longer.
+        k1: From 0.000001 to 1,000. With a larger value, repetitions of a term count for longer.
         b: 0 to 1. With a larger value, long texts have less weight.
-        epsilon: Share of the average idf that "okapi" gives to terms in more than half of the
-            entries.
         analyze: Splits a text into terms. An index with a function of the caller's cannot be
             stored.
 
@@ -123,37 +121,25 @@ class BM25Ranker:
     ['The rent is 900 euros.']
     """
 
-    idf: Literal["lucene", "okapi"] = "lucene"
+    name = "bm25"
     _: KW_ONLY
     k1: float = 1.5
     b: float = 0.75
-    epsilon: float = 0.25
     analyze: Callable[[str], list[str]] = analyze
 
     def __post_init__(self) -> None:
-        if self.idf not in ("lucene", "okapi"):
+        _check_parameters(self.k1, self.b, 0.0)
+        if not 1e-6 <= self.k1 <= 1_000:
             raise InvalidArgumentError(
-                f"idf {shown_name(self.idf)} is not known; use 'lucene' or 'okapi'"
+                f"k1 is {shown_number(self.k1)}; give a number from 0.000001 to 1,000, such as 1.5"
             )
-        _check_parameters(self.k1, self.b, self.epsilon)
 
-    @property
-    def name(self) -> str:
-        return f"bm25-{self.idf}"
+    def index(self, *, tokens_of: TokensOf | None = None) -> TextIndex:
+        from kaosmem.retrieval.text_index import TextIndex
 
-    def index(self, *, tokens_of: TokensOf | None = None) -> BM25Index:
-        from kaosmem.retrieval.bm25_index import BM25Index
+        return TextIndex(k1=self.k1, b=self.b, analyze=self.analyze, tokens_of=tokens_of)
 
-        return BM25Index(
-            idf=self.idf,
-            k1=self.k1,
-            b=self.b,
-            epsilon=self.epsilon,
-            analyze=self.analyze,
-            tokens_of=tokens_of,
-        )
-
-    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> BM25Index:
+    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> TextIndex:
         index = self.index(tokens_of=tokens_of)
         index.load(data)
         return index
@@ -163,7 +149,12 @@ class BM25Ranker:
 class RankBM25Ranker:
     """Ranks with the package rank_bm25, whose model is rebuilt after every change.
 
-    It is the reference for `BM25Ranker("okapi")`, and has the same parameters.
+    It is the reference that `BM25Ranker` is compared with. Its idf is negative for terms in more
+    than half of the entries.
+
+    Args:
+        k1, b, analyze: As for `BM25Ranker`.
+        epsilon: Share of the average idf that takes the place of a negative idf.
     """
 
     name = "rank-bm25"
@@ -177,7 +168,7 @@ class RankBM25Ranker:
         _check_parameters(self.k1, self.b, self.epsilon)
 
     def index(self) -> RankBM25Index:
-        from kaosmem.retrieval.bm25_index import RankBM25Index
+        from kaosmem.retrieval.rank_bm25_index import RankBM25Index
 
         return RankBM25Index(k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
 

@@ -747,12 +747,13 @@ def test_another_ranker_may_rank_the_words() -> None:
     ranker = GraphRanker(words=RankBM25Ranker())
     assert ranker.name == "graph-2-rank-bm25"
     index = ranker.index()
-    reference = GraphRanker(words=BM25Ranker("okapi")).index()
+    reference = GraphRanker(words=BM25Ranker()).index()
     for each in (index, reference):
         each.add(enumerate(crowd(20)))
-    ours = index.rank("Alpha p", 50)
-    expected = reference.rank("Alpha p", 50)
-    assert [ordinal for ordinal, _ in ours] == [ordinal for ordinal, _ in expected]
+    ours = [ordinal for ordinal, _ in index.rank("Alpha p", 500)]
+    expected = [ordinal for ordinal, _ in reference.rank("Alpha p", 500)]
+    assert ours[:20] == expected[:20]
+    assert sorted(ours) == sorted(expected)
 
 
 @pytest.mark.parametrize(

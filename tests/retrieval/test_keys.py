@@ -16,7 +16,6 @@ from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 RANKERS = [
     LinearRanker(),
     BM25Ranker(),
-    BM25Ranker("okapi"),
     RankBM25Ranker(),
     GraphRanker(),
     DenseRanker(embedder=WordLlamaEmbedder()),

@@ -18,7 +18,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import CorruptionError, SessionMemory
 from kaosmem.memos import clear_memos
-from kaosmem.retrieval import GraphRanker, RankBM25Ranker, StorableRanker, bm25_index
+from kaosmem.retrieval import (
+    GraphRanker,
+    RankBM25Ranker,
+    StorableIndex,
+    StorableRanker,
+    bm25_index,
+    text_index,
+)
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 from kaosmem.types.items import Item
@@ -41,7 +48,7 @@ texts, items = seeded.map(lambda rng: text_of(rng, WORDS)), seeded.map(item_of)
 ordinals = st.integers(0, 40) | st.just(2**63 - 1)
 RANKERS = [
     BM25Ranker(),
-    BM25Ranker("okapi", b=1.0),
+    BM25Ranker(k1=1.2, b=1.0),
     LinearRanker(),
     DenseRanker(embedder=WordLlamaEmbedder()),
 ]
@@ -54,10 +61,11 @@ def settled_often() -> Iterator[None]:
     """Have indexes made anew after a few changes, as large ones are after many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bm25_index, "_MIN_UNSETTLED", 16)
+        patch.setattr(text_index, "_LEAST_STALE", 16)
         yield
 
 
-def bytes_of(index: bm25_index.BM25Index) -> bytes:
+def bytes_of(index: StorableIndex) -> bytes:
     dumped = index.dump()
     assert dumped is not None
     return b"".join(dumped)
@@ -65,7 +73,7 @@ def bytes_of(index: bm25_index.BM25Index) -> bytes:
 
 def index_of(
     ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]
-) -> bm25_index.BM25Index:
+) -> StorableIndex:
     index = ranker.index()
     index.add(sorted(entries.items()))
     return index
@@ -251,12 +259,12 @@ def with_header(data: bytes, change: Callable[[dict[str, object]], object]) -> b
         (lambda header: header.update(analysis=99), "analysis"),
         (lambda header: header.update(index="linear"), "index"),
         (lambda header: header.pop("columns"), "bytes"),
-        (lambda header: header["columns"].pop("lengths"), "bytes"),
-        (lambda header: header["columns"].update(lengths=["<i4", 10**15]), "known kind"),
-        (lambda header: header["columns"].update(lengths=["O", 1]), "known kind"),
+        (lambda header: header["columns"].pop("sizes"), "bytes"),
+        (lambda header: header["columns"].update(sizes=["<i4", 10**15]), "known kind"),
+        (lambda header: header["columns"].update(sizes=["O", 1]), "known kind"),
         (
-            lambda header: header["columns"].update(lengths=["<u4", 20]),
-            "no column 'lengths' of int32",
+            lambda header: header["columns"].update(sizes=["<u4", 20]),
+            "no column 'sizes' of int32",
         ),
     ],
 )

@@ -56,9 +56,7 @@ SPECS = (
     SectionSpec("messages", 2_600, 90, 0.3, placement="history", recent=4),
     SectionSpec("side", 2_600, 20, placement="history", persistence="none"),
     SectionSpec("documents", None, 50, 0.2, eviction="none", retrieval_threshold=0),
-    SectionSpec(
-        "okapi", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker("okapi")
-    ),
+    SectionSpec("bm25", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker()),
     SectionSpec(
         "reference", None, 50, eviction="none", retrieval_threshold=0, ranker=RankBM25Ranker()
     ),
@@ -285,7 +283,7 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
     memory, item_ids = filled()
     await ask(memory)
     forget(memory, item_ids)
-    for name in ("documents", "okapi", "reference", "graph", "messages"):
+    for name in ("documents", "bm25", "reference", "graph", "messages"):
         section = memory[name]
         fresh = Section(section.spec)
         for each in section:

@@ -1,0 +1,210 @@
+"""Postings: which entries have a term, and how often each has it.
+
+Entries are indexed in segments, which are merged as they become many. The entries that came last
+are in no segment yet: their postings are in a table.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kaosmem.retrieval.bm25 import times_code, times_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.columns import Ragged
+
+TIMES_BITS = 8
+"""A posting is slot << 8 | code of the number of occurrences."""
+TIMES_MASK = (1 << TIMES_BITS) - 1
+MAX_SLOTS = 1 << 32 - TIMES_BITS
+TAIL = 256
+"""So many of the newest entries are in a table before a segment is made of them."""
+_BATCH = 4_096
+"""Entries that are sorted at a time."""
+_MAX_MERGED = 1 << 15
+"""No larger segment is made by merging, which bounds the time of a merge to about 50 ms."""
+_MERGED_AT_ONCE = 1 << 20
+
+
+class Segment(NamedTuple):
+    """The postings of some neighbouring slots.
+
+    Attributes:
+        size: Number of slots.
+        terms: Numbers of the terms, rising: shape (t,).
+        starts: Where the postings of each term start, and the end of all: shape (t + 1,).
+        packed: The postings, of each term in order of slots.
+    """
+
+    size: int
+    terms: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    packed: NDArray[np.uint32]
+
+    @property
+    def frequencies(self) -> NDArray[np.int64]:
+        """Return how many entries have each term."""
+        return np.diff(self.starts)
+
+    def postings(self, numbers: NDArray[np.uint32]) -> list[NDArray[np.uint32]]:
+        """Return the postings of each term."""
+        if not len(self.terms):
+            return [self.packed[:0]] * len(numbers)
+        places = np.minimum(self.terms.searchsorted(numbers), len(self.terms) - 1)
+        starts = self.starts[places]
+        stops = np.where(self.terms[places] == numbers, self.starts[places + 1], starts)
+        bounds = zip(starts.tolist(), stops.tolist(), strict=True)
+        return [self.packed[start:stop] for start, stop in bounds]
+
+
+def segment_of(values: NDArray[np.uint32], sizes: NDArray[np.int64], first: int) -> Segment:
+    """Return the postings of entries in slots from `first` on.
+
+    Args:
+        values: Numbers of the terms of the entries, one entry after another.
+        sizes: How many terms each entry has.
+    """
+    slots = np.repeat(np.arange(first, first + len(sizes), dtype=np.uint64), sizes)
+    keys = values.astype(np.uint64) << np.uint64(32) | slots
+    keys.sort()
+    starts = np.flatnonzero(_changes(keys))
+    times = np.diff(starts, append=len(keys))
+    keys = keys[starts]
+    packed = keys.astype(np.uint32) << np.uint32(TIMES_BITS) | times_codes(times)
+    terms = (keys >> np.uint64(32)).astype(np.uint32)
+    by_term = np.flatnonzero(_changes(terms))
+    return Segment(len(sizes), terms[by_term], np.append(by_term, len(terms)), packed)
+
+
+def _changes(values: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it; the first one does."""
+    changes = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
+
+
+def merged(segments: Sequence[Segment]) -> Segment:
+    """Return neighbouring segments as one."""
+    if len(segments) == 1:
+        return segments[0]
+    terms = np.unique(np.concatenate([each.terms for each in segments]))
+    sizes = np.zeros(len(terms), np.int64)
+    for each in segments:
+        sizes[np.searchsorted(terms, each.terms)] += each.frequencies
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    packed = np.empty(int(starts[-1]), np.uint32)
+    free = starts[:-1].copy()
+    for each in segments:
+        places = np.searchsorted(terms, each.terms)
+        _copy_postings(each, free[places], packed)
+        free[places] += each.frequencies
+    return Segment(sum(each.size for each in segments), terms, starts, packed)
+
+
+def _copy_postings(segment: Segment, places: NDArray[np.int64], packed: NDArray[np.uint32]) -> None:
+    """Copy the postings of each term to its place, some terms at a time to save memory."""
+    bounds = np.arange(0, len(segment.packed), _MERGED_AT_ONCE)
+    firsts = np.unique(np.append(np.searchsorted(segment.starts, bounds), len(segment.terms)))
+    for first, last in pairwise(firsts.tolist()):
+        start = int(segment.starts[first])
+        stop = int(segment.starts[last])
+        shifts = places[first:last] - segment.starts[first:last]
+        targets = np.repeat(shifts, np.diff(segment.starts[first : last + 1]))
+        targets += np.arange(start, stop)
+        packed[targets] = segment.packed[start:stop]
+
+
+class Postings:
+    """The postings of the entries of an index.
+
+    Args:
+        sequences: Numbers of the terms of each slot, in order.
+    """
+
+    def __init__(self, sequences: Ragged) -> None:
+        self._sequences = sequences
+        self._segments: list[Segment] = []
+        self._indexed = 0  # slots that are in segments
+        self._tail: dict[int, list[int]] = {}  # postings of the other slots, by number of a term
+
+    def of(self, numbers: Sequence[int]) -> list[list[NDArray[np.uint32]]]:
+        """Return the postings of each term, part by part, in order of slots."""
+        wanted = np.array(numbers, np.uint32)
+        found: list[list[NDArray[np.uint32]]] = [[] for _ in numbers]
+        for segment in self._segments:
+            for parts, part in zip(found, segment.postings(wanted), strict=True):
+                if len(part):
+                    parts.append(part)
+        for parts, number in zip(found, numbers, strict=True):
+            if number in self._tail:
+                parts.append(np.array(self._tail[number], np.uint32))
+        return found
+
+    def add(self, segment: Segment) -> None:
+        """Take in the postings of new slots, which follow those that are known."""
+        self._index_tail(len(self._sequences) - segment.size)
+        self._append(segment)
+
+    def add_entry(self, slot: int, times: Mapping[int, int]) -> None:
+        """Take in the postings of the next slot. times: how often it has each term, by number."""
+        shifted = slot << TIMES_BITS
+        for number, occurrences in times.items():
+            posting = shifted | times_code(occurrences)
+            self._tail.setdefault(number, []).append(posting)
+        if slot + 1 - self._indexed >= TAIL:
+            self._index_tail(slot + 1)
+
+    def take_over(self, segment: Segment) -> None:
+        """Have the postings of a segment, and no others."""
+        self._segments = [segment]
+        self._indexed = segment.size
+
+    def own(self) -> None:
+        """Keep no memory of others."""
+        for place, segment in enumerate(self._segments):
+            if not segment.packed.flags.owndata:
+                self._segments[place] = segment._replace(packed=segment.packed.copy())
+
+    def _index_tail(self, stop: int) -> None:
+        if stop > self._indexed:
+            self._append(segment_of_rows(self._sequences, self._indexed, stop))
+            self._tail = {}
+
+    def _append(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._indexed += segment.size
+        while len(self._segments) > 1:
+            last = self._segments[-1].size
+            before = self._segments[-2].size
+            if before > 2 * last or before + last > _MAX_MERGED:
+                return
+            self._segments[-2:] = [merged(self._segments[-2:])]
+
+
+def segment_of_rows(sequences: Ragged, first: int, stop: int) -> Segment:
+    """Return the postings of some slots."""
+    starts = sequences.starts[first : stop + 1]
+    return segment_of(sequences.values[starts[0] : starts[-1]], np.diff(starts), first)
+
+
+def segment_of_all(sequences: Ragged) -> Segment:
+    """Return the postings of all slots."""
+    stops = range(0, len(sequences) + _BATCH, _BATCH)
+    bounds = [min(stop, len(sequences)) for stop in stops]
+    parts = [segment_of_rows(sequences, *each) for each in pairwise(bounds)]
+    return merged(parts or [segment_of_rows(sequences, 0, 0)])
+
+
+def slots_and_codes(
+    parts: Iterable[NDArray[np.uint32]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the slots and the codes of occurrences of postings."""
+    packed = np.concatenate([np.empty(0, np.uint32), *parts]).astype(np.int64)
+    return packed >> TIMES_BITS, packed & TIMES_MASK

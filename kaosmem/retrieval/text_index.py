@@ -1,0 +1,478 @@
+"""The index of a section: columns that are filled once, when an entry comes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.language.analysis import analyze
+from kaosmem.language.dates import day_of
+from kaosmem.language.rules import plain_rules_in
+from kaosmem.retrieval.bm25 import BM25, TIMES, idf_q16, length_codes, times_code
+from kaosmem.retrieval.columns import (
+    Columns,
+    GrowingArray,
+    Labels,
+    Ragged,
+    StoredColumns,
+    encode_columns,
+    unusable,
+)
+from kaosmem.retrieval.order import top
+from kaosmem.retrieval.ranker import check_new
+from kaosmem.retrieval.scoring import Scorer
+from kaosmem.retrieval.segments import (
+    MAX_SLOTS,
+    TAIL,
+    TIMES_BITS,
+    TIMES_MASK,
+    Postings,
+    Segment,
+    segment_of,
+    segment_of_all,
+    slots_and_codes,
+)
+from kaosmem.retrieval.slots import Slots
+from kaosmem.retrieval.term_reader import TermReader
+from kaosmem.retrieval.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from kaosmem.retrieval.bm25 import Saturation
+    from kaosmem.retrieval.ranker import TokensOf
+    from kaosmem.types.items import Item
+
+_BATCH = 1_024
+"""Entries that are read at a time."""
+_AVERAGE_BITS = 10
+_LEAST_STALE = 8_192
+"""So many slots may be empty or out of order before the index is made anew."""
+
+IS_RULE, IS_QUESTION, HAS_TIMESTAMP = 1, 2, 4
+"""The bits of an entry's flags."""
+_NUMBERS: Mapping[str, DTypeLike] = {
+    "days": np.int32,
+    "tokens": np.int64,
+    "flags": np.uint8,
+    "figures": np.int32,
+}
+"""The columns that have one number for each entry."""
+_RULE_CHARS = 4_096
+"""Rules are looked for in so much of a text. A longer text is mostly pasted."""
+_NEVER_RULES = frozenset({"", "assistant", "tool"})
+"""The roles that set no rules."""
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # of Latin, Chinese, Arabic and Greek texts
+_BORDER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
+
+
+def flags_of(item: Item) -> int:
+    """Return the flags of an item."""
+    flags = 0
+    if item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS])):
+        flags |= IS_RULE
+    if item.text.rstrip().endswith(_QUESTION_MARKS):
+        flags |= IS_QUESTION
+    if item.timestamp is not None:
+        flags |= HAS_TIMESTAMP
+    return flags
+
+
+def source_of(item: Item) -> str | None:
+    """Return the name of an item's source, None if it has none."""
+    name = item.metadata.get("source")
+    return name if isinstance(name, str) and name else None
+
+
+class TextIndex:
+    """Entries by ordinal, whose texts are ranked by BM25.
+
+    An entry has a slot: a row of every column. A new entry gets the next slot, and so does one that
+    is updated. A removed entry leaves an empty slot, whose length is 0. No item is kept.
+
+    Args:
+        k1, b: Parameters of BM25.
+        analyze: Splits a text into terms.
+        tokens_of: Returns the present tokens of entries. None is their tokens when they came.
+
+    Attributes:
+        vocabulary: The terms, by number.
+        slots: The ordinals of entries, by slot.
+        sequences: The numbers of the terms of each slot, in order.
+        sources: The source of each slot.
+        titles: The numbers of the terms of each source's name, each once, by number of source.
+        roles: The role of each slot.
+        lengths: How many terms each slot has, 0 for an empty slot.
+        days: The day of each slot, as `date.toordinal` counts.
+        tokens: How many tokens the item of each slot had when it came.
+        flags: IS_RULE, IS_QUESTION and HAS_TIMESTAMP, by slot.
+        figures: How many terms of each slot are made of digits alone.
+    """
+
+    is_exact = True
+    _kind = "bm25"
+
+    def __init__(
+        self,
+        *,
+        k1: float = 1.5,
+        b: float = 0.75,
+        analyze: Callable[[str], list[str]] = analyze,
+        tokens_of: TokensOf | None = None,
+    ) -> None:
+        self.tokens_of = tokens_of
+        self.analyze = analyze
+        self._parameters = BM25.of(k1, b)
+        self._clear()
+
+    def _clear(self, terms: Iterable[str] = ()) -> None:
+        """Have no entries. terms: the first terms of the vocabulary."""
+        self.vocabulary = Vocabulary(terms)
+        self._reader = TermReader(self.vocabulary, self.analyze)
+        self.slots = Slots()
+        self.sequences = Ragged()
+        self.sources = Labels()
+        self.titles = Ragged()
+        self.titles.extend(np.empty(0, np.uint32), np.zeros(1, np.int64))  # of no source
+        self.roles = Labels()
+        self.lengths = GrowingArray(np.int32)
+        self.days = GrowingArray(np.int32)
+        self.tokens = GrowingArray(np.int64)
+        self.flags = GrowingArray(np.uint8)
+        self.figures = GrowingArray(np.int32)
+        self._codes = GrowingArray(np.uint16)  # of lengths
+        self._postings = Postings(self.sequences)
+        self._total_length = 0
+        self._most_times = 1  # one above the largest code of occurrences
+        self._longest = 1  # one above the largest code of lengths
+        self._tables: dict[BM25, tuple[tuple[int, int, int], Saturation]] = {}
+
+    def __len__(self) -> int:
+        return self.slots.used
+
+    @property
+    def size(self) -> int:
+        """Return the number of slots, empty ones too."""
+        return len(self.slots)
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        return self.slots.ordinals[self.slots.in_order()]
+
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        new = check_new(entries, self.slots)
+        if self.size + len(new) > MAX_SLOTS:
+            raise InvalidArgumentError(
+                f"an index has room for {MAX_SLOTS:,} entries; use several sections"
+            )
+        for start in range(0, len(new), _BATCH):
+            batch = new[start : start + _BATCH]
+            self._append([ordinal for ordinal, _ in batch], [item for _, item in batch])
+        self._settle()
+
+    def update(self, ordinal: int, item: Item) -> None:
+        slot = self.slots.find(ordinal)
+        self._detach(slot)
+        self._append([ordinal], [item])
+        self._settle()
+
+    def remove(self, ordinal: int) -> None:
+        self._detach(self.slots.find(ordinal))
+        self._settle()
+
+    def _append(self, ordinals: list[int], items: list[Item]) -> None:
+        """Put new entries into the next slots."""
+        first = self.size
+        values, sizes = self._reader.read(items)
+        self.slots.extend(ordinals)
+        self.sequences.extend(values, sizes)
+        if len(items) < TAIL:
+            self._index_entries(first)
+        else:
+            self._index_batch(segment_of(values, sizes, first))
+        self._note_lengths(sizes)
+        self.figures.extend(self._count_figures(values, sizes))
+        self.days.extend(np.array([day_of(item).toordinal() for item in items], np.int32))
+        self.tokens.extend(np.array([item.tokens for item in items], np.int64))
+        self.flags.extend(np.array(list(map(flags_of, items)), np.uint8))
+        self.roles.extend([item.role for item in items])
+        for name in self.sources.extend(list(map(source_of, items))):
+            self._add_title(name)
+        self._fill(first, items)
+
+    def _index_batch(self, segment: Segment) -> None:
+        self.vocabulary.count(segment.terms, segment.frequencies)
+        self._postings.add(segment)
+        codes = segment.packed & TIMES_MASK
+        self._most_times = max(self._most_times, 1 + int(codes.max(initial=0)))
+
+    def _index_entries(self, first: int) -> None:
+        """Index the few entries in slots from `first` on."""
+        for slot in range(first, len(self.sequences)):
+            times = Counter(self.sequences.of(slot).tolist())
+            numbers = np.array(list(times), np.uint32)
+            self.vocabulary.count(numbers, np.ones(len(numbers), np.int64))
+            self._postings.add_entry(slot, times)
+            most = max(times.values(), default=0)
+            self._most_times = max(self._most_times, 1 + times_code(most))
+
+    def _note_lengths(self, sizes: NDArray[np.int64]) -> None:
+        codes = length_codes(sizes)
+        self.lengths.extend(sizes)
+        self._codes.extend(codes)
+        self._total_length += int(sizes.sum())
+        self._longest = max(self._longest, 1 + int(codes.max(initial=0)))
+
+    def _count_figures(
+        self, values: NDArray[np.uint32], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        are_digits = self.vocabulary.are_digits.values[values]
+        return np.bincount(rows[are_digits], minlength=len(sizes))
+
+    def _add_title(self, name: str) -> None:
+        terms = [*self.analyze(name), *self.analyze(_BORDER.sub(" ", name))]
+        numbers = np.array(list(map(self.vocabulary.given, dict.fromkeys(terms))), np.uint32)
+        self.vocabulary.count_titles(numbers)
+        self.titles.extend(numbers, np.array([len(numbers)]))
+
+    def _fill(self, first: int, items: Sequence[Item]) -> None:
+        """Fill columns of a subclass for new entries, in slots from `first` on."""
+
+    def _detach(self, slot: int) -> None:
+        """Take an entry out, whose slot stays empty, and forget the words that only it has."""
+        self._own()
+        self.vocabulary.lose(np.unique(self.sequences.of(slot)))
+        self._reader.forget()
+        self.sequences.erase(slot)
+        self._total_length -= int(self.lengths.values[slot])
+        self.lengths.values[slot] = 0
+        self._codes.values[slot] = 0
+        for name in _NUMBERS:
+            getattr(self, name).values[slot] = 0
+        source = self.sources.clear(slot)
+        if source:
+            self.vocabulary.lose_title(self.titles.of(source))
+            self.titles.erase(source)
+        self.roles.clear(slot)
+        self.slots.empty(slot)
+
+    def _own(self) -> None:
+        """Keep no memory of a dump, which may have words that are to be forgotten."""
+        self._postings.own()
+        self.sequences.own()
+        self.titles.own()
+        self.slots.own()
+        self.sources.own()
+        self.roles.own()
+        for name in _NUMBERS:
+            getattr(self, name).own()
+
+    def _settle(self) -> None:
+        """Make the index anew from its own columns where too many slots are empty or moved."""
+        if self.slots.stale > max(_LEAST_STALE, len(self)):
+            data = b"".join(encode_columns(self._kind, self._frozen()))
+            self._restore(StoredColumns(data, self._kind))
+
+    def dump(self) -> Iterator[bytes] | None:
+        """Return the bytes of the index as it is now, or None with an analysis of the caller's."""
+        if not self._reader.is_ours:
+            return None
+        return encode_columns(self._kind, self._frozen())
+
+    def load(self, data: bytes | memoryview) -> None:
+        """Take the entries of a dump into this index, which has none. Raises CorruptionError."""
+        if not self._reader.is_ours:
+            raise unusable("its terms are not those of the ranker's own analysis")
+        self._restore(StoredColumns(data, self._kind))
+
+    def _frozen(self) -> Callable[[], Columns]:
+        """Return a function that makes the columns of the entries as they are now.
+
+        The entries are in order of ordinals, and terms and labels in order of their texts.
+        """
+        slots = self.slots.in_order()
+        roles, role_places = self.roles.in_order()
+        sources, source_places = self.sources.in_order()
+        own: dict[str, NDArray[np.generic] | list[str]] = {
+            "ordinals": self.slots.ordinals[slots],
+            "roles": roles,
+            "role_numbers": role_places[self.roles.numbers[slots]],
+            "sources": sources,
+            "source_numbers": source_places[self.sources.numbers[slots]],
+        }
+        for name in _NUMBERS:
+            own[name] = getattr(self, name).values[slots]
+        titles = np.array(list(map(self.sources.number, sources)), np.int64)
+        texts = self._frozen_terms(slots, titles)
+        return lambda: {**own, **texts()}
+
+    def _frozen_terms(
+        self, slots: NDArray[np.int64], titles: NDArray[np.int64]
+    ) -> Callable[[], Columns]:
+        """Return a function that makes the columns of terms of some slots and titles."""
+        numbers = self.vocabulary.in_order()
+        terms = list(map(self.vocabulary.term, numbers.tolist()))
+        places = np.zeros(self.vocabulary.size, np.uint32)
+        places[numbers] = np.arange(1, len(numbers) + 1)
+        values, sizes = self.sequences.gathered(slots)
+        title_values, title_sizes = self.titles.gathered(titles)
+
+        def columns() -> Columns:
+            sequences = Ragged()
+            sequences.take_over(places[values], sizes)
+            segment = segment_of_all(sequences)
+            frequencies = np.zeros(len(terms) + 1, np.int32)
+            frequencies[segment.terms] = segment.frequencies
+            return {
+                "terms": terms,
+                "frequencies": frequencies,
+                "packed": segment.packed,
+                "values": sequences.values,
+                "sizes": sizes.astype(np.int32),
+                "title_values": places[title_values],
+                "title_sizes": title_sizes.astype(np.int32),
+            }
+
+        return columns
+
+    def _restore(self, columns: StoredColumns) -> None:
+        """Have the entries that are in columns, and no others. Raises CorruptionError."""
+        terms = columns.texts("terms")
+        ordinals = columns.numbers("ordinals", np.int64, among=(0, 1 << 63))
+        if not (ordinals[1:] > ordinals[:-1]).all():
+            raise unusable("its ordinals are not in order")
+        size = len(ordinals)
+        sequences = columns.ragged("values", "sizes", size, len(terms))
+        segment = _stored_segment(columns, size, len(terms))
+        roles = columns.labels("roles", "role_numbers", size)
+        sources = columns.labels("sources", "source_numbers", size)
+        titles = columns.ragged("title_values", "title_sizes", len(sources[0]), len(terms))
+        numbers = {
+            name: columns.numbers(name, dtype, size=size) for name, dtype in _NUMBERS.items()
+        }
+        self._clear(terms)
+        self.slots.take_over(ordinals)
+        self._take_over(sequences, segment)
+        self.roles.take_over(*roles)
+        self.sources.take_over(*sources)
+        self.titles.extend(*titles)
+        self.vocabulary.count_titles(titles[0])
+        for name, column in numbers.items():
+            getattr(self, name).take_over(column)
+
+    def _take_over(
+        self, sequences: tuple[NDArray[np.uint32], NDArray[np.int64]], segment: Segment
+    ) -> None:
+        """Have the terms of these entries, and no others."""
+        values, sizes = sequences
+        self.sequences.take_over(values, sizes)
+        self._postings.take_over(segment)
+        self.vocabulary.count(segment.terms, segment.frequencies)
+        self._most_times = len(TIMES)
+        self._note_lengths(sizes)
+
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
+        weights = self.weights(self.terms_of(query))
+        if not weights or limit < 1:
+            return []
+        scorer = self._scorer(self._parameters)
+        if among is None:
+            slots, scores = scorer.contenders(weights, limit)
+        else:
+            slots = self.slots.among(among)
+            scores = scorer.scores(weights)[slots]
+        places = top(scores, self.slots.ordinals[slots], limit)
+        ordinals = self.slots.ordinals[slots[places]]
+        values = scores[places] * self._parameters.unit
+        return list(zip(ordinals.tolist(), values.tolist(), strict=True))
+
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
+        """Return the number of entries with each term; None with an analysis of the caller's."""
+        if not self._reader.is_ours:
+            return None
+        return {term: self.frequency(self.vocabulary.number(term)) for term in terms}
+
+    def frequency(self, number: int) -> int:
+        """Return the number of entries with a term."""
+        return int(self.vocabulary.frequencies.values[number])
+
+    def terms_of(self, query: str) -> list[int]:
+        """Return the numbers of a query's terms that some entry has, in order."""
+        numbers = map(self.vocabulary.number, self.analyze(query))
+        return [number for number in numbers if self.frequency(number)]
+
+    def weights(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Return the weight of each term of a query: its idf in Q16 times its count."""
+        counts = Counter(numbers)
+        return {number: n * self.idf(number) for number, n in counts.items()}
+
+    def idf(self, number: int) -> int:
+        """Return the weight of a term in Q16, larger for one that fewer entries have."""
+        return idf_q16(len(self), self.frequency(number))
+
+    def bm25(
+        self, weights: Mapping[int, int], *, k1: float | None = None, b: float | None = None
+    ) -> NDArray[np.int64]:
+        """Return the scores of all slots in Q32, 0 for an empty slot.
+
+        Args:
+            weights: Weights in Q16, by numbers of terms.
+            k1, b: Parameters of BM25. None is those of the index.
+        """
+        parameters = self._parameters
+        if k1 is not None and b is not None:
+            parameters = BM25.of(k1, b)
+        return self._scorer(parameters).scores(weights)
+
+    def postings(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the slots of the entries with a term, and how often each has it."""
+        (parts,) = self._postings.of([number])
+        slots, codes = slots_and_codes(parts)
+        is_there = self._codes.values[slots] > 0
+        return slots[is_there], TIMES[codes[is_there]]
+
+    def neighbours(self, slots: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        """Return the slots of the entries so many ordinals further in the same source, else -1."""
+        found = self.slots.find_all(self.slots.ordinals[slots] + step)
+        numbers = self.sources.numbers
+        is_same = (found >= 0) & (numbers[found] == numbers[slots])
+        return np.where(is_same, found, -1)
+
+    @property
+    def average_x16(self) -> int:
+        """Return the average length of an entry in sixteenths, at least 1."""
+        return self._average_length(16)
+
+    def _average_length(self, units: int) -> int:
+        size = max(1, len(self))
+        return max(1, (units * self._total_length + size // 2) // size)
+
+    def _scorer(self, parameters: BM25) -> Scorer:
+        # Most changes of a large index leave ten digits of the average as they are, and the table.
+        exact = self._average_length(256)
+        dropped = max(0, exact.bit_length() - _AVERAGE_BITS)
+        key = exact >> dropped << dropped, self._most_times, self._longest
+        kept = self._tables.get(parameters)
+        if kept is None or kept[0] != key:
+            kept = key, parameters.saturation(*key)
+            self._tables[parameters] = kept
+        return Scorer(self._postings, self._codes.values, kept[1])
+
+
+def _stored_segment(columns: StoredColumns, size: int, terms: int) -> Segment:
+    """Return the postings of a dump. Raises CorruptionError."""
+    frequencies = columns.numbers("frequencies", np.int32, among=(0, size + 1), size=terms + 1)
+    packed = columns.numbers("packed", np.uint32, among=(0, size << TIMES_BITS))
+    if frequencies.sum(dtype=np.int64) != len(packed):
+        raise unusable("its terms and their postings are not as many as they should be")
+    (used,) = np.nonzero(frequencies)
+    starts = np.concatenate([[0], np.cumsum(frequencies[used], dtype=np.int64)])
+    return Segment(size, used.astype(np.uint32), starts, packed)
