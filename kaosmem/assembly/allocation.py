@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
@@ -287,7 +286,6 @@ class Costs:
     def __init__(self, format: Format, counter: TokenCounter) -> None:
         self._format = format
         self.counter = counter
-        self._lines: dict[str, int] = {}
         self._line_of: dict[LabelStyle, LineOf] = {}
         self._as_entry = f"{format.name} {counter.name}"
 
@@ -296,14 +294,10 @@ class Costs:
         known = self._line_of.get(style)
         if known is not None:
             return known
-        names: dict[str | None, str] = {}
-        measures: dict[str | None, Callable[[Item], Line]] = {}
-        for note in (None, *NOTES):
-            names[note] = f"{note} line {style} {self.counter.name}"
-            measures[note] = partial(self._line, style=style, note=note)
+        names = {note: f"{note} line {style} {self.counter.name}" for note in (None, *NOTES)}
 
         def line_of(item: Item, note: str | None) -> Line:
-            return item.memo(names[note], measures[note])
+            return item.memo(names[note], lambda item: self._line(item, style, note))
 
         self._line_of[style] = line_of
         return line_of
@@ -334,12 +328,9 @@ class Costs:
         """Return the tokens of a section's header in the system message or the block."""
         return 0 if spec.is_verbatim else self.counter(header_piece(spec.title))
 
-    def recalled_header(self, spec: SectionSpec, left_out: int | None, recalled: int) -> int:
-        """Return the tokens of the header over a number of recalled items."""
-        line = recalled_header(spec.title, recalled=recalled, left_out=left_out)
-        if line not in self._lines:
-            self._lines[line] = self.counter(line)
-        return self._lines[line]
+    def recalled_header(self, spec: SectionSpec) -> int:
+        """Return the tokens of the header over a section's recalled items."""
+        return self.counter(recalled_header(spec.title))
 
     def history_header(self, spec: SectionSpec) -> int:
         """Return the tokens of a history's header."""

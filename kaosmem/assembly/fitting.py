@@ -8,9 +8,10 @@ of a small window. Weaker matches are shown with their corrections, or not at al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.assembly.allocation import Line, LineOf
@@ -25,60 +26,47 @@ Standing: TypeAlias = tuple[int, bool, int]
 Labels: TypeAlias = dict[Group, tuple[Standing, int]]
 """By group, the first unit that it shows, and the tokens of its label."""
 
+_NO_NOTES: Mapping[str, str] = MappingProxyType({})
 _WEAK = 0.9
 """A correction comes before the units with less than this share of the corrected unit's score."""
 
 
 @dataclass(slots=True)
 class Run:
-    """The tokens of the units under one header.
+    """The tokens of the units under one header. A unit's cost depends on its groups alone.
 
-    A unit's cost depends on the labels of its groups alone.
-
-    header: tokens of the header over a number of items. cap: the most tokens that the run may take.
-    used, count: tokens and items so far.
+    header: tokens of the header. cap: the most tokens that the run may take. used: tokens so far.
     """
 
-    header: Callable[[int], int]
+    header: int
     cap: float
     used: int = 0
-    count: int = 0
     labels: Labels = field(default_factory=dict)
 
-    def added(self, unit: Candidate, lines: Iterable[Line]) -> tuple[int, Labels]:
-        """Return the tokens that a unit adds, and the labels that it changes."""
-        tokens = self.header(self.count + len(unit.items))
-        if self.count:
-            tokens -= self.header(self.count)
+    def added(self, units: Iterable[tuple[Candidate, Sequence[Line]]]) -> tuple[int, Labels]:
+        """Return the tokens that units with these lines add, and the labels that they change."""
+        tokens = 0 if self.used else self.header
         changed: Labels = {}
-        for line in lines:
-            tokens += line.tokens
-            if not line.group:
-                continue
-            standing = standing_of(unit)
-            first = changed.get(line.group) or self.labels.get(line.group)
-            if first is None:
-                tokens += line.label
-            elif standing < first[0]:
-                tokens += line.label - first[1]
-            else:
-                continue
-            changed[line.group] = standing, line.label
+        for unit, lines in units:
+            for line in lines:
+                tokens += line.tokens
+                if not line.group:
+                    continue
+                standing = standing_of(unit)
+                first = changed.get(line.group) or self.labels.get(line.group)
+                if first is None:
+                    tokens += line.label
+                elif standing < first[0]:
+                    tokens += line.label - first[1]
+                else:
+                    continue
+                changed[line.group] = standing, line.label
         return tokens, changed
 
-    def take(self, unit: Candidate, tokens: int, labels: Labels) -> None:
-        """Add a unit, as `added` has measured it."""
+    def take(self, tokens: int, labels: Labels) -> None:
+        """Add units, as `added` has measured them."""
         self.used += tokens
-        self.count += len(unit.items)
         self.labels |= labels
-
-    def empty(self) -> Run:
-        """Return a run with the same header and cap, and no units."""
-        return Run(self.header, self.cap)
-
-    def copy(self) -> Run:
-        """Return a run with the same units, which can be changed alone."""
-        return Run(self.header, self.cap, self.used, self.count, dict(self.labels))
 
 
 @dataclass
@@ -94,7 +82,7 @@ class Share:
     unrelated: positions of units that nothing in the query speaks for. They are taken only if all
         fit together.
     is_offered_whole: whether the candidates are all that the section holds.
-    taken: the units in the share, by position. notes: of these, the notes of marked ones.
+    taken: the units in the share, by position. notes: of marked items, by id.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
     brought_along: positions of the units that are in for the sake of another one: a replaced
         version, or an item that they correct.
@@ -112,11 +100,10 @@ class Share:
     unrelated: frozenset[int] = frozenset()
     is_offered_whole: bool = False
     taken: dict[int, Candidate] = field(default_factory=dict)
-    notes: dict[int, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
     brought_along: set[int] = field(default_factory=set)
     outdated: set[int] = field(default_factory=set)
-    _repeated: set[int] = field(default_factory=set)
     _measured: dict[int, list[Line]] = field(default_factory=dict)
 
     # the units in the share
@@ -130,37 +117,23 @@ class Share:
         return tokens
 
     @property
-    def count(self) -> int:
-        """Return how many items were taken."""
-        return sum(run.count for run in self.runs.values())
-
-    @property
-    def item_notes(self) -> dict[str, str]:
-        """Return the notes of the items that are marked, by id."""
-        notes = {}
-        for position, note in self.notes.items():
-            for item in self.taken[position].items:
-                notes[item.id] = note
-        return notes
-
-    @property
     def left_out(self) -> list[Candidate]:
-        """Return the candidates that may still be taken, in order of want.
-
-        Duplicates of shown items may not.
-        """
-        out = self.taken.keys() | self.barred | self._repeated
-        return [unit for unit in self.candidates if unit.position not in out]
+        """Return the candidates that may still be taken, in order of want."""
+        out = self.taken.keys() | self.barred
+        return [
+            unit
+            for unit in self.candidates
+            if unit.position not in out and not self.is_duplicate(unit)
+        ]
 
     def kept(self, *, recalled: bool) -> list[Candidate]:
         """Return the units taken of one run, in the order in which they stand."""
-        run = self.runs.get(recalled)
-        units = [unit for unit in self.taken.values() if self._run_of(unit) is run]
+        units = [unit for unit in self.taken.values() if self._is_recalled(unit) is recalled]
         return sorted(units, key=standing_of)
 
-    def is_duplicate(self, candidate: Candidate) -> bool:
-        """Return whether a candidate was left out as a duplicate."""
-        return candidate.position in self._repeated
+    def is_duplicate(self, unit: Candidate) -> bool:
+        """Return whether a unit was left out as a duplicate."""
+        return unit.items[0].id in self.twins
 
     # costs
 
@@ -173,12 +146,9 @@ class Share:
 
         A replaced version stands with its successor.
         """
-        if unit.successor is None:
-            return unit.recalled
-        return self._by_position.get(unit.successor, unit).recalled
-
-    def _run_of(self, unit: Candidate) -> Run:
-        return self.runs[self._is_recalled(unit)]
+        if unit.successor is not None:
+            unit = self._by_position.get(unit.successor, unit)
+        return unit.recalled
 
     def _lines(self, unit: Candidate) -> list[Line]:
         """Return the tokens of a unit's items without notes."""
@@ -188,40 +158,72 @@ class Share:
             self._measured[unit.position] = lines
         return lines
 
-    def cost(self, unit: Candidate) -> int:
-        """Return the tokens that a unit adds without a note."""
-        return self._run_of(unit).added(unit, self._lines(unit))[0]
+    def _noted_lines(self, unit: Candidate, notes: Mapping[str, str]) -> list[Line]:
+        """Return the tokens of a unit's items with these notes, by id."""
+        if unit.items[0].id not in notes:
+            return self._lines(unit)
+        return [self.line_of(item, notes[item.id]) for item in unit.items]
+
+    def runs_of(
+        self, units: Iterable[Candidate], notes: Mapping[str, str] = _NO_NOTES
+    ) -> dict[bool, Run]:
+        """Return the share's runs with these units alone. A run ends once it exceeds its cap."""
+        runs = {recalled: Run(run.header, run.cap) for recalled, run in self.runs.items()}
+        for unit in units:
+            run = runs[self._is_recalled(unit)]
+            if run.used <= run.cap:
+                run.take(*run.added([(unit, self._noted_lines(unit, notes))]))
+        return runs
 
     def want(self) -> float:
         """Return the tokens of all candidates without notes, as far as the caps allow."""
         units: Iterable[Candidate] = self.candidates
         if self.unrelated and not self.may_fit_whole():
             units = [unit for unit in units if unit.position not in self.unrelated]
-        wanted = {recalled: run.empty() for recalled, run in self.runs.items()}
-        for unit in units:
-            run = wanted[self._is_recalled(unit)]
-            if run.used <= run.cap:
-                run.take(unit, *run.added(unit, self._lines(unit)))
-        return sum(min(run.cap, run.used) for run in wanted.values())
+        wanted = 0.0
+        for run in self.runs_of(units).values():
+            wanted += min(run.cap, run.used)
+        return wanted
 
     def may_fit_whole(self, room: float | None = None) -> bool:
         """Return whether all live units fit in the cap, and in a room beside the units taken."""
         if not self.is_offered_whole:
             return False
-        live = self.runs[False]
-        whole = live.empty()
-        for unit in self.candidates:
-            if not self._is_recalled(unit):
-                whole.take(unit, *whole.added(unit, self._lines(unit)))
-        return whole.used <= self.cap and (room is None or whole.used - live.used <= room)
+        live = [unit for unit in self.candidates if not self._is_recalled(unit)]
+        used = self.runs_of(live)[False].used
+        return used <= self.cap and (room is None or used - self.runs[False].used <= room)
+
+    def fits(self, units: Sequence[Candidate], room: float) -> bool:
+        """Return whether units fit in a room, and in their runs."""
+        return self._added(units, room) is not None
+
+    def _added(
+        self, units: Sequence[Candidate], room: float
+    ) -> list[tuple[Run, int, Labels]] | None:
+        """Return the tokens and labels that units add to the runs; None if they do not fit."""
+        found = []
+        for is_recalled, run in self.runs.items():
+            own = [
+                (unit, self._lines(unit))
+                for unit in units
+                if self._is_recalled(unit) is is_recalled
+            ]
+            if not own:
+                continue
+            tokens, labels = run.added(own)
+            room -= tokens
+            if room < 0 or tokens > run.cap - run.used:
+                return None
+            found.append((run, tokens, labels))
+        return found
 
     # taking units
 
     def require(self, units: Iterable[Candidate]) -> None:
         """Take units that must be shown, whatever they cost."""
         for unit in units:
-            run = self._run_of(unit)
-            run.take(unit, *run.added(unit, self._lines(unit)))
+            run = self.runs[self._is_recalled(unit)]
+            run.take(*run.added([(unit, self._lines(unit))]))
             self.taken[unit.position] = unit
 
     def take(
@@ -235,68 +237,42 @@ class Share:
         """
         if unit.position in self.taken:
             return True
-        if unit.position in self._repeated:
-            return False
-        if needed:
-            missing = [each for each in needed if not self._is_known(each)]
-            if missing:
-                return self._take_with(missing, unit, room, shown)
-        run = self._run_of(unit)
-        tokens, labels = run.added(unit, self._lines(unit))
-        if tokens > room or tokens > run.cap - run.used:
-            return False
+        units = [each for each in needed if not self._is_known(each)]
+        units.append(unit)
         # A version that says the same as another one, as after a change back, held at another time.
         if shown is not None and unit.successor is None:
-            if self._is_repeated(unit, shown):
+            units = [each for each in units if not self._leave_repeated(each, shown)]
+            if self.is_duplicate(unit):
                 return False
-            shown.admit(unit.items)
-        run.take(unit, tokens, labels)
-        self.taken[unit.position] = unit
+        added = self._added(units, room)
+        if added is None:
+            if len(units) > 1 and self.fits([unit], room):
+                self.outdated.add(unit.position)
+            return False
+        for run, tokens, labels in added:
+            run.take(tokens, labels)
+        for each in units:
+            self.taken[each.position] = each
+            if shown is not None and each.successor is None:
+                shown.admit(each.items)
+        self.brought_along.update(each.position for each in units[:-1])
         return True
 
     def _is_known(self, unit: Candidate) -> bool:
         """Return whether a unit is shown, in this share or in another place."""
         at = unit.position
-        return at in self.taken or at in self.elsewhere or at in self._repeated
+        return at in self.taken or at in self.elsewhere or self.is_duplicate(unit)
 
-    def _take_with(
-        self, needed: Sequence[Candidate], unit: Candidate, room: float, shown: Shown | None
-    ) -> bool:
-        units = [*needed, unit]
-        if shown is not None and unit.successor is None:
-            units = [each for each in units if not self._is_repeated(each, shown)]
-            if unit not in units:
-                return False
-        runs = {recalled: run.copy() for recalled, run in self.runs.items()}
-        for each in units:
-            run = runs[self._is_recalled(each)]
-            run.take(each, *run.added(each, self._lines(each)))
-        added = sum(run.used for run in runs.values()) - self.used
-        if added > room or any(run.used > run.cap for run in runs.values()):
-            own = self._run_of(unit)
-            if self.cost(unit) <= min(room, own.cap - own.used):
-                self.outdated.add(unit.position)
-            return False
-        self.runs = runs
-        for each in units:
-            self.taken[each.position] = each
-            if shown is not None:
-                shown.admit(each.items)
-        self.brought_along.update(each.position for each in units[:-1])
-        return True
-
-    def _is_repeated(self, unit: Candidate, shown: Shown) -> bool:
+    def _leave_repeated(self, unit: Candidate, shown: Shown) -> bool:
         """Return whether a unit is a duplicate of a shown one, and note it if it is."""
         twins = shown.twins(unit.items)
-        if not twins:
-            return False
-        self.twins |= dict(zip((item.id for item in unit.items), twins, strict=True))
-        self._repeated.add(unit.position)
-        return True
+        for item, twin in zip(unit.items, twins, strict=False):
+            self.twins[item.id] = twin
+        return bool(twins)
 
     # versions and corrections
 
-    def successor_of(self, unit: Candidate) -> tuple[Candidate, ...] | None:
+    def needed_by(self, unit: Candidate) -> tuple[Candidate, ...] | None:
         """Return the unit that a replaced version is shown with, () if that is shown elsewhere.
 
         Return None if it is not offered, or is replaced itself.
@@ -333,39 +309,45 @@ class Share:
         most = min(self.cap, self.used + room)
         if not wanted or self._take_notes(wanted, most):
             return
-        for position, note in wanted.items():
-            self._take_notes({**self.notes, position: note}, most)
+        for item_id, note in wanted.items():
+            self._take_notes({**self.notes, item_id: note}, most)
 
-    def _wanted_notes(self) -> dict[int, str]:
-        """Return the notes of the units that are taken together, by position.
+    def _wanted_notes(self) -> dict[str, str]:
+        """Return the notes of the units that are taken together, by the ids of their items.
 
         The last of several corrections is newer than the unit that it corrects. The others have an
         empty note: like it, they stand alone after that unit. A unit is possibly replaced if no
         unit that corrects it is shown.
         """
-        notes: dict[int, str] = {}
-        for position, unit in self.taken.items():
-            corrections = [at for at in unit.newer if at in self.taken]
-            is_known = any(at in self.elsewhere or at in self._repeated for at in unit.newer)
-            if unit.newer and not corrections and not is_known:
-                notes[position] = POSSIBLY_REPLACED
-            for at in corrections:
-                is_last = not self.taken[at].newer and self.taken[at].items[0].interval is None
-                notes[at] = NEWER if is_last else notes.get(at, "")
+        notes: dict[str, str] = {}
+        for unit in self.taken.values():
+            is_known = not unit.newer
+            for at in unit.newer:
+                correction = self.taken.get(at)
+                if correction is None:
+                    is_known = is_known or at in self.elsewhere or self._is_repeated(at)
+                    continue
+                is_known = True
+                (item,) = correction.items
+                is_last = not correction.newer and item.interval is None
+                notes[item.id] = NEWER if is_last else notes.get(item.id, "")
+            if not is_known:
+                notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
 
-    def _take_notes(self, notes: dict[int, str], most: float) -> bool:
-        """Set the notes of the units taken if the share then has at most `most` tokens."""
-        runs = {recalled: run.empty() for recalled, run in self.runs.items()}
-        for position, unit in self.taken.items():
-            lines = self._lines(unit)
-            if position in notes:
-                lines = [self.line_of(item, notes[position]) for item in unit.items]
-            run = runs[self._is_recalled(unit)]
-            run.take(unit, *run.added(unit, lines))
-        if sum(run.used for run in runs.values()) > most:
-            return False
-        if any(run.used > run.cap for run in runs.values()):
+    def _is_repeated(self, position: int) -> bool:
+        unit = self._by_position.get(position)
+        return unit is not None and self.is_duplicate(unit)
+
+    def _take_notes(self, notes: dict[str, str], most: float) -> bool:
+        """Set the notes of the items taken if the share then has at most `most` tokens."""
+        runs = self.runs_of(self.taken.values(), notes)
+        used = 0
+        for run in runs.values():
+            used += run.used
+            if run.used > run.cap:
+                return False
+        if used > most:
             return False
         self.runs = runs
         self.notes = notes
@@ -457,7 +439,7 @@ def _wanted(share: Share, units: Iterable[Candidate]) -> Iterator[_Wanted]:
             waiting = [each for each in waiting if score >= each[0]]
         corrections = share.corrections_of(unit) if unit.newer else []
         if unit.successor is not None:
-            successor = share.successor_of(unit)
+            successor = share.needed_by(unit)
             if successor is not None:
                 yield _Wanted(unit, successor)
         elif corrections and score < _WEAK * best and unit.position not in share.taken:

@@ -181,7 +181,7 @@ class Growth:
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
         for spec in self._request.specs:
             share = shares.get(spec.name)
-            notes = {} if share is None else share.item_notes
+            notes = {} if share is None else {**share.notes}
             earlier = self._lost_from_tail(spec.name)
             live: list[Item] = []
             if share is not None:
@@ -194,8 +194,7 @@ class Growth:
                 if correction.id not in chosen:
                     live.append(correction)
             if earlier:
-                header = recalled_header(spec.title, recalled=len(earlier))
-                yield _Part(spec, header, earlier, notes, spec.labels)
+                yield _Part(spec, recalled_header(spec.title), earlier, notes, spec.labels)
             if live:
                 yield _Part(spec, header_piece(spec.title), live, notes, spec.labels)
 

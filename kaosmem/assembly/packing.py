@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ from kaosmem.assembly.allocation import (
     FRAME,
     Costs,
     HistoryTail,
-    Line,
     TailCutter,
     TokenNeed,
     allocate,
@@ -28,7 +27,6 @@ from kaosmem.assembly.context import Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Run, Share, fill
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import (
-    GroupedItem,
     LabelStyle,
     adds_up,
     grouped,
@@ -53,7 +51,6 @@ _INCLUDING = frozenset(
         Reason.RECALLED,
     )
 )
-
 
 _LEAST_RECALL = 64
 """The tokens of a header and a short message.
@@ -91,31 +88,16 @@ class Packer:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
         shares: dict[str, Share] = {}
         cutters: dict[str, TailCutter] = {}
-        needs: dict[str, TokenNeed] = {}
-        for spec in sorted(self.specs, key=_is_history):
-            if _is_history(spec):
+        for spec in self.specs:
+            if spec.placement == "history":
                 cutters[spec.name] = self._cutter(spec)
-                needs[spec.name] = self._history_need(spec, cutters[spec.name])
             else:
-                share = self._share(spec)
-                shares[spec.name] = share
-                needs[spec.name] = TokenNeed(share.used, max(share.used, share.want()))
+                shares[spec.name] = self._required_share(spec)
+        needs = self._needs(shares, cutters)
         self._check_required(needs, cutters)
         grants = self._granted(needs)
-        for name, share in shares.items():
-            if share.spec.placement == "static":
-                share.cap = share.grant = grants[name]
-                fill([share], share.grant - share.used)
-                needs[name] = TokenNeed(share.used, share.used)
-        tails: dict[str, HistoryTail] = {}
-        recalled: dict[str, Share] = {}
-        for spec in filter(_is_history, self.specs):
-            tail, reserved = self._cut_tail(spec, cutters[spec.name], grants[spec.name])
-            tails[spec.name] = tail
-            needs[spec.name] = TokenNeed(tail.used + reserved, tail.used + reserved)
-            earlier = self._earlier(spec, tail)
-            if earlier:
-                recalled[spec.name] = self._recall_share(spec, tail, earlier, reserved)
+        self._fill_static(shares, grants, needs)
+        tails, recalled = self._cut_histories(cutters, grants, needs)
         packing = Packing(self, shares, tails, recalled)
         self._grant_block(packing, needs)
         self._fill_block(packing)
@@ -126,7 +108,7 @@ class Packer:
         placements = {spec.placement for spec in self.specs}
         has_block = "query" in placements
         for spec in self.specs:
-            has_block = has_block or (_is_history(spec) and spec.recall > 0)
+            has_block = has_block or (spec.placement == "history" and spec.recall > 0)
         frame = self.costs.frame(
             static="static" in placements,
             first=ChatMessage("assistant", "") if "history" in placements else None,
@@ -138,6 +120,20 @@ class Packer:
         return allocate(self.specs, needs, max(self.window - frame, required))
 
     # the tokens that each section wants
+
+    def _needs(
+        self, shares: Mapping[str, Share], cutters: Mapping[str, TailCutter]
+    ) -> dict[str, TokenNeed]:
+        needs = {}
+        for name, share in shares.items():
+            needs[name] = TokenNeed(share.used, max(share.used, share.want()))
+        for spec in self.specs:
+            cutter = cutters.get(spec.name)
+            if cutter is not None:
+                is_emptied = self.proposals[spec.name].evicted > 0
+                recall = _reserved(spec, cap_of(spec, self.window)) if is_emptied else 0
+                needs[spec.name] = TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
+        return needs
 
     def _cutter(self, spec: SectionSpec) -> TailCutter:
         proposal = self.proposals[spec.name]
@@ -153,24 +149,14 @@ class Packer:
             header=self.costs.history_header(spec),
         )
 
-    def _history_need(self, spec: SectionSpec, cutter: TailCutter) -> TokenNeed:
-        recall = 0
-        if self.proposals[spec.name].evicted:
-            recall = _reserved(spec, cap_of(spec, self.window))
-        return TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
-
-    def _share(self, spec: SectionSpec) -> Share:
+    def _required_share(self, spec: SectionSpec) -> Share:
         """Return the share of a section that is no history, with its required units."""
         proposal = self.proposals[spec.name]
         candidates = proposal.candidates
         cap = cap_of(spec, self.window)
-        header = self.costs.header(spec)
-        runs = {False: Run(lambda _: header, cap)}
+        runs = {False: Run(self.costs.header(spec), cap)}
         if spec.recalls:
-            recalled = Run(partial(self.costs.recalled_header, spec, None), cap)
-            best = best_match([unit for unit in candidates if unit.recalled])
-            recalled.cap = max(spec.recall * cap, self._alone(spec, recalled, best))
-            runs = {True: recalled, **runs}
+            runs = {True: Run(self.costs.recalled_header(spec), cap), **runs}
         share = Share(
             spec,
             candidates,
@@ -181,18 +167,11 @@ class Packer:
             unrelated=proposal.unrelated | _low_scored(spec, candidates),
             is_offered_whole=proposal.offers_all and not spec.min_score,
         )
+        if spec.recalls:
+            evicted = [unit for unit in candidates if unit.recalled]
+            runs[True].cap = max(spec.recall * cap, _best_alone(share, evicted))
         share.require([unit for unit in candidates if unit.must])
         return share
-
-    def _alone(self, spec: SectionSpec, run: Run, unit: Candidate | None) -> int:
-        """Return the tokens of a unit that stands alone in a run, 0 for none."""
-        if unit is None:
-            return 0
-        return run.empty().added(unit, self._lines(spec, unit))[0]
-
-    def _lines(self, spec: SectionSpec, unit: Candidate) -> list[Line]:
-        line_of = self.costs.line_of(spec.labels)
-        return [line_of(item, None) for item in unit.items]
 
     def _check_required(
         self, needs: Mapping[str, TokenNeed], cutters: Mapping[str, TailCutter]
@@ -224,92 +203,88 @@ class Packer:
         block = place if "query" in placements else None
         return self.costs.frame(static="static" in placements, first=first, block=block)
 
-    # the tails of histories
+    # static sections, and the tails of histories
 
-    def _cut_tail(self, spec: SectionSpec, cutter: TailCutter, cap: int) -> tuple[HistoryTail, int]:
-        """Return a history's tail, and the tokens that are reserved for recall.
+    def _fill_static(
+        self,
+        shares: Mapping[str, Share],
+        grants: Mapping[str, int],
+        needs: dict[str, TokenNeed],
+    ) -> None:
+        """Fill the static sections within their grants. They need no more than they take."""
+        for name, share in shares.items():
+            if share.spec.placement == "static":
+                share.cap = share.grant = grants[name]
+                fill([share], share.grant - share.used)
+                needs[name] = TokenNeed(share.used, share.used)
+
+    def _cut_histories(
+        self,
+        cutters: Mapping[str, TailCutter],
+        grants: Mapping[str, int],
+        needs: dict[str, TokenNeed],
+    ) -> tuple[dict[str, HistoryTail], dict[str, Share]]:
+        """Return the tails of the histories, and the shares of their earlier messages."""
+        tails: dict[str, HistoryTail] = {}
+        recalled: dict[str, Share] = {}
+        for spec in self.specs:
+            if spec.name not in cutters:
+                continue
+            cap = grants[spec.name]
+            share = self._recall_share(spec, cap)
+            tail = self._cut_tail(share, cutters[spec.name], cap)
+            share.cap = self._recall(share, tail, cap)
+            share.runs[True].cap = share.cap
+            tails[spec.name] = tail
+            needs[spec.name] = TokenNeed(tail.used + share.cap, tail.used + share.cap)
+            if share.candidates:
+                recalled[spec.name] = share
+        return tails, recalled
+
+    def _recall_share(self, spec: SectionSpec, cap: int) -> Share:
+        """Return the share of the earlier messages of a history, before its tail is cut."""
+        earlier = [unit for unit in self.proposals[spec.name].earlier if not unit.orphan]
+        return Share(
+            spec,
+            tuple(earlier),
+            {True: Run(self.costs.recalled_header(spec), cap)},
+            self.costs.line_of(spec.labels),
+            cap,
+            barred=self.barred.get(spec.name, frozenset()),
+        )
+
+    def _cut_tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+        """Return a history's tail, and leave the messages that it shows out of the earlier ones.
 
         If messages are cut off or were evicted, the share for recall is reserved. The tail takes
         the part of it that the earlier messages do not need. If a summary stands for messages that
         a compaction has evicted, recall takes the tokens that the tail leaves.
         """
-        has_earlier = True
+        spec = share.spec
+        tail = cutter.cut(cap)
+        is_cut = tail.used < cutter.want
         if self.limits is not None:
             tail = cutter.cut(max(cutter.must, min(cap, self.limits.history)))
-        else:
-            tail = cutter.cut(cap)
-            has_earlier = bool(tail.left_out or self.proposals[spec.name].evicted)
-            is_cut = tail.used < cutter.want
-            if has_earlier and (is_cut or spec.compaction is None):
-                reserved = min(cap - cutter.must, _reserved(spec, cap))
-                tail = self._cut_beside(spec, cutter, cap, reserved)
-                # Users' messages that nobody has answered come before the share for recall.
-                pending = cutter.cut_pending(cap)
-                if len(pending.units) > len(tail.units):
-                    tail = pending
-        recall = int(spec.recall * cap) if has_earlier else 0
-        if recall:
-            # The best match may take more, however small the share is.
-            best = best_match(self._earlier(spec, tail))
-            recall = max(recall, self._alone(spec, self._recalled_run(spec, tail, cap), best))
+        elif self._has_earlier(spec, tail) and (is_cut or spec.compaction is None):
+            tail = _cut_beside(share, cutter, cap, min(cap - cutter.must, _reserved(spec, cap)))
+            # Users' messages that nobody has answered come before the share for recall.
+            tail = max(cutter.cut_pending(cap), tail, key=lambda each: len(each.units))
+        share.elsewhere = {unit.position for unit in tail.shown}
+        share.candidates = tuple(_not_in(tail, share.candidates))
+        return tail
+
+    def _has_earlier(self, spec: SectionSpec, tail: HistoryTail) -> bool:
+        return bool(tail.left_out or self.proposals[spec.name].evicted)
+
+    def _recall(self, share: Share, tail: HistoryTail, cap: int) -> int:
+        """Return the tokens that are reserved for a history's earlier messages beside its tail."""
+        recall = int(share.spec.recall * cap)
+        if not recall or not self._has_earlier(share.spec, tail):
+            return 0
+        # The best match may take more, however small the share is.
+        recall = max(recall, _best_alone(share, share.candidates))
         recall = min(recall, cap - tail.used)
-        if self.limits is not None:
-            recall = min(recall, self.limits.block)
-        return tail, recall
-
-    def _cut_beside(
-        self, spec: SectionSpec, cutter: TailCutter, cap: int, recall: int
-    ) -> HistoryTail:
-        """Return the longest tail that leaves room for the earlier messages, up to `recall`.
-
-        As the cap grows, the tail takes in earlier messages and they need less. So the tail never
-        becomes shorter.
-        """
-        reserved = recall
-        while True:
-            tail = cutter.cut(cap - reserved)
-            needed = self._recall_want(spec, tail, recall)
-            if needed >= reserved:
-                return tail
-            reserved = needed
-
-    def _recall_want(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> int:
-        """Return the tokens of the earlier messages beside a tail, or any number above the cap.
-
-        Messages that are left out for low confidence count too, so that the tail does not depend on
-        them.
-        """
-        run = self._recalled_run(spec, tail, cap)
-        for unit in self._earlier(spec, tail):
-            if run.used > cap:
-                break
-            run.take(unit, *run.added(unit, self._lines(spec, unit)))
-        return run.used
-
-    def _recalled_run(self, spec: SectionSpec, tail: HistoryTail, cap: int) -> Run:
-        return Run(partial(self.costs.recalled_header, spec, tail.left_out), cap)
-
-    def _earlier(self, spec: SectionSpec, tail: HistoryTail) -> tuple[Candidate, ...]:
-        """Return the units of a history that may be recalled beside a tail."""
-        earlier = self.proposals[spec.name].earlier
-        if not earlier:
-            return ()
-        visible = {unit.position for unit in tail.shown}
-        return tuple(unit for unit in earlier if not unit.orphan and unit.position not in visible)
-
-    def _recall_share(
-        self, spec: SectionSpec, tail: HistoryTail, earlier: tuple[Candidate, ...], cap: int
-    ) -> Share:
-        """Return the share of the messages of a history that its tail does not show."""
-        return Share(
-            spec,
-            earlier,
-            {True: self._recalled_run(spec, tail, cap)},
-            self.costs.line_of(spec.labels),
-            cap,
-            barred=self.barred.get(spec.name, frozenset()),
-            elsewhere={unit.position for unit in tail.shown},
-        )
+        return recall if self.limits is None else min(recall, self.limits.block)
 
     # the block
 
@@ -324,13 +299,12 @@ class Packer:
             required = 0
             for share in packing.block_shares:
                 name = share.spec.name
+                of_block[name] = needs[name]
                 if name in packing.recalled:
                     # Earlier messages are mostly visible in a window: they get no more of its block
                     # than their share.
                     most = min(share.cap, int(share.spec.recall * self.limits.block))
                     of_block[name] = TokenNeed(0, most)
-                else:
-                    of_block[name] = needs[name]
                 required += of_block[name].must
             grants = allocate(self.specs, of_block, self.limits.block + required)
         for share in packing.block_shares:
@@ -338,7 +312,8 @@ class Packer:
 
     def _fill_block(self, packing: Packing) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
-        shares = sorted(packing.block_shares, key=lambda share: self._place(share.spec))
+        served = [spec.name for spec in by_priority(self.specs)]
+        shares = sorted(packing.block_shares, key=lambda share: served.index(share.spec.name))
         if not shares:
             return
         is_open = any(share.taken for share in shares)
@@ -349,124 +324,134 @@ class Packer:
             left = min(left, self.limits.block)
         fill(shares, left, opening=opening, shown=Shown(packing.taken_items))
 
-    def _place(self, spec: SectionSpec) -> int:
-        """Return the place of a section in the order in which sections are served."""
-        return by_priority(self.specs).index(spec)
+
+class Pieces:
+    """Pieces of a layout, and the items that they show."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.items: list[Item] = []
+
+    def add(self, items: Sequence[Item], style: LabelStyle, notes: Mapping[str, str]) -> None:
+        """Append items as they are shown. notes: of marked ones, by id."""
+        placed = grouped(items, style, notes)
+        self.pieces += item_pieces(placed, style)
+        self.items += [each.item for each in placed]
 
 
+@dataclass
 class Packing:
     """A packed window: its layout, its sums and the reasons.
 
     shares: of the sections that are no histories, by name. tails: of the histories.
     recalled: the shares of the histories' earlier messages in the block.
-    static_shares: of static sections, verbatim ones first. block_shares: that the block shows, in
-        order.
     """
 
-    def __init__(
-        self,
-        packer: Packer,
-        shares: Mapping[str, Share],
-        tails: Mapping[str, HistoryTail],
-        recalled: Mapping[str, Share],
-    ) -> None:
-        self.shares = shares
-        self.tails = tails
-        self.recalled = recalled
-        static = [share for share in shares.values() if share.spec.placement == "static"]
-        self.static_shares = sorted(static, key=lambda share: not share.spec.is_verbatim)
-        queried = [share for share in shares.values() if share.spec.placement == "query"]
-        self.block_shares = [*queried, *recalled.values()]
-        self._packer = packer
-        self._costs = packer.costs
-        self._specs = packer.specs
-        self._history = self._history_parts()
-        entries: list[HistoryEntry] = []
-        for part in self._history:
-            entries += part.entries
-        self._first_entry = entries[0] if entries else None
-        self._block_place = self._costs.block_place(entries[-1] if entries else None)
+    packer: Packer
+    shares: Mapping[str, Share]
+    tails: Mapping[str, HistoryTail]
+    recalled: Mapping[str, Share]
+
+    @cached_property
+    def static_shares(self) -> list[Share]:
+        """The shares of static sections, verbatim ones first."""
+        static = [share for share in self.shares.values() if share.spec.placement == "static"]
+        return sorted(static, key=lambda share: not share.spec.is_verbatim)
+
+    @cached_property
+    def block_shares(self) -> list[Share]:
+        """The shares that the block shows, in order."""
+        queried = [share for share in self.shares.values() if share.spec.placement == "query"]
+        return [*queried, *self.recalled.values()]
 
     @property
     def taken_items(self) -> Iterator[Item]:
         """The items taken so far: of static sections, of tails, then of the block."""
         for share in self.static_shares:
-            for unit in share.taken.values():
-                yield from unit.items
-        for tail in self.tails.values():
-            for unit in tail.shown:
-                yield from unit.items
+            yield from items_of(share.taken.values())
+        yield from self._told
         for share in self.block_shares:
-            for unit in share.taken.values():
-                yield from unit.items
+            yield from items_of(share.taken.values())
+
+    @property
+    def _told(self) -> list[Item]:
+        told: list[Item] = []
+        for tail in self.tails.values():
+            told += items_of(tail.shown)
+        return told
 
     # the layout
 
     @property
     def items(self) -> tuple[Item, ...]:
         """The items that are shown, in order."""
-        return self._built[1]
-
-    @property
-    def layout(self) -> Layout:
-        """The shown pieces, in order."""
-        return self._built[0]
+        static, block = self._static, self._block
+        return (*static.items, *self._told, *block.items)
 
     @cached_property
-    def _built(self) -> tuple[Layout, tuple[Item, ...]]:
-        """The layout, and the items that it shows.
+    def layout(self) -> Layout:
+        """The shown pieces, in order."""
+        block = tuple(self._block.pieces)
+        place = self._block_place if block else None
+        return Layout(tuple(self._static.pieces), self._history, block, place)
 
-        Static texts without a label come before everything that has one.
-        """
-        bare = _Part()
-        labelled = _Part()
+    @cached_property
+    def _static(self) -> Pieces:
+        """The static sections. Texts without a label come before everything that has one."""
+        bare = Pieces()
+        labelled = Pieces()
         for share in self.static_shares:
-            placed = _placed(share, recalled=False)
             style = share.spec.labels
-            unlabelled = [each for each in placed if style.bare_text(each.item)]
-            bare.add(unlabelled, style)
-            if placed and not share.spec.is_verbatim:
+            items = items_of(share.kept(recalled=False))
+            bare.add([item for item in items if style.bare_text(item)], style, share.notes)
+            if items and not share.spec.is_verbatim:
                 labelled.pieces.append(header_piece(share.spec.title))
-            labelled.add([each for each in placed if not style.bare_text(each.item)], style)
-        told: list[Item] = []
-        for tail in self.tails.values():
-            told += items_of(tail.shown)
-        block = self._block()
-        place = self._block_place if block.pieces else None
-        layout = Layout((*bare.pieces, *labelled.pieces), self._history, tuple(block.pieces), place)
-        return layout, (*bare.items, *labelled.items, *told, *block.items)
+            rest = [item for item in items if not style.bare_text(item)]
+            labelled.add(rest, style, share.notes)
+        bare.pieces += labelled.pieces
+        bare.items += labelled.items
+        return bare
 
-    def _block(self) -> _Part:
-        block = _Part()
+    @cached_property
+    def _block(self) -> Pieces:
+        block = Pieces()
         for share in self.block_shares:
-            title = share.spec.title
+            header_of = {True: recalled_header, False: header_piece}
             for is_recalled in share.runs:
-                placed = _placed(share, recalled=is_recalled)
-                if placed and is_recalled:
-                    tail = self.tails.get(share.spec.name)
-                    left_out = tail.left_out if tail else None
-                    header = recalled_header(title, recalled=len(placed), left_out=left_out)
-                    block.pieces.append(header)
-                elif placed:
-                    block.pieces.append(header_piece(title))
-                block.add(placed, share.spec.labels)
+                items = items_of(share.kept(recalled=is_recalled))
+                if items:
+                    block.pieces.append(header_of[is_recalled](share.spec.title))
+                    block.add(items, share.spec.labels, share.notes)
         return block
 
-    def _history_parts(self) -> tuple[HistoryPart, ...]:
+    @cached_property
+    def _history(self) -> tuple[HistoryPart, ...]:
         parts = []
-        for spec in self._specs:
+        for spec in self.packer.specs:
             tail = self.tails.get(spec.name)
             if tail is not None and tail.used:
                 parts.append(HistoryPart(spec.title, tuple(tail_entries(tail))))
         return tuple(parts)
+
+    @cached_property
+    def _entries(self) -> list[HistoryEntry]:
+        entries: list[HistoryEntry] = []
+        for part in self._history:
+            entries += part.entries
+        return entries
+
+    @property
+    def _block_place(self) -> BlockPlace:
+        return self.packer.costs.block_place(self._entries[-1] if self._entries else None)
 
     # sums
 
     def frame(self, *, is_open: bool) -> int:
         """Return the frame's tokens around the shown items. is_open: whether there is a block."""
         static = any(share.taken for share in self.static_shares)
+        first = self._entries[0] if self._entries else None
         block = self._block_place if is_open else None
-        return self._costs.frame(static=static, first=self._first_entry, block=block)
+        return self.packer.costs.frame(static=static, first=first, block=block)
 
     @property
     def taken(self) -> int:
@@ -492,18 +477,17 @@ class Packing:
     def by_section(self) -> dict[str, SectionUse]:
         """The tokens of each section, in order of declaration."""
         uses = {}
-        for spec in self._specs:
+        for spec in self.packer.specs:
             used = 0
             items = 0
             for share in (self.shares.get(spec.name), self.recalled.get(spec.name)):
                 if share is not None:
                     used += share.used
-                    items += share.count
+                    items += len(items_of(share.taken.values()))
             tail = self.tails.get(spec.name)
             if tail is not None:
                 used += tail.used
-                for unit in tail.shown:
-                    items += len(unit.items)
+                items += len(items_of(tail.shown))
             uses[spec.name] = SectionUse(used, items)
         return uses
 
@@ -527,92 +511,100 @@ class Packing:
         ones. A section that offers all that it holds, and has room for it, is shown whatever the
         query.
         """
-        proposals = self._packer.proposals
         found = {}
         for share in self.block_shares:
-            name = share.spec.name
-            found[name] = frozenset(_retrieved(share, is_all=proposals[name].is_all))
+            is_all = self.packer.proposals[share.spec.name].is_all
+            is_whole = is_all and all(unit.recalled for unit in share.left_out)
+            live = [unit.position for unit in share.candidates if not unit.recalled]
+            live.sort(reverse=True)
+            stays = {*live} if is_whole else {*live[: share.spec.recent]}
+            stays.update(unit.position for unit in share.candidates if unit.must)
+            positions = {unit.position for unit in share.candidates}
+            found[share.spec.name] = frozenset(positions - stays)
         return found
 
     def decide(self) -> tuple[Decision, ...]:
         """Return one decision for each item that was proposed, sections in order of declaration."""
         decisions = []
-        for spec in self._specs:
-            for candidate, reason in self._reasons(spec):
+        for spec in self.packer.specs:
+            if spec.name in self.tails:
+                reasons = self._reasons_in_history(spec.name)
+                share = self.recalled.get(spec.name)
+            else:
+                share = self.shares[spec.name]
+                reasons = [(unit, self._reason(share, unit)) for unit in share.candidates]
+            twins = share.twins if share else {}
+            for unit, reason in reasons:
                 decisions += [
-                    self._decision(item, spec, candidate, reason) for item in candidate.items
+                    self._decision(item, spec.name, unit, reason, twins) for item in unit.items
                 ]
         return tuple(decisions)
 
-    def _reasons(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
-        if spec.name in self.tails:
-            return self._reasons_in_history(spec)
-        share = self.shares[spec.name]
-        return ((candidate, self._reason(share, candidate)) for candidate in share.candidates)
-
     def _decision(
-        self, item: Item, spec: SectionSpec, candidate: Candidate, reason: Reason
+        self, item: Item, name: str, unit: Candidate, reason: Reason, twins: Mapping[str, str]
     ) -> Decision:
-        if item.id in self._packer.shortened:
+        if item.id in self.packer.shortened:
             reason = Reason.SHORTENED
-        share = (self.recalled if spec.placement == "history" else self.shares).get(spec.name)
+        signals: Mapping[str, float] = {}
+        if unit.score is not None:
+            signals = self.packer.proposals[name].signals(unit.position)
         return Decision(
             item.id,
-            spec.name,
+            name,
             reason in _INCLUDING,
             reason,
-            candidate.rank,
-            candidate.score,
+            unit.rank,
+            unit.score,
             item.tokens,
-            share.twins.get(item.id) if share else None,
-            {}
-            if candidate.score is None
-            else self._packer.proposals[spec.name].signals(candidate.position),
+            twins.get(item.id),
+            signals,
             item,
         )
 
-    def _reason(self, share: Share, candidate: Candidate) -> Reason:
+    def _reason(self, share: Share, unit: Candidate) -> Reason:
         """Return why a unit of a section that is no history is shown, or is not."""
-        position = candidate.position
+        position = unit.position
         if position in share.taken:
-            if candidate.must:
+            if unit.must:
                 return Reason.MUST
             if position in share.brought_along:
                 return Reason.NEWER
-            if candidate.recalled:
+            if unit.recalled:
                 return Reason.RECALLED
-            return Reason.RELEVANT if candidate.score else Reason.NEWEST
-        reason = _left_out_reason(share, candidate)
+            return Reason.RELEVANT if unit.score else Reason.NEWEST
+        reason = _left_out_reason(share, unit)
         if reason is not None:
             return reason
         if position in share.unrelated:
             return Reason.UNRELATED
         if share.spec.placement == "static":
-            cap = cap_of(share.spec, self._packer.window)
-            if share.cost(candidate) <= min(cap - share.used, self._packer.window - self.used):
+            cap = cap_of(share.spec, self.packer.window)
+            if share.fits([unit], min(cap - share.used, self.packer.window - self.used)):
                 return Reason.HELD_BACK
         return Reason.NO_ROOM
 
-    def _reasons_in_history(self, spec: SectionSpec) -> Iterator[tuple[Candidate, Reason]]:
-        share = self.recalled.get(spec.name)
-        proposal = self._packer.proposals[spec.name]
-        in_tail = {unit.position for unit in self.tails[spec.name].shown}
+    def _reasons_in_history(self, name: str) -> list[tuple[Candidate, Reason]]:
+        share = self.recalled.get(name)
+        proposal = self.packer.proposals[name]
+        in_tail = {unit.position for unit in self.tails[name].shown}
         ranked = {unit.position: unit for unit in proposal.earlier}
-        proposed = {unit.position: unit for unit in proposal.candidates}
-        for position, candidate in (ranked | proposed).items():
-            if candidate.orphan:
-                yield candidate, Reason.ORPHAN
+        units = {**ranked}
+        for unit in proposal.candidates:
+            if unit.position not in ranked or unit.orphan or unit.position in in_tail:
+                units[unit.position] = unit
+        reasons = []
+        for position, unit in units.items():
+            reason = None
+            if unit.orphan:
+                reason = Reason.ORPHAN
             elif position in in_tail:
-                yield candidate, Reason.MUST if candidate.must else Reason.TAIL
-            elif share is None or position not in ranked:
-                yield ranked.get(position, candidate), Reason.BEFORE_TAIL
-            elif position in share.taken:
-                yield ranked[position], Reason.RECALLED
-            else:
-                yield (
-                    ranked[position],
-                    _left_out_reason(share, ranked[position]) or Reason.BEFORE_TAIL,
-                )
+                reason = Reason.MUST if unit.must else Reason.TAIL
+            elif share is not None and position in share.taken:
+                reason = Reason.RECALLED
+            elif share is not None and position in ranked:
+                reason = _left_out_reason(share, unit)
+            reasons.append((unit, reason or Reason.BEFORE_TAIL))
+        return reasons
 
 
 def _reserved(spec: SectionSpec, cap: int) -> int:
@@ -631,27 +623,33 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     return Reason.OUTDATED if candidate.position in share.outdated else None
 
 
-class _Part:
-    """Pieces of a layout, and the items that they show."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.items: list[Item] = []
-
-    def add(self, placed: Sequence[GroupedItem], style: LabelStyle) -> None:
-        """Append items as they are shown."""
-        self.pieces += item_pieces(placed, style)
-        self.items += [each.item for each in placed]
+def _best_alone(share: Share, units: Sequence[Candidate]) -> int:
+    """Return the tokens of the best match among a share's recalled units alone, 0 for none."""
+    best = best_match(units)
+    return 0 if best is None else share.runs_of([best])[True].used
 
 
-def _is_history(spec: SectionSpec) -> bool:
-    return spec.placement == "history"
+def _cut_beside(share: Share, cutter: TailCutter, cap: int, recall: int) -> HistoryTail:
+    """Return the longest tail that leaves room for the earlier messages, up to `recall`.
+
+    As the cap grows, the tail takes in earlier messages and they need less. So the tail never
+    becomes shorter. Messages that are left out for low confidence count too, so that the tail does
+    not depend on them.
+    """
+    share.runs[True].cap = recall
+    reserved = recall
+    while True:
+        tail = cutter.cut(cap - reserved)
+        needed = share.runs_of(_not_in(tail, share.candidates))[True].used
+        if needed >= reserved:
+            return tail
+        reserved = needed
 
 
-def _placed(share: Share, *, recalled: bool) -> list[GroupedItem]:
-    """Return the items of one run of a share as they are shown."""
-    items = items_of(share.kept(recalled=recalled))
-    return grouped(items, share.spec.labels, share.item_notes)
+def _not_in(tail: HistoryTail, units: Sequence[Candidate]) -> list[Candidate]:
+    """Return the units that a tail does not show."""
+    visible = {unit.position for unit in tail.shown}
+    return [unit for unit in units if unit.position not in visible]
 
 
 def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:
@@ -676,13 +674,3 @@ def tail_entries(tail: HistoryTail) -> Iterator[HistoryEntry]:
     if tail.left_out is not None:
         yield Mark(tail.left_out)
     yield from entries_of(tail.units)
-
-
-def _retrieved(share: Share, *, is_all: bool) -> Iterator[int]:
-    """Yield the positions of the units of a share that the query brings in or may bring in."""
-    live = sorted((unit.position for unit in share.candidates if not unit.recalled), reverse=True)
-    is_whole = is_all and all(unit.recalled for unit in share.left_out)
-    stays = live if is_whole else live[: share.spec.recent]
-    for unit in share.candidates:
-        if unit.recalled or not (unit.must or unit.position in stays):
-            yield unit.position

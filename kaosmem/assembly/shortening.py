@@ -232,7 +232,7 @@ def with_best_shortened(
 def _shortened_alone(unit: Candidate, spec: SectionSpec, cap: int, costs: Costs) -> Candidate:
     """Return a unit of one item, shortened so that it fits in a cap with its header and label."""
     (item,) = unit.items
-    header = costs.recalled_header(spec, None, 1) if unit.recalled else costs.header(spec)
+    header = costs.recalled_header(spec) if unit.recalled else costs.header(spec)
     line_of = costs.line_of(spec.labels)
     limit = item.tokens
     copy = item

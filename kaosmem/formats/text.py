@@ -346,13 +346,9 @@ def entry_piece(entry: HistoryEntry) -> str:
     return f"{role_label(entry.role)}{escaped_in_piece(entry.text)}\n"
 
 
-def recalled_header(title: str, *, recalled: int, left_out: int | None = None) -> str:
-    """Return the line over items that were evicted, or stand before the cut of a history.
-
-    left_out: of a history, how many messages are before that place: it is said how many of them are not recalled.
-    """
-    between = "" if left_out is None else f", {max(0, left_out - recalled)} left out between"
-    return header_piece(f"{title}: {recalled} earlier ones{between}")
+def recalled_header(title: str) -> str:
+    """Return the line over items that were evicted, or stand before the cut of a history."""
+    return header_piece(f"{title}: earlier ones")
 
 
 def _piece(label: str, item: Item, *, spoken: bool) -> str:

@@ -303,7 +303,8 @@ class Proposer:
         best: Iterable[int] = ()
         if scores.of and self._spec.recent > 1:
             best_scored = max(scores.of, key=lambda first: (scores.of[first], first))
-            best = _recallable(self._held, versions.order((best_scored,)), wanted=wanted)
+            if best_scored in self._held.past:
+                best = _recallable(self._held, versions.order((best_scored,)), wanted=wanted)
         first_wanted = self._most_valuable(must, best, recallable, cap, passing)
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
@@ -343,8 +344,8 @@ class Proposer:
     ) -> dict[int, None]:
         """Return the units that a question wants.
 
-        These are the required ones, the newest one, the best match, the other recent ones, and then
-        the first that fit. Evicted units have a room of their own.
+        These are the required ones, the newest one, the best match if it was evicted, the other
+        recent ones, and then the first that fit. Evicted units have a room of their own.
 
         Args:
             must: The required units.

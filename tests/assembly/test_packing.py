@@ -51,25 +51,24 @@ def line_of(item: Item, note: str | None) -> Line:
     )
 
 
-def header_of(items: int) -> int:
-    return 3 + len(str(items))
+HEADER = 4
 
 
 @given(st.permutations(range(6)), st.lists(st.sampled_from(["a", "b", ""]), min_size=6, max_size=6))
 def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> None:
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
-    run = Run(header_of, 10_000)
+    run = Run(HEADER, 10_000)
     shown: dict[int, str] = {}
     for number, position in enumerate(order, 1):
         taken = unit(position, source=sources[position])
-        run.take(taken, *run.added(taken, [line_of(taken.items[0], None)]))
+        run.take(*run.added([(taken, [line_of(taken.items[0], None)])]))
         shown[position] = sources[position]
         labelled = [
             at
             for at in shown
             if not shown[at] or at == min(each for each in shown if shown[each] == shown[at])
         ]
-        assert run.used == header_of(number) + 7 * number + sum(5 + at for at in labelled)
+        assert run.used == HEADER + 7 * number + sum(5 + at for at in labelled)
 
 
 def test_a_replaced_version_brings_its_successor() -> None:
@@ -77,12 +76,12 @@ def test_a_replaced_version_brings_its_successor() -> None:
     replaced = unit(0, successor=1)
     current = unit(1)
     share = Share(
-        SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100
+        SectionSpec("notes"), (replaced, current), {False: Run(HEADER, 100)}, line_of, 100
     )
     share.take(replaced, (current,), 100, None)
     share.take(current, (), 100, None)
     assert share.kept(recalled=False) == [replaced, current]
-    assert share.used == header_of(2) + 12 + 13
+    assert share.used == HEADER + 12 + 13
 
 
 def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
@@ -90,9 +89,9 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
     replaced = unit(0, successor=1)
     current = unit(1)
     share = Share(
-        SectionSpec("notes"), (replaced, current), {False: Run(header_of, 100)}, line_of, 100
+        SectionSpec("notes"), (replaced, current), {False: Run(HEADER, 100)}, line_of, 100
     )
-    share.take(replaced, (current,), header_of(2) + 12 + 12, None)
+    share.take(replaced, (current,), HEADER + 12 + 12, None)
     assert share.kept(recalled=False) == []
     assert share.used == 0
 

@@ -196,10 +196,8 @@ def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter
     if spec.is_verbatim:
         items = [item for unit in units for item in unit.items]
         return sum(count(item_piece(item, spec.labels)) for item in items)
-    recalled = sum(len(unit.items) for unit in units if unit.recalled)
-    pieces = [
-        recalled_header(spec.title, recalled=recalled) if recalled else header_piece(spec.title)
-    ]
+    is_recalled = any(unit.recalled for unit in units)
+    pieces = [recalled_header(spec.title) if is_recalled else header_piece(spec.title)]
     groups: dict[object, list[Item]] = {}
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:
