@@ -296,44 +296,28 @@ class Holdings:
         changed.
         """
         past = self.past
-        found = {
-            at: version
-            for version in versions
-            if (at := version.position) is not None and at not in past and at not in past.returned
-        }
-        if max(found, default=-1) >= self.taken or any(map(self._held.__contains__, found)):
+        found: dict[int, Archived | EvictedItem] = {}
+        for version in versions:
+            at = version.position
+            if at is not None and at not in past and at not in past.returned:
+                found[at] = version
+        if max(found, default=-1) >= self.taken or not self._held.keys().isdisjoint(found):
             raise InvalidArgumentError("an evicted item is out of its place")
-        self.updated |= {at: version.updated for at, version in found.items() if version.updated}
-        past.ended |= {
-            at: version.valid_until for at, version in found.items() if version.valid_until
-        }
-        past.put_all(
-            {at: version.item for at, version in found.items()},
-            {
-                at: unit
-                for at, version in found.items()
-                if (unit := version.unit) is not None and unit != at
-            },
-        )
+        units = {}
+        for at, version in found.items():
+            if version.updated:
+                self.updated[at] = version.updated
+            if version.valid_until:
+                past.ended[at] = version.valid_until
+            if version.unit is not None and version.unit != at:
+                units[at] = version.unit
+        past.put({at: version.item for at, version in found.items()}, units)
         return found.keys()
 
     def inherit_evicted(self, other: Holdings, shared: int) -> None:
         """Keep in `past` what another has there of the first `shared` items, which both have."""
-        past = self.past
-        evicted = past.unloaded + len(past)
-        for unit in other.past.units():
-            if max(unit) < shared and not any(
-                at in past or at in self or at in past.returned for at in unit
-            ):
-                past.put(unit)
-                past.ended.update((at, end) for at in unit if (end := other.past.ended.get(at)))
-                if past.keeps_texts:
-                    past.texts.update(
-                        (each, other.past.texts[each])
-                        for each in unit.values()
-                        if each in other.past.texts
-                    )
-        past.expect(evicted)
+        elsewhere = self._held.keys() | self.past.returned
+        self.past.inherit(other.past, {*range(shared)} - elsewhere)
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item would be in one unit with.
@@ -473,8 +457,8 @@ class Holdings:
         units = [self.units.members(first) for first in dict.fromkeys(self.units.firsts(ordinals))]
         if sum(map(len, units)) != len(ordinals):
             raise InvalidArgumentError("the evicted items are not whole units")
-        for unit in units:
-            self.past.put({member: self[member] for member in unit})
+        first_of = {member: unit[0] for unit in units for member in unit[1:]}
+        self.past.put({ordinal: self[ordinal] for ordinal in ordinals}, first_of)
         return self.take(ordinals)
 
     def use(self, ordinals: Iterable[int]) -> None:

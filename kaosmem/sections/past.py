@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -81,9 +80,11 @@ def _item_of(
 
 
 class Past:
-    """Evicted units, each under the ordinal of its first item.
+    """Evicted items, each under its ordinal, and the units that they are in.
 
-    texts: of items that only files hold, read for a proposal.
+    A unit is named by the ordinal of its first item.
+
+    texts: by ordinal, of items that only files hold, read for a proposal.
     keeps_texts: whether all texts that are read or were in memory stay there, so that a search
         finds them.
     used: tokens of all items.
@@ -95,15 +96,14 @@ class Past:
     def __init__(self) -> None:
         self.used = self.unloaded = 0
         self.returned: set[int] = set()
-        self.texts: dict[EvictedItem, Item] = {}
+        self.texts: dict[int, Item] = {}
         self.keeps_texts = False
-        self._items: dict[int, Item | EvictedItem] = {}
-        self._members: dict[int, tuple[int, ...]] = {}  # first -> ordinals, of units with several
-        self._firsts: dict[int, int] = {}  # ordinal -> first, of items that are not alone
-        self._by_key: dict[str, list[int]] = {}
         self.ended: dict[int, datetime] = {}
+        self._items: dict[int, Item | EvictedItem] = {}
+        # The ascending ordinals of the unit of each item that is not alone: one list for all.
+        self._units: dict[int, list[int]] = {}
+        self._by_key: dict[str, list[int]] = {}
         self._results: set[int] = set()
-        self._lasts: list[int] = []  # of the units, ascending
 
     def __len__(self) -> int:
         """Return how many items were evicted."""
@@ -117,13 +117,12 @@ class Past:
 
     def __getitem__(self, ordinal: int) -> Item | EvictedItem:
         """Return an item if its text is at hand, else its EvictedItem."""
-        item = self._items[ordinal]
-        return self.texts.get(item, item) if isinstance(item, EvictedItem) else item
+        return self.texts.get(ordinal) or self._items[ordinal]
 
     @property
     def all_alone(self) -> bool:
         """Return whether no unit has several items."""
-        return not self._members
+        return not self._units
 
     @property
     def has_keys(self) -> bool:
@@ -137,60 +136,59 @@ class Past:
         """
         self.unloaded = evicted - len(self)
 
-    def put(self, items: Mapping[int, Item | EvictedItem]) -> None:
-        """Keep a unit, its items by ordinal in stored order. A known unit stays as it is."""
-        first = next(iter(items))
-        if first in self._items:
-            return
-        if len(items) > 1:
-            self._members[first] = tuple(items)
-            self._firsts |= dict.fromkeys(items, first)
-        self._enter(items)
-        self.returned.difference_update(items)
-        insort(self._lasts, max(items))
-
-    def put_all(self, items: Mapping[int, Item | EvictedItem], firsts: Mapping[int, int]) -> None:
+    def put(self, items: Mapping[int, Item | EvictedItem], units: Mapping[int, int]) -> None:
         """Keep new items by ordinal.
 
-        firsts: the first ordinal of the unit, for items that are not the first.
+        Args:
+            units: The first ordinal of the unit, for items that are not the first. That one may be
+                forgotten.
         """
-        units: dict[int, list[int]] = {}
-        for at, first in firsts.items():  # which may be forgotten
-            units.setdefault(
-                first, [first] if first in items and first not in firsts else []
-            ).append(at)
-        for members in units.values():
-            self.put({at: items[at] for at in sorted(members)})
-        alone = {at: item for at, item in items.items() if at not in self} if units else items
-        self._enter(alone)
-        self._lasts += alone
-        self._lasts.sort()
-
-    def _enter(self, items: Mapping[int, Item | EvictedItem]) -> None:
-        self.used += sum(
-            item.tokens for ordinal, item in items.items() if ordinal not in self._items
-        )
+        members: dict[int, list[int]] = {}
+        for ordinal, first in units.items():
+            is_first_here = first in items and first not in units
+            members.setdefault(first, [first] if is_first_here else []).append(ordinal)
+        for unit in members.values():
+            if len(unit) > 1:
+                unit.sort()
+                self._units.update(dict.fromkeys(unit, unit))
         self._items.update(items)
+        self.returned.difference_update(items)
         for ordinal, item in items.items():
+            self.used += item.tokens
             if item.key is not None:
                 self._by_key.setdefault(item.key, []).append(ordinal)
             if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
                 self._results.add(ordinal)
 
+    def inherit(self, other: Past, ordinals: Container[int]) -> None:
+        """Keep the items at some ordinals as another past does, where the whole unit is there."""
+        items: dict[int, Item | EvictedItem] = {}
+        units: dict[int, int] = {}
+        for ordinal, item in other._items.items():
+            unit = other.members(ordinal)
+            if all(at in ordinals and at not in self for at in unit):
+                items[ordinal] = item
+                if ordinal != unit[0]:
+                    units[ordinal] = unit[0]
+        evicted = self.unloaded + len(self)
+        self.put(items, units)
+        self.expect(evicted)
+        self.ended.update((at, end) for at, end in other.ended.items() if at in items)
+        if self.keeps_texts:
+            self.texts.update((at, text) for at, text in other.texts.items() if at in items)
+
     def is_at(self, evicted: EvictedItem) -> bool:
         """Return whether an item's text is still where it was read."""
         return self._items.get(evicted.position) is evicted
 
-    def place(self, evicted: EvictedItem) -> bool:
-        """Let go of an item's text, which a file holds now; return whether it is here."""
+    def place(self, evicted: EvictedItem) -> None:
+        """Let go of an item's text, which a file holds now."""
         known = self._items.get(evicted.position)
         if known is None or (known.id, known.tokens) != (evicted.id, evicted.tokens):
-            return False
-        text = self[evicted.position]
+            return
+        if self.keeps_texts and isinstance(known, Item):
+            self.texts[evicted.position] = known
         self._items[evicted.position] = evicted
-        if self.keeps_texts and isinstance(text, Item):
-            self.texts[evicted] = text
-        return True
 
     def ordinals(self, item_ids: Container[str]) -> set[int]:
         """Return the ordinals under which any of these ids was evicted."""
@@ -210,56 +208,49 @@ class Past:
         Of `count` in all, files hold the others.
         """
         self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
-        gone = {
-            first: self.unit(first)
-            for first in {self.first(ordinal) for ordinal in ordinals if ordinal in self}
-        }
-        for first, unit in gone.items():
-            self._members.pop(first, None)
-            for ordinal in unit:
-                item = self._items.pop(ordinal)
-                self.used -= item.tokens
-                self._firsts.pop(ordinal, None)
-                if item.key is not None:
-                    self._by_key[item.key].remove(ordinal)
-                self._results.discard(ordinal)
-                if ordinal in ordinals:
-                    self.ended.pop(ordinal, None)
-        lasts = {max(unit) for unit in gone.values()}
-        self._lasts = [last for last in self._lasts if last not in lasts]
-        for unit in gone.values():
-            if left := {ordinal: item for ordinal, item in unit.items() if ordinal not in ordinals}:
-                self.put(left)
-        self._by_key = {key: versions for key, versions in self._by_key.items() if versions}
-        self.texts = {
-            item: text
-            for item, text in self.texts.items()
-            if self._items.get(item.position) is item
-        }
+        for ordinal in ordinals:
+            self._take(ordinal)
+
+    def _take(self, ordinal: int) -> None:
+        item = self._items.pop(ordinal)
+        self.used -= item.tokens
+        self.texts.pop(ordinal, None)
+        self.ended.pop(ordinal, None)
+        self._results.discard(ordinal)
+        if item.key is not None:
+            self._by_key[item.key].remove(ordinal)
+            if not self._by_key[item.key]:
+                del self._by_key[item.key]
+        unit = self._units.pop(ordinal, [])
+        if unit:
+            unit.remove(ordinal)
+        if len(unit) == 1:
+            del self._units[unit[0]]
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an item's unit."""
-        return self._firsts.get(ordinal, ordinal)
+        unit = self._units.get(ordinal)
+        return ordinal if unit is None else unit[0]
 
-    def last(self, first: int) -> int:
-        """Return the last ordinal of a unit."""
-        return max(self._members[first]) if first in self._members else first
+    def last(self, ordinal: int) -> int:
+        """Return the last ordinal of an item's unit."""
+        unit = self._units.get(ordinal)
+        return ordinal if unit is None else unit[-1]
 
-    def unit(self, first: int) -> dict[int, Item | EvictedItem]:
-        """Return the items of a unit by ordinal, in stored order, none for one that is not here."""
-        return {ordinal: self._items[ordinal] for ordinal in self.members(first)}
+    def members(self, ordinal: int) -> tuple[int, ...]:
+        """Return the ordinals of an item's unit, none for one that is not here."""
+        unit = self._units.get(ordinal)
+        if unit is not None:
+            return tuple(unit)
+        return (ordinal,) if ordinal in self._items else ()
 
-    def members(self, first: int) -> tuple[int, ...]:
-        """Return the ordinals of a unit's items."""
-        return self._members.get(first, (first,) if first in self._items else ())
-
-    def known_unit(self, first: int) -> list[Item | EvictedItem]:
+    def known_unit(self, ordinal: int) -> list[Item | EvictedItem]:
         """Return the items of a unit in stored order; an EvictedItem where the text is in a file."""
-        return [self[ordinal] for ordinal in self.members(first)]
+        return [self[at] for at in self.members(ordinal)]
 
-    def tokens(self, first: int) -> int:
-        """Return the tokens of a unit."""
-        return sum(self._items[ordinal].tokens for ordinal in self._members.get(first, (first,)))
+    def tokens(self, ordinal: int) -> int:
+        """Return the tokens of an item's unit."""
+        return sum(self._items[at].tokens for at in self.members(ordinal))
 
     def unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
         """Return the items of the evicted ones among these units whose texts are in files."""
@@ -268,27 +259,19 @@ class Past:
 
     def keep_texts(self, firsts: Iterable[int]) -> None:
         """Let go of all texts that were read but those of these units, unless all are kept."""
-        if self.keeps_texts:
-            return
-        items = (self._items[ordinal] for first in firsts for ordinal in self.members(first))
-        self.texts = {
-            item: self.texts[item]
-            for item in items
-            if isinstance(item, EvictedItem) and item in self.texts
-        }
+        if not self.keeps_texts:
+            kept = chain.from_iterable(map(self.members, firsts))
+            self.texts = {at: self.texts[at] for at in kept if at in self.texts}
 
     @property
     def without_text(self) -> list[EvictedItem]:
         """Return the items whose texts are not at hand, beside those that are not loaded."""
-        return [
-            each
-            for each in self._items.values()
-            if isinstance(each, EvictedItem) and each not in self.texts
-        ]
+        items = map(self.__getitem__, self._items)
+        return [item for item in items if isinstance(item, EvictedItem)]
 
     def known_metadata(self) -> Iterator[Mapping[str, JSONValue]]:
         """Yield the metadata of the items whose texts are at hand."""
-        for item in (*self._items.values(), *self.texts.values()):
+        for item in map(self.__getitem__, self._items):
             if isinstance(item, Item):
                 yield item.metadata
 
@@ -301,17 +284,15 @@ class Past:
         """Return the ordinals of the items with a key, in order."""
         return sorted(self._by_key.get(key, ()))
 
-    def is_orphan(self, first: int) -> bool:
+    def is_orphan(self, ordinal: int) -> bool:
         """Return whether a unit holds only results whose calls never came or are forgotten."""
-        return bool(self._results) and self._results.issuperset(self.members(first))
-
-    def units(self) -> Iterator[dict[int, Item | EvictedItem]]:
-        """Yield all units."""
-        return (self.unit(self.first(last)) for last in self._lasts)
+        return bool(self._results) and self._results.issuperset(self.members(ordinal))
 
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""
-        return map(self.first, reversed(self._lasts))
+        for ordinal in sorted(self._items, reverse=True):
+            if self.last(ordinal) == ordinal:
+                yield self.first(ordinal)
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure anew all items whose text is at hand."""

@@ -175,10 +175,10 @@ class Table:
                 if not past.is_at(evicted):
                     continue
                 if isinstance(found, Item):
-                    past.texts[evicted] = found
+                    past.texts[evicted.position] = found
                 else:
                     errors.setdefault(str(found), found)
-                    lost.update(past.members(past.first(evicted.position)))
+                    lost.update(past.members(evicted.position))
             if lost:
                 past.forget(lost)
                 self.index.changed(lost)

@@ -83,8 +83,8 @@ def shown(context: Context) -> set[str]:
 
 def unread(memory: SessionMemory) -> list[EvictedItem]:
     """Return what of the section's past is known without its text."""
-    items = (item for unit in memory["messages"].held.past.units() for item in unit.values())
-    return [item for item in items if isinstance(item, EvictedItem)]
+    past = memory["messages"].held.past
+    return [item for item in past._items.values() if isinstance(item, EvictedItem)]
 
 
 @pytest.fixture
@@ -134,7 +134,9 @@ async def test_a_text_that_is_not_proposed_is_not_read(
         assert (await memory.assemble_context(QUESTION, budget=1_000)).text == context.text
         assert reads == []
         await memory.assemble_context("zzyzx", budget=1_000)
-        assert memory["messages"].held.past.texts.keys() <= {*unread(memory)}
+        assert memory["messages"].held.past.texts.keys() <= {
+            each.position for each in unread(memory)
+        }
 
 
 async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
