@@ -227,9 +227,10 @@ class Units:
         units.asking = asking
         return units
 
-    def several(self) -> list[int]:
-        """Return the first ordinals of the units of several entries."""
-        return list({unit.first: None for unit in self._units.values() if len(unit.links) > 1})
+    @property
+    def are_tied(self) -> bool:
+        """Return whether something ties any entry to others."""
+        return bool(self._units)
 
     def joins(self, ordinal: int, link: Link) -> set[int]:
         """Return the first ordinals of the units that an entry, new or given another link, would join."""
@@ -272,8 +273,8 @@ class Units:
         self._units[ordinal] = unit
         self._match(unit)
 
-    def remove(self, ordinals: Iterable[int]) -> None:
-        """Take entries out; the other entries of their units stay together."""
+    def remove(self, ordinals: Iterable[int]) -> list[int]:
+        """Take entries out, and return the first ordinals of the rests of their units."""
         touched: dict[_Unit, None] = {}
         for ordinal in ordinals:
             unit = self._units.pop(ordinal, None)
@@ -284,6 +285,7 @@ class Units:
                 touched[unit] = None
         for unit in touched:
             self._match(unit)
+        return [unit.first for unit in touched if unit.links]
 
     def ties(self, ordinal: int) -> bool:
         """Return whether something ties an entry to others, there or not."""

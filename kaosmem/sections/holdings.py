@@ -58,21 +58,16 @@ class Holdings:
         self.ends: dict[int, datetime] = {}
         self.keyed: dict[str | None, int] = {}
         self.needed: set[int] = set()
-        self._questions: OrderedDict[int, None] = (
-            OrderedDict()
-        )  # of a history: users' messages, ascending
-        self._groupings: dict[
-            frozenset[str], Grouping
-        ] = {}  # by the fields that filters have asked for
+        # The ordinal of a history's newest question, -1 without one; None if it may be another.
+        self._question: int | None = None
+        # By the fields that filters have asked for.
+        self._groupings: dict[frozenset[str], Grouping] = {}
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
         # dict of numbers, and ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
-        self._shared: dict[
-            int, Standing
-        ] = {}  # first ordinal -> standing of a unit of several items
 
     def __len__(self) -> int:
         return len(self._held)
@@ -124,7 +119,15 @@ class Holdings:
     @property
     def newest_question(self) -> int | None:
         """Return the ordinal of a history's newest user message with more than tool results."""
-        return next(reversed(self._questions), None)
+        if self._spec.placement != "history":
+            return None
+        if self._question is None:
+            self._question = next(filter(self._is_question, reversed(self._held)), -1)
+        return None if self._question < 0 else self._question
+
+    def _is_question(self, ordinal: int) -> bool:
+        item = self._held[ordinal]
+        return item.role == "user" and not Link.of(item).is_results
 
     def passing(self, wanted: MetadataFilter) -> set[int]:
         """Return the ordinals of the items that pass a filter."""
@@ -157,8 +160,8 @@ class Holdings:
 
     @property
     def all_alone(self) -> bool:
-        """Whether no unit has several items."""
-        return not self._shared and self.past.all_alone
+        """Whether nothing ties an item to another, so that no unit has several items."""
+        return not self.units.are_tied and self.past.all_alone
 
     def expired(self, now: datetime) -> list[str]:
         """Return the ids of the items whose time to live is over."""
@@ -181,18 +184,14 @@ class Holdings:
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
         """Return a live unit: its items in stored order, and their tokens."""
-        shared = self._shared.get(first)
-        if shared is None:
-            return (self[first],), self._tokens[first]
-        return tuple(map(self.__getitem__, self.units.members(first))), shared.tokens
+        items = tuple(map(self.__getitem__, self.units.members(first)))
+        return items, sum(item.tokens for item in items)
 
     def tokens(self, first: int) -> int:
-        """Return the tokens of a unit."""
-        own = self._tokens.get(first)
-        if own is None:
+        """Return the tokens of a unit, live or evicted."""
+        if first in self.past:
             return self.past.tokens(first)
-        shared = self._shared.get(first)
-        return own if shared is None else shared.tokens
+        return sum(map(self._tokens.__getitem__, self.units.members(first)))
 
     def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
         """Return the tokens of each item, 0 for one that is gone.
@@ -332,15 +331,10 @@ class Holdings:
         """Take a new item in and return its ordinal."""
         ordinal = self.taken
         asked = self.units.asking
-        joined = self.units.add(ordinal, Link.of(item))
+        self.units.add(ordinal, Link.of(item))
         self._enter(item, ordinal, last_use=self.clock)
         self.taken += 1
         self.used += item.tokens
-        if joined:
-            parts = [*map(self._standing, joined), self._alone(ordinal)]
-            for first in joined:
-                self._shared.pop(first, None)
-            self._shared[self.units.first(ordinal)] = combined(parts)
         self._push(self.units.first(ordinal))
         if asked is not None and asked != self.units.asking:
             self._push(self.units.first(asked))  # nobody waits for its results any more
@@ -348,9 +342,6 @@ class Holdings:
 
     def replace(self, ordinal: int, item: Item) -> None:
         """Put an item in the place of a live one."""
-        link = Link.of(item)
-        for first in {self.units.first(ordinal)} | self.units.joins(ordinal, link):
-            self._shared.pop(first, None)
         before = self._held[ordinal]
         self.updates += 1
         self.updated[ordinal] = self.updates
@@ -362,8 +353,8 @@ class Holdings:
         del self.ordinals[before.id]
         self.ordinals[item.id] = ordinal
         self._held[ordinal] = item
-        self.units.replace(ordinal, link)
-        self._reckon(self.units.first(ordinal))
+        self.units.replace(ordinal, Link.of(item))
+        self._push(self.units.first(ordinal))
 
     def bring_back(self, items: Mapping[int, tuple[int, Item]]) -> None:
         """Take items in at ordinals that they had, each with the first ordinal of its unit."""
@@ -386,18 +377,7 @@ class Holdings:
         """Take items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
         items = [self[ordinal] for ordinal in ordinals]
-        touched = dict.fromkeys(
-            self.units.first(ordinal) for ordinal in ordinals if self.units.ties(ordinal)
-        )
-        left = [
-            ordinal
-            for first in touched
-            for ordinal in self.units.members(first)
-            if ordinal not in ordinals
-        ]
-        for first in touched:
-            self._shared.pop(first, None)
-        self.units.remove(ordinals)
+        left = self.units.remove(ordinals)
         for ordinal, item in zip(ordinals, items, strict=True):
             del self._held[ordinal]
             self.used -= self._tokens.pop(ordinal)
@@ -408,11 +388,12 @@ class Holdings:
             if self.keyed.get(item.key) == ordinal:
                 del self.keyed[item.key]
             self.needed.discard(ordinal)
-            self._questions.pop(ordinal, None)
+            if ordinal == self._question:
+                self._question = None
             for grouping in self._groupings.values():
                 grouping.remove(ordinal)
-        for first in dict.fromkeys(map(self.units.first, left)):
-            self._reckon(first)
+        for first in left:
+            self._push(first)
         return items
 
     def _enter(self, item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> None:
@@ -434,19 +415,14 @@ class Holdings:
         self.ends.pop(ordinal, None)
         if item.expires_at is not None:
             self.ends[ordinal] = item.expires_at
-        (self.needed.add if is_needed(self._spec, item) else self.needed.discard)(ordinal)
-        self._note_question(ordinal, item)
+        if is_needed(self._spec, item):
+            self.needed.add(ordinal)
+        else:
+            self.needed.discard(ordinal)
+        if item.role == "user" or ordinal == self._question:
+            self._question = None
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
-
-    def _note_question(self, ordinal: int, item: Item | StoredItem) -> None:
-        if self._spec.placement != "history" or item.role != "user" or Link.of(item).is_results:
-            self._questions.pop(ordinal, None)
-        elif ordinal not in self._questions:
-            is_newest = ordinal > next(reversed(self._questions), -1)
-            self._questions[ordinal] = None
-            if not is_newest:
-                self._questions = OrderedDict.fromkeys(sorted(self._questions))
 
     def evict(self, ordinals: Iterable[int]) -> list[Item]:
         """Take whole units out for room and return their items; they are kept in `past`.
@@ -469,9 +445,6 @@ class Holdings:
             first = self.units.first(ordinal)
             self._uses[ordinal] = self._uses.get(ordinal, 0) + 1
             self._last_uses[ordinal] = self.clock
-            if shared := self._shared.get(first):
-                shared.uses += 1
-                shared.last_use = self.clock
             touched.add(first)
         for first in touched:
             self._push(first)
@@ -484,7 +457,7 @@ class Holdings:
             self._tokens[ordinal] = item.tokens
         self.used = sum(self._tokens.values())
         self.past.recount(count)
-        self._reckon_all()
+        self.queue.clear()
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile.
@@ -541,10 +514,9 @@ class Holdings:
             last = ordinal
             if isinstance(entry, StoredItem):
                 held[ordinal], ordinals[item_id], tokens[ordinal] = entry, ordinal, entry.tokens
-                if spec.placement != "query":  # where an item that is not decoded need not be shown
-                    if is_needed(spec, entry):
-                        holdings.needed.add(ordinal)
-                    holdings._note_question(ordinal, entry)
+                # In a query section, an item that is not decoded need not be shown.
+                if spec.placement != "query" and is_needed(spec, entry):
+                    holdings.needed.add(ordinal)
                 continue
             holdings._enter(
                 item, ordinal, uses=entry.get("uses", 0), last_use=entry.get("last_use", 0)
@@ -574,26 +546,17 @@ class Holdings:
             for ordinal, item in self._held.items()
         ]
         self.units = Units.restore(places, asking=asking)
-        self._reckon_all()
-
-    def _reckon_all(self) -> None:
-        self._shared.clear()
         self.queue.clear()
-        for first in self.units.several():
-            self._reckon(first)
 
     def _push(self, first: int) -> None:
         if self.queue.heap is not None:
             self.queue.push(first, self._evictable)
 
-    def _reckon(self, first: int) -> None:
-        members = self.units.members(first)
-        if len(members) > 1:
-            self._shared[first] = combined(map(self._alone, members))
-        self._push(first)
-
     def _standing(self, first: int) -> Standing:
-        return self._shared.get(first) or self._alone(first)
+        members = self.units.members(first)
+        if len(members) == 1:
+            return self._alone(first)
+        return combined(map(self._alone, members))
 
     def _alone(self, ordinal: int) -> Standing:
         uses = self._uses.get(ordinal, 0)
