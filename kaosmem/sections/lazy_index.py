@@ -149,7 +149,7 @@ class LazyIndex:
         self._ranked: tuple[str, int, Ranking] | None = None
 
     def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
-        """Say how to read the index that was kept for a ranker's name. It is read once at most."""
+        """Say how to read the index that was kept for a ranker's name."""
         self._read_stored = read
 
     def changed(self, ordinals: Iterable[int]) -> None:
@@ -359,9 +359,7 @@ class LazyIndex:
         """Have the index that was kept, if it can be used; else an empty one."""
         stored = None
         if self._read_stored and self.behind >= MIN_STORED:
-            read = self._read_stored
-            self._read_stored = None
-            stored = read(self._ranker_used.name)
+            stored = self._read_stored(self._ranker_used.name)
         if stored is None or not self._takes(stored):
             self._begin_anew()
 

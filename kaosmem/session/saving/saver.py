@@ -27,7 +27,6 @@ from kaosmem.persistence.recovery import Recovered
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.holdings import Moment
 from kaosmem.sections.operations import (
-    Add,
     Describe,
     Forget,
     Operation,
@@ -200,8 +199,7 @@ class Saver:
     async def _refresh(self, *, discard: bool) -> None:
         async with self._one_loop.lock:
             self._tries = 0
-            take_in = self._discard if discard else self._rebase
-            while not await take_in():
+            while not await self._take_in_log(discard=discard):
                 self._count_try()
             if discard:
                 self.is_in_conflict = False
@@ -219,7 +217,7 @@ class Saver:
                 try:
                     await asyncio.to_thread(_commit, self._log, self._batch)
                 except ConflictError:
-                    await self._rebase()
+                    await self._take_in_log()
                     self._batch = self._batch or self._drained()
                 else:
                     self._settle()
@@ -260,62 +258,65 @@ class Saver:
         journals = (*(each.journal for each in self._sections.values()), self.windows.journal)
         return not self._batch and not self._unsaved and not any(journals)
 
-    async def _discard(self) -> bool:
-        """Go on from the state of the log, without unsaved changes.
-
-        Return False if the log must be read again.
-        """
-        log_changes = await asyncio.to_thread(self._log.catch_up)
-        recovered = await asyncio.to_thread(self._log.state_at, log_changes)
-        if recovered is None:
-            return False
-        stored = await asyncio.to_thread(self._rehydrate, recovered)
-        theirs = [] if log_changes.is_whole else await asyncio.to_thread(_operations, log_changes)
-        ours = [*self._batch, *self._unsaved, *drain(self._sections.values())]
-        self._batch = []
-        self._unsaved = []
-        for name, section in stored.sections.items():
-            if name not in self._sections:
-                self._sections[name] = section
-            elif section.spec.persistence != "none":
-                dropped = [type(each) for each in ours if each.section == name]
-                # What both know alike stays indexed; what is dropped may have touched it.
-                is_known = (
-                    not log_changes.is_whole
-                    and not log_changes.is_settled
-                    and {*dropped} <= {Add, Use}
-                )
-                shared = (
-                    max(0, self._sections[name].held.taken - dropped.count(Add)) if is_known else 0
-                )
-                self._sections[name].take_over(section, shared=shared)
-        self.windows.go_back(stored.windows)
-        self._take_in(theirs, stored)
-        self._log.adopt(log_changes)
-        self._is_purge_due |= self._log.has_leftovers
-        return True
-
-    async def _rebase(self) -> bool:
-        """Take in the commits of others, and put the unsaved changes after them.
+    async def _take_in_log(self, *, discard: bool = False) -> bool:
+        """Take in the commits of others, and put the unsaved changes after them or drop them.
 
         Returns:
             Whether it is done. If not, the log must be read again.
 
         Raises:
-            ConflictError: If the session was deleted or replaced.
+            ConflictError: If the session was deleted or replaced, or both changed the same.
         """
         log_changes = await asyncio.to_thread(self._log.catch_up)
-        theirs = [] if log_changes.is_whole else await asyncio.to_thread(_operations, log_changes)
-        touched = None if log_changes.is_whole else await asyncio.to_thread(touched_by, theirs)
+        theirs: list[Operation] = []
+        touched: dict[str, Item | None] | None = None
+        if not log_changes.is_whole:
+            theirs = await asyncio.to_thread(_operations, log_changes)
+            touched = await asyncio.to_thread(touched_by, theirs)
         is_all_read = log_changes.is_whole or self._needs_all(theirs)
         stored: Hydrated | None = None
-        if is_all_read or self._changed_by(theirs):
+        if discard or is_all_read or self._changed_by(theirs):
             recovered = await asyncio.to_thread(self._log.state_at, log_changes)
             if recovered is None:
                 return False  # to catch up once more says again what is settled
             stored = await asyncio.to_thread(self._rehydrate, recovered)
         if log_changes.is_settled:
             self._settle()
+        if discard and stored is not None:
+            self._go_back(theirs, stored, is_all_read=is_all_read)
+        else:
+            self._go_on(theirs, touched, stored, is_all_read=is_all_read)
+        self._take_in(theirs, stored)
+        self._log.adopt(log_changes)
+        self._is_purge_due |= self._log.has_leftovers
+        return True
+
+    def _go_back(self, theirs: Sequence[Operation], stored: Hydrated, *, is_all_read: bool) -> None:
+        """Go on from the state of the log, without unsaved changes."""
+        names = stored.sections.keys() if is_all_read else self._with_unsaved()
+        self._taken_out()
+        self._unsaved = rebase(
+            self._sections,
+            [],
+            theirs,
+            {name: section for name, section in stored.sections.items() if name in names},
+            forgotten=stored.forgotten,
+            touched=None,
+        )
+        self.windows.go_back(stored.windows)
+
+    def _go_on(
+        self,
+        theirs: Sequence[Operation],
+        touched: Mapping[str, Item | None] | None,
+        stored: Hydrated | None,
+        *,
+        is_all_read: bool,
+    ) -> None:
+        """Put the unsaved changes after the commits of others.
+
+        stored: the state of the log, if it was read.
+        """
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
         ours = self._taken_out()
@@ -328,11 +329,7 @@ class Saver:
             forgotten=forgotten,
             touched=touched,
         )
-        self._follow_windows(ours, theirs, stored, forgotten, is_whole=log_changes.is_whole)
-        self._take_in(theirs, stored)
-        self._log.adopt(log_changes)
-        self._is_purge_due |= self._log.has_leftovers
-        return True
+        self._follow_windows(ours, theirs, stored, forgotten, is_whole=touched is None)
 
     def _needs_all(self, theirs: Sequence[Operation]) -> bool:
         """Return whether the whole session must be read after operations of others."""
@@ -382,9 +379,13 @@ class Saver:
 
     def _changed_by(self, theirs: Iterable[Operation]) -> set[str]:
         """Return the names of sections with changes of others and unsaved ones here."""
+        theirs = [each for each in theirs if not isinstance(each, Describe)]
+        return self._with_unsaved() & {each.section for each in theirs}
+
+    def _with_unsaved(self) -> set[str]:
+        """Return the names of sections with unsaved changes."""
         unsaved = {each.section for each in (*self._batch, *self._unsaved)}
-        unsaved |= {name for name, section in self._sections.items() if section.journal}
-        return unsaved & {each.section for each in theirs if not isinstance(each, Describe)}
+        return unsaved | {name for name, section in self._sections.items() if section.journal}
 
     def _take_in(self, theirs: Iterable[Operation], stored: Hydrated | None) -> None:
         """Note the operations of others on the session as a whole."""
@@ -470,7 +471,7 @@ class Saver:
         try:
             whole = await asyncio.to_thread(purge)
         except ConflictError:
-            await self._rebase()
+            await self._take_in_log()
             return
         release(self._sections.values(), frozen.archived)
         for name, state in whole.header["states"].items():
