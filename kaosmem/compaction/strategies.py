@@ -21,7 +21,7 @@ from kaosmem.compaction.outline import (
     Outline,
     places_in,
 )
-from kaosmem.compaction.shortening import with_shorter_results
+from kaosmem.compaction.shortening import within_limit
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -150,28 +150,13 @@ class TruncationCompaction:
         """Return the protected messages and the tail. Raises WindowTooSmallError."""
         left = check_listed(history, ChatMessage, "messages")
         if self.max_messages is not None:
-            outline = Outline(left)
-            weights = [1] * len(left)
-            left = outline.at(outline.tail_within(weights, self.max_messages, limit="max_messages"))
+            left = within_limit(
+                Outline(left), [1] * len(left), self.max_messages, len, limit="max_messages"
+            )
         if self.max_chars is not None:
-            outline = Outline(left)
             chars = [len(message.text) for message in left]
-            try:
-                left = outline.at(outline.tail_within(chars, self.max_chars, limit="max_chars"))
-            except WindowTooSmallError:
-                shorter = self._with_shorter_results(outline, chars, self.max_chars)
-                if shorter is None:
-                    raise
-                return shorter
+            left = within_limit(Outline(left), chars, self.max_chars, _chars_of, limit="max_chars")
         return left
-
-    def _with_shorter_results(
-        self, outline: Outline, chars: Sequence[int], max_chars: int
-    ) -> list[ChatMessage] | None:
-        """Return the messages that never give way, the newest results among them cut to fit; else None."""
-        kept = list(outline.kept_within(chars, 0))
-        newest = [kept.index(place) for place in outline.newest_unit]
-        return with_shorter_results(outline.at(kept), newest, max_chars, _chars_of)
 
 
 def _chars_of(messages: Sequence[ChatMessage]) -> int:
@@ -451,23 +436,16 @@ class TokenBudgetCompaction:
         if outline.tokens <= self.token_budget:
             return left
         try:
-            kept = outline.tail_within(
-                outline.sizes, self.token_budget, limit="token_budget", frame=sizes.frame
+            return within_limit(
+                outline,
+                outline.sizes,
+                self.token_budget,
+                sizes.total,
+                limit="token_budget",
+                frame=sizes.frame,
             )
         except WindowTooSmallError as error:
-            shorter = self._with_shorter_results(outline, sizes)
-            if shorter is None:
-                raise error from failure
-            return shorter
-        return outline.at(kept)
-
-    def _with_shorter_results(
-        self, outline: Outline, sizes: MessageSizes
-    ) -> list[ChatMessage] | None:
-        """Return the messages that never give way, the newest results among them cut to fit; else None."""
-        kept = list(outline.kept_within(outline.sizes, 0))
-        newest = [kept.index(place) for place in outline.newest_unit]
-        return with_shorter_results(outline.at(kept), newest, self.token_budget, sizes.total)
+            raise error from failure
 
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Unpack
 
-from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
-from kaosmem.conversation.events import ConversationEvent, ObservationEvent
+from kaosmem.conversation.events import ConversationEvent
 from kaosmem.conversation.outline import Unit, ViewOutline
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
-from kaosmem.language.credentials import without_credentials
-from kaosmem.types.content import content_text
 
-RESULTS_HEADING = "Newest results, verbatim from where they are cut:"
 _MIN_SUMMARY_TOKENS = 64
-_RESULTS_SHARE = 3
 
 
 class LLMSummarizingCondenser(RollingCondenser):
@@ -33,8 +28,6 @@ class LLMSummarizingCondenser(RollingCondenser):
     says so under "fallback", and the next summary takes the outline in. A view within its tokens
     waits for the model until it has twice `max_size` entries, or a condensation request.
     llm: a model, a Summarizer with limits of its own, or None for outlines alone.
-    result_chars: size of the newest results that are quoted if the newest entries have to be
-        summarised.
     limits: as of a RollingCondenser.
     Raises InvalidArgumentError.
     """
@@ -42,8 +35,6 @@ class LLMSummarizingCondenser(RollingCondenser):
     def __init__(
         self,
         llm: LLMClient | Summarizer | None,
-        *,
-        result_chars: int = 4_000,
         **limits: Unpack[CondenserLimits],
     ) -> None:
         super().__init__(**limits)
@@ -52,7 +43,6 @@ class LLMSummarizingCondenser(RollingCondenser):
             if isinstance(llm, Summarizer)
             else Summarizer(llm, counter=self._counter, format=self._format)
         )
-        self.result_chars = check_count(result_chars, "result_chars")
 
     async def get_condensation(
         self, view: ConversationView, *, limit: int | None = None
@@ -77,10 +67,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         raise error
 
     async def _summarized(self, outline: ViewOutline, units: Sequence[Unit]) -> Condensation:
-        """Return the record that puts a summary in the place of units: at most half as long, unless that is too little.
-
-        If the newest entry is among them, the newest results are quoted.
-        """
+        """Return the record that puts a summary in the place of units: at most half as long, with a least size."""
         events = _events(outline, units)
         messages = [event.message for event in events]
         earlier = messages.pop(0) if messages[0].role == "summary" else None
@@ -94,24 +81,8 @@ class LLMSummarizingCondenser(RollingCondenser):
             raise NoCondensationError(
                 f"{len(messages)} entries are to be summarised, and no summary was made: {error}"
             ) from error
-        summary = made.text
-        if events[-1] is outline.events[-1]:
-            room = min(
-                self.result_chars, sum(len(event.text) for event in events) // _RESULTS_SHARE
-            )
-            results = "\n\n".join(reversed(list(_tails(events, room))))
-            summary += f"\n\n{RESULTS_HEADING}\n{results}" if results else ""
-        return self.record(outline, units, summary=summary, fallback=fallback_reason(made.text))
+        return self.record(outline, units, summary=made.text, fallback=fallback_reason(made.text))
 
 
 def _events(outline: ViewOutline, units: Sequence[Unit]) -> list[ConversationEvent]:
     return [outline.events[place] for place in places_in(units)]
-
-
-def _tails(events: Sequence[ConversationEvent], max_chars: int) -> Iterator[str]:
-    """Yield the ends of the newest results, newest first, at most `max_chars` characters together."""
-    for event in reversed(events):
-        if max_chars > 0 and isinstance(event, ObservationEvent) and event.call_id:
-            text = without_credentials(content_text(event.content))[-max_chars:]
-            max_chars -= len(text)
-            yield f"[event {event.id}] {text}"
