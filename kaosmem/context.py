@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import takewhile
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
@@ -29,8 +29,6 @@ from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link, repair
 
 __all__ = ["AgentContext", "ContextConfig", "HistoryRetention"]
-
-T = TypeVar("T")
 
 _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """A summary, and the history left by the strategy that made it."""
@@ -97,7 +95,7 @@ class _Request:
 
     messages: list[ChatMessage]
     taken: int
-    newest: ChatMessage
+    newest: ChatMessage | None
     budget: int
     model: str | None
     sizes: MessageSizes
@@ -233,24 +231,42 @@ class AgentContext:
             raise InvalidArgumentError(
                 "a window that grows has no budget; name one, or leave out grows"
             )
+        request = await self._continued(session_id, budget, model)
+        if request is None:
+            request = await self._begun(session_id, budget, model)
+        return [*request.messages]
+
+    async def _continued(self, session_id: str, budget: int, model: str | None) -> _Request | None:
+        """Return the last request of a session with the messages since; None if it cannot go on."""
         last = self._requests.pop(session_id, None)
-        if last is not None and (last.budget, last.model) == (budget, model):
-            stored = await self._history.get_messages(
-                self._agent_id, session_id=session_id, offset=last.taken - 1
-            )
-            if request := last.followed_by(stored):
-                _keep(self._requests, session_id, request)
-                return [*request.messages]
-        transcript, window = await self._packed(session_id, budget)
-        window = _without_thinking(
-            window, keeps_open_loop=model is not None and not preserves_thinking(model)
+        if last is None or (last.budget, last.model) != (budget, model):
+            return None
+        stored = await self._history.get_messages(
+            self._agent_id, session_id=session_id, offset=last.taken - 1
         )
+        request = last.followed_by(stored)
+        if request is not None:
+            self._keep(session_id, request)
+        return request
+
+    async def _begun(self, session_id: str, budget: int, model: str | None) -> _Request:
+        """Return a new request of a session. It has no thinking, but for an open loop of some models."""
+        transcript, window = await self._packed(session_id, budget)
+        keeps_open_loop = model is not None and not preserves_thinking(model)
+        messages = _without_thinking(window, keeps_open_loop=keeps_open_loop)
         stored = transcript.stored
+        sizes = MessageSizes(self._counter, self._format)
+        newest = stored[-1] if stored else None
+        request = _Request(messages, len(stored), newest, budget, model, sizes)
         if stored:
-            sizes = MessageSizes(self._counter, self._format)
-            request = _Request(window, len(stored), stored[-1], budget, model, sizes)
-            _keep(self._requests, session_id, request)
-        return [*window]
+            self._keep(session_id, request)
+        return request
+
+    def _keep(self, session_id: str, request: _Request) -> None:
+        """Keep the newest request of a session, and drop the oldest ones beyond the limit."""
+        self._requests[session_id] = request
+        while len(self._requests) > _MAX_SESSIONS:
+            del self._requests[next(iter(self._requests))]
 
     async def _packed(
         self, session_id: str, budget: int | None
@@ -394,14 +410,6 @@ class AgentContext:
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
-
-
-def _keep(held: dict[str, T], session_id: str, value: T) -> None:
-    """Keep a value of a session, and drop the oldest values beyond the limit."""
-    held.pop(session_id, None)
-    held[session_id] = value
-    while len(held) > _MAX_SESSIONS:
-        del held[next(iter(held))]
 
 
 def _without_thinking(

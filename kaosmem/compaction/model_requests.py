@@ -69,18 +69,12 @@ class ModelRequests:
             taken.
         Raises SummaryError after the last attempt, and at once during a pause.
         """
-        left_s = self._resumes_at - self._clock()
-        if self._failures and left_s > 0:
-            raise SummaryError(
-                f"the model failed by {self._error_name}, and is not asked for {left_s:.0f} s "
-                "more; wait, or ask "
-                "another model",
-                reason=self._error_name,
-            )
+        self._check_pause()
         fault = ""
         error: Exception | None = None
         made = 0
-        for _ in range(1 if self._failures else self._attempts):
+        attempts = 1 if self._failures else self._attempts
+        while made < attempts:
             made += 1
             try:
                 taken = read(await self._answer(request(fault), tools))
@@ -94,18 +88,35 @@ class ModelRequests:
             else:
                 self._failures = 0
                 return taken
+        raise self._failure(made, error, fault) from error
+
+    def _check_pause(self) -> None:
+        """Raise SummaryError during a pause."""
+        left_s = self._resumes_at - self._clock()
+        if self._failures and left_s > 0:
+            raise SummaryError(
+                f"the model failed by {self._error_name}, and is not asked for {left_s:.0f} s "
+                "more; wait, or ask another model",
+                reason=self._error_name,
+            )
+
+    def _failure(self, made: int, error: Exception | None, fault: str) -> SummaryError:
+        """Begin a pause, and return the error of a request that was made so often."""
         if isinstance(error, InvalidArgumentError):
             why = fault
             reason = f"no usable answer: {fault.partition(';')[0]}"
         else:
             reason = type(error).__name__
             why = f"the model failed by {reason}"
-        self._pause(reason)
-        raise SummaryError(
+        pause_s = min(MAX_PAUSE_S, self._pause_s * 2 ** min(self._failures, 16))
+        self._error_name = reason
+        self._resumes_at = self._clock() + pause_s
+        self._failures += 1
+        return SummaryError(
             f"no answer was taken in {made} attempts: {why}; allow more attempts, tokens or time, "
             "or ask another model",
             reason=reason,
-        ) from error
+        )
 
     async def _answer(
         self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]
@@ -114,13 +125,6 @@ class ModelRequests:
             return await (
                 self._llm.chat(messages, tools=tools) if tools else self._llm.chat(messages)
             )
-
-    def _pause(self, error_name: str) -> None:
-        self._error_name = error_name
-        self._resumes_at = self._clock() + min(
-            MAX_PAUSE_S, self._pause_s * 2 ** min(self._failures, 16)
-        )
-        self._failures += 1
 
 
 FIELDS: Mapping[str, str] = {

@@ -124,26 +124,17 @@ class Summarizer:
             self._model = ModelRequests(
                 asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
             )
-        template = (
-            template if template is not None else STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
-        )
+        if template is None:
+            template = STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
         self._template = check_text(template, "template")
+        # The fields of a state, and the answer to a task of the user's own, have other words.
+        self._has_free_words = template != SUMMARY_TEMPLATE
         self._fallback = fallback
-        self._has_free_words = (
-            template != SUMMARY_TEMPLATE
-        )  # fields of a state, or a task of the user's own
         self._counter = get_counter(counter)
         self._format = get_format(format)
         self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
-        overhead = self._counter(template) + _TASK_TOKENS
-        self._room = check_count(max_request_tokens, "max_request_tokens") - overhead
-        if self._room < _MIN_ROOM:
-            raise InvalidArgumentError(
-                f"max_request_tokens is {max_request_tokens}, of which the instructions take "
-                f"{overhead}; "
-                f"give {overhead + _MIN_ROOM} or more"
-            )
+        self._room = _room_of(max_request_tokens, self._counter(template) + _TASK_TOKENS)
 
     async def summarize(
         self,
@@ -174,24 +165,20 @@ class Summarizer:
         kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
-        prose = (
-            await self._prose(replaced, open_tasks, limit, fallback)
-            if limit > self._size("")
-            else ""
-        )
+        prose = ""
+        if limit > self._size(""):
+            prose = await self._prose(replaced, open_tasks, limit, fallback)
         if not prose:
             raise SummaryError(
                 f"a summary may take {bound} tokens, too few to say anything; summarise more at "
-                "once, "
-                "or allow longer ones",
+                "once, or allow longer ones",
                 reason=NO_ROOM,
             )
         text = self._with_lists(prose, kept, bound)
         sources = tuple(message.id for message in replaced if message.id)
         trust = min(message.authority for message in replaced)
-        return ChatMessage(
-            SUMMARY_ROLE, text, id=summary_id(sources, text), sources=sources, trust=trust
-        )
+        digest = hashlib.sha256(json_text([*sources, text]).encode()).hexdigest()[:32]
+        return ChatMessage(SUMMARY_ROLE, text, id=f"summary-{digest}", sources=sources, trust=trust)
 
     def _with_lists(self, prose: str, kept: KeptFacts, bound: int) -> str:
         """Return a text with the lists of the facts and rules that it lacks, in at most `bound` tokens."""
@@ -294,9 +281,15 @@ class Summarizer:
         return self._format.entry_tokens(ChatMessage(SUMMARY_ROLE, text), self._counter)
 
 
-def summary_id(sources: Iterable[str], text: str) -> str:
-    """Return the id of a summary: the same for the same text of the same sources."""
-    return f"summary-{hashlib.sha256(json_text([*sources, text]).encode()).hexdigest()[:32]}"
+def _room_of(max_request_tokens: int, overhead: int) -> int:
+    """Return the tokens of a request that are left for messages. Raises InvalidArgumentError."""
+    room = check_count(max_request_tokens, "max_request_tokens") - overhead
+    if room < _MIN_ROOM:
+        raise InvalidArgumentError(
+            f"max_request_tokens is {max_request_tokens}, of which the instructions take "
+            f"{overhead}; give {overhead + _MIN_ROOM} or more"
+        )
+    return room
 
 
 def _sum_up_to(most: int, sizes: Iterable[int]) -> int:

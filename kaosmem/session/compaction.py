@@ -112,16 +112,11 @@ class SectionCompaction:
 
     async def _compact(self) -> None:
         from kaosmem.compaction.fallback import failed_model  # not every session needs it
-        from kaosmem.compaction.strategies import strategy_within
 
         section = self._section
-        before = [*self._section]
+        before = [*section]
         try:
-            strategy = strategy_within(
-                self._strategy, max(0, self._budget - self._frame(is_marked=True))
-            )
-            after = await strategy.compact([*map(message_of, before)])
-            after = self._with_fitting_results(after)
+            after = await self._compacted(before)
             change = self._shortened(before, after)
             is_done = change is None or (
                 self._is_as_told(before, change) and section.compact(change)
@@ -130,33 +125,36 @@ class SectionCompaction:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise  # whoever asks for a context has been cancelled, not the model
-            why = (
-                f": {error}" if isinstance(error, KaosmemError) else ""
-            )  # others may show what was said
-            self.notice = (
-                f"section {section.spec.name!r} is not compacted, as its compaction failed with "
-                f"{type(error).__name__}{why}; nothing is lost, and the next turn tries again"
-            )
+            self.notice = _failure(section.spec.name, error)
             return
         reason = failed_model(after)
         self.notice = None
         if reason:
             self.notice = (
                 f"section {section.spec.name!r} is compacted without its model, which failed by "
-                f"{reason}; nothing is "
-                "lost, and the next summary by a model takes the outline in"
+                f"{reason}; nothing is lost, and the next summary by a model takes the outline in"
             )
-        if not is_done:
-            return  # the next turn compacts what there is now
+        if is_done:  # else the next turn compacts what there is now
+            self._make_room()
+
+    async def _compacted(self, items: Iterable[Item]) -> list[ChatMessage]:
+        """Return the messages that the strategy leaves of items."""
+        from kaosmem.compaction.strategies import strategy_within
+
+        room = max(0, self._budget - self._frame(is_marked=True))
+        strategy = strategy_within(self._strategy, room)
+        return self._with_fitting_results(await strategy.compact([*map(message_of, items)]))
+
+    def _make_room(self) -> None:
+        """Evict where the section is over its budget after its compaction."""
+        section = self._section
         if not self._is_over or not section.spec.policy.bounded:
             return
         if not section.make_room(self._size - self._budget, keep=self._kept()):
             self.notice = (
                 f"section {section.spec.name!r} is over its budget after its compaction, and too "
-                "little may be "
-                "evicted: what is left is pinned, waits for results, is the newest, or stands for "
-                "what was compacted; "
-                "the next turn tries again, or raise its budget"
+                "little may be evicted: what is left is pinned, waits for results, is the newest, "
+                "or stands for what was compacted; the next turn tries again, or raise its budget"
             )
 
     def _with_fitting_results(self, messages: list[ChatMessage]) -> list[ChatMessage]:
@@ -235,3 +233,12 @@ class SectionCompaction:
         can_come = all(version.place and version.item.section == name for version in found.values())
         is_all = found.keys() == wanted and not any(self._originals.live(wanted))
         return [*found.values()] if is_all and can_come else []
+
+
+def _failure(section: str, error: BaseException) -> str:
+    """Return the notice of a compaction that failed. Only errors of kaosmem quote no content."""
+    why = f": {error}" if isinstance(error, KaosmemError) else ""
+    return (
+        f"section {section!r} is not compacted, as its compaction failed with "
+        f"{type(error).__name__}{why}; nothing is lost, and the next turn tries again"
+    )
