@@ -51,6 +51,7 @@ from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_cloc
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
+from kaosmem.session.tools import MemoryTools, tool_schemas
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows, WindowCall
 from kaosmem.tokens import count_content
@@ -910,6 +911,58 @@ class SessionMemory:
         return await session.timeline.versions(check_text(key, "key"), names)
 
     # Rare things.
+
+    # Tools for the model.
+
+    def tools(self, format: str = "openai") -> list[dict[str, JSONValue]]:
+        """Return the schemas of the tools by which a model asks and changes its memory.
+
+        The tools are `search_memory`, `read_memory`, `remember`, `correct_memory` and
+        `forget_memory`. `call_tool` runs a call.
+
+        Args:
+            format: The provider's format, "openai" or "anthropic".
+
+        Raises:
+            InvalidArgumentError: If tools cannot be written in this format.
+
+        >>> SessionMemory.test_mode().tools("anthropic")[0]["name"]
+        'search_memory'
+        """
+        return tool_schemas(format)
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: str | Mapping[str, JSONValue],
+        *,
+        section: str = "findings",
+        max_tokens: int = 2_000,
+    ) -> str:
+        """Run a model's call of a tool, and return the result for the model.
+
+        A search covers the sections, their archives and the attached sources. A text that the model
+        stores has the trust of a model. The model corrects and forgets only what has no higher
+        trust. An error that the model can mend is a result that begins with "error:".
+
+        Args:
+            name: The name of the tool.
+            arguments: A mapping, or JSON text as the model wrote it.
+            section: The section that gets what the model remembers.
+            max_tokens: Size of the result, at least 1. A longer result is cut.
+
+        Raises:
+            NotFoundError: If there is no tool with this name.
+            InvalidArgumentError: If max_tokens is below 1.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> fact = {"text": "Ann owns the deal.", "key": "deal.owner"}
+        >>> await memory.call_tool("remember", fact)
+        'remembered as 629f6fbed82c07cd'
+        >>> await memory.call_tool("search_memory", '{"query": "Who owns the deal?"}')
+        '[629f6fbed82c07cd] (findings, assistant, 2024-01-01) Ann owns the deal.'
+        """
+        return await MemoryTools(self, section, max_tokens).call(name, arguments)
 
     @property
     def graph(self) -> Graph:

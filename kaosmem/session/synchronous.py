@@ -237,6 +237,8 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     get = _called(SessionMemory.get)
     fetch = _awaited(SessionMemory.fetch)
     versions = _awaited(SessionMemory.versions)
+    tools = _called(SessionMemory.tools)
+    call_tool = _awaited(SessionMemory.call_tool)
     __getitem__ = _called(SessionMemory.__getitem__)
     __iter__ = _called(SessionMemory.__iter__)
     __contains__ = _called(SessionMemory.__contains__)

@@ -1,0 +1,246 @@
+"""Tools by which a model asks and changes its memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kaosmem.arguments import check_count, check_text
+from kaosmem.display import fitted
+from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
+from kaosmem.names import shown
+from kaosmem.types import JSONValue
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
+
+if TYPE_CHECKING:
+    from kaosmem.session.memory import SessionMemory
+
+_MAX_CHARS = 600
+"""Length of an item in a list. `read_memory` shows it whole."""
+_QUERY = {"type": "string", "description": "What to look for, in words or as a question."}
+_ID = {"type": "string", "description": "The id of an item, as search_memory shows it."}
+_TEXT = {"type": "string", "description": "One statement that can be understood alone."}
+_KEY = {
+    "type": "string",
+    "description": "A name for the fact, such as 'user.city'. A new value replaces the old one.",
+}
+
+_Run = Callable[["MemoryTools", Mapping[str, Any]], Awaitable[str]]
+
+
+class MemoryTools:
+    """The tools of a session for one model.
+
+    Results are texts within a budget. Text that a model stores has the trust of a model, and a model
+    changes or forgets only what has no higher trust.
+
+    Args:
+        memory: The session.
+        section: The section that gets new items.
+        max_tokens: Size of a result, in tokens of the session's counter.
+    """
+
+    def __init__(self, memory: SessionMemory, section: str, max_tokens: int) -> None:
+        self._memory = memory
+        self._section = section
+        self._max_tokens = check_count(max_tokens, "max_tokens", least=1)
+
+    async def call(self, name: str, arguments: str | Mapping[str, JSONValue]) -> str:
+        """Return the result of a call as text. An error that the model can mend is a result, too.
+
+        Args:
+            arguments: A mapping, or JSON text as a model writes it.
+
+        Raises:
+            NotFoundError: If there is no tool with this name.
+        """
+        if name not in _TOOLS:
+            raise NotFoundError(f"no tool {shown(name)}; there are {', '.join(_TOOLS)}")
+        tool = _TOOLS[name]
+        try:
+            result = await tool.run(self, tool.checked(arguments))
+        except KaosmemError as error:
+            result = f"error: {error}"
+        return self._cut(result)
+
+    def _cut(self, text: str) -> str:
+        counter = self._memory.admin.counter
+        note = "\n[cut; ask for less]"
+        if counter(text) <= self._max_tokens:
+            return text
+        fits = 0
+        beyond = len(text)
+        while beyond - fits > 1:
+            middle = (fits + beyond) // 2
+            if counter(text[:middle] + note) <= self._max_tokens:
+                fits = middle
+            else:
+                beyond = middle
+        return text[:fits] + note
+
+    async def search(self, given: Mapping[str, Any]) -> str:
+        """Return items of the sections, the archive and the sources, best first, one a line."""
+        query = given["query"]
+        hits = self._memory.search(query, limit=30)
+        lines = [_line(hit.item, hit.is_archived) for hit in hits]
+        names = [*self._memory.admin.sources]
+        if names:
+            context = await self._memory.assemble_context(
+                query, budget=self._max_tokens, sections=names
+            )
+            known = {hit.item.id for hit in hits}
+            lines += [_line(item) for item in _included(context.decisions) if item.id not in known]
+        return self._fitting(lines) or "nothing was found"
+
+    def _fitting(self, lines: Iterable[str]) -> str:
+        """Return the leading lines that fit, at least one."""
+        counter = self._memory.admin.counter
+        found = ""
+        for line in lines:
+            longer = f"{found}\n{line}" if found else line
+            if found and counter(longer) > self._max_tokens:
+                break
+            found = longer
+        return found
+
+    async def read(self, given: Mapping[str, Any]) -> str:
+        """Return a whole item, live, archived or of a source."""
+        item = await self._memory.fetch(given["id"])
+        return f"{_line(item, text='')}\n{item.text}"
+
+    async def remember(self, given: Mapping[str, Any]) -> str:
+        """Store a statement."""
+        item = self._memory.add(
+            self._section, given["text"], role="assistant", key=given.get("key"), trust=Trust.MODEL
+        )
+        return f"remembered as {item.id}"
+
+    async def correct(self, given: Mapping[str, Any]) -> str:
+        """Replace the text of an item. Its old text stays in the archive."""
+        item = self._changeable(given["id"])
+        self._memory.update(item.id, given["text"])
+        return f"corrected {item.id}"
+
+    async def forget(self, given: Mapping[str, Any]) -> str:
+        """Erase an item and everything that was derived from it."""
+        item = self._changeable(given["id"])
+        receipt = await self._memory.forget(item.id)
+        return f"forgot {', '.join(receipt.items)}"
+
+    def _changeable(self, item_id: str) -> Item:
+        item = self._memory.get(item_id)
+        if item is None:
+            raise NotFoundError(f"no live item {shown(item_id)}; search_memory shows the ids")
+        if item.trust > Trust.MODEL:
+            raise InvalidArgumentError(
+                f"item {item_id} comes from a {item.trust.name.lower()}, and a model may not change "
+                "it; remember a statement beside it"
+            )
+        return item
+
+
+class _Tool:
+    """A tool: its description for the model, its parameters and its function."""
+
+    def __init__(
+        self,
+        description: str,
+        run: _Run,
+        required: Mapping[str, Any],
+        optional: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.description = description
+        self.run = run
+        self.required = required
+        self.properties = {**required, **(optional or {})}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
+        return {
+            "type": "object",
+            "properties": self.properties,
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+    def checked(self, arguments: str | Mapping[str, JSONValue]) -> Mapping[str, Any]:
+        """Return the arguments of a call. Raises InvalidArgumentError for any that do not fit."""
+        try:
+            given = json.loads(arguments) if isinstance(arguments, str) else arguments
+        except ValueError:
+            raise InvalidArgumentError("the arguments are no JSON; write an object") from None
+        if not isinstance(given, Mapping):
+            raise InvalidArgumentError("the arguments are no object; name each of them")
+        missing = [name for name in self.required if name not in given]
+        unknown = [str(name) for name in given if name not in self.properties]
+        if missing or unknown:
+            raise InvalidArgumentError(
+                f"missing arguments: {missing}, unknown arguments: {unknown}; "
+                f"give {', '.join(self.properties)}"
+            )
+        return {name: check_text(value, name) for name, value in given.items() if value is not None}
+
+
+_TOOLS = {
+    "search_memory": _Tool(
+        "Search everything that was said, found or stored, also long ago. Returns items with ids.",
+        MemoryTools.search,
+        {"query": _QUERY},
+    ),
+    "read_memory": _Tool("Read one item whole.", MemoryTools.read, {"id": _ID}),
+    "remember": _Tool(
+        "Store a statement for later turns.", MemoryTools.remember, {"text": _TEXT}, {"key": _KEY}
+    ),
+    "correct_memory": _Tool(
+        "Replace the text of an item that you remembered.",
+        MemoryTools.correct,
+        {"id": _ID, "text": _TEXT},
+    ),
+    "forget_memory": _Tool(
+        "Erase an item that you remembered, for ever.", MemoryTools.forget, {"id": _ID}
+    ),
+}
+
+
+def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
+    """Return the schemas of the tools in a provider's format.
+
+    Raises:
+        InvalidArgumentError: If tools cannot be written in this format.
+
+    >>> [tool["name"] for tool in tool_schemas("anthropic")][:2]
+    ['search_memory', 'read_memory']
+    """
+    if format not in ("openai", "anthropic"):
+        raise InvalidArgumentError(
+            f"no tools in format {shown(format)}; use 'openai' or 'anthropic'"
+        )
+    found: list[dict[str, JSONValue]] = []
+    for name, tool in _TOOLS.items():
+        described: dict[str, Any] = {"name": name, "description": tool.description}
+        if format == "anthropic":
+            found.append({**described, "input_schema": tool.parameters})
+        else:
+            found.append(
+                {"type": "function", "function": {**described, "parameters": tool.parameters}}
+            )
+    return found
+
+
+def _included(decisions: Iterable[Any]) -> list[Item]:
+    """Return the items that are in a context."""
+    return [each.item for each in decisions if each.included and each.item is not None]
+
+
+def _line(item: Item, is_archived: bool = False, text: str | None = None) -> str:
+    """Return an item with its id and its origin, in one line. text: in place of its own."""
+    source = item.metadata.get("source")
+    time = item.metadata.get("timestamp") or item.created_at.date().isoformat()
+    origin = [item.section, item.role, str(source or ""), str(time)]
+    if is_archived:
+        origin.append("archived")
+    shown_text = fitted(" ".join(item.text.split()), _MAX_CHARS) if text is None else text
+    return f"[{item.id}] ({', '.join(each for each in origin if each)}) {shown_text}".rstrip()
