@@ -10,9 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import openai
 import pytest
-from openai.types.chat import ChatCompletionMessage
 
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
@@ -52,6 +50,8 @@ class Client:
     ) -> SimpleNamespace:
         assert model
         assert messages
+        from openai.types.chat import ChatCompletionMessage
+
         message = ChatCompletionMessage(
             role="assistant", content="Yes, on 30 days' written notice."
         )
@@ -68,7 +68,7 @@ def test_examples_run_as_they_stand(
 ) -> None:
     """A program runs with `python`, any other example with `python -m asyncio`; each prints the text below it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(openai, "AsyncOpenAI", Client)
+    monkeypatch.setattr("openai.AsyncOpenAI", Client)
     monkeypatch.setattr(sys, "displayhook", lambda _: None)
     if "asyncio.run(" in text or "asyncio.Runner(" in text:
         exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic.types import Message
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion
 
 from kaosmem import ChatMessage, InvalidArgumentError, TextBlock, ToolUseBlock, render_messages
 from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, ObservationEvent
 from kaosmem.testing import check_anthropic_messages
 from tests.conversation.logs import logged, user
+
+if TYPE_CHECKING:
+    from anthropic.types import Message
+    from openai.types.chat import ChatCompletion
 
 
 def said(text: str) -> dict[str, Any]:
@@ -29,6 +31,8 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "seal"}
 
 
 def anthropic_reply(*content: dict[str, Any]) -> Message:
+    from anthropic.types import Message  # takes seconds, which each process of a run would wait
+
     usage = {"input_tokens": 1, "output_tokens": 1}
     given = {
         "id": "msg",
@@ -48,6 +52,8 @@ def openai_message(content: str | None, *names: str) -> dict[str, Any]:
 
 
 def openai_reply(*messages: dict[str, Any]) -> ChatCompletion:
+    from openai.types.chat import ChatCompletion
+
     choices = [
         {"index": number, "finish_reason": "stop", "message": message, "logprobs": None}
         for number, message in enumerate(messages)
@@ -73,13 +79,17 @@ def answered(log: EventLog, actions: list[ActionEvent]) -> None:
     [
         pytest.param(openai_message("I look.", "a", "b"), "openai", id="a message of OpenAI"),
         pytest.param(
-            openai_reply(openai_message("I look.", "a", "b")), "openai", id="a reply of OpenAI"
+            lambda: openai_reply(openai_message("I look.", "a", "b")),
+            "openai",
+            id="a reply of OpenAI",
         ),
         pytest.param(
-            openai_reply(openai_message("I look.", "a", "b")).model_dump(), "openai", id="its dict"
+            lambda: openai_reply(openai_message("I look.", "a", "b")).model_dump(),
+            "openai",
+            id="its dict",
         ),
         pytest.param(
-            anthropic_reply(said("I look."), called("a"), called("b")),
+            lambda: anthropic_reply(said("I look."), called("a"), called("b")),
             "anthropic",
             id="of Anthropic",
         ),
@@ -96,7 +106,7 @@ def answered(log: EventLog, actions: list[ActionEvent]) -> None:
 def test_a_reply_is_an_action_for_each_call(reply: object, format: str | None) -> None:
     """The words stand with the first call, and the calls belong to one answer."""
     log = logged(user())
-    actions = log.append_reply(reply, format=format)
+    actions = log.append_reply(reply() if callable(reply) else reply, format=format)
     assert [action.call.id for action in actions if action.call] == ["a", "b"]
     assert [action.content for action in actions] == ["I look.", ""]
     assert actions[0].response == actions[1].response
@@ -179,9 +189,9 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
             InvalidArgumentError,
             "not 'user'; append an Action",
         ),
-        (openai_reply(), "openai", InvalidArgumentError, "0 choices"),
+        (lambda: openai_reply(), "openai", InvalidArgumentError, "0 choices"),
         (
-            openai_reply(openai_message("a"), openai_message("b")),
+            lambda: openai_reply(openai_message("a"), openai_message("b")),
             "openai",
             InvalidArgumentError,
             "2 choices",
@@ -189,7 +199,7 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
         ({"choices": [{}]}, "openai", InvalidArgumentError, "not a NoneType"),
         ({"choices": 1}, "openai", InvalidArgumentError, "a list of parts"),
         (
-            anthropic_reply(called("a"), called("b")).content,
+            lambda: anthropic_reply(called("a"), called("b")).content,
             "anthropic",
             InvalidArgumentError,
             "not a list",
@@ -208,7 +218,7 @@ def test_a_reply_that_cannot_be_kept_appends_nothing(
 ) -> None:
     log = logged(user())
     with pytest.raises(error, match=says):
-        log.append_reply(reply, format=format)
+        log.append_reply(reply() if callable(reply) else reply, format=format)
     assert len(log) == 1
 
 

@@ -7,10 +7,8 @@ import base64
 from typing import Any
 
 import pytest
-from anthropic.types.beta import BetaMessage
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletionMessage
 
 from kaosmem import (
     InvalidArgumentError,
@@ -95,6 +93,8 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name: str, of
     content: Any = REPLIES[name]
     reply: Any = {"role": "assistant", "content": content}
     if of_sdk:
+        from anthropic.types.beta import BetaMessage  # takes seconds
+
         usage = {"input_tokens": 1, "output_tokens": 1}
         whole = {
             **reply,
@@ -167,6 +167,8 @@ async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged() -> Non
     memory = SessionMemory.test_mode()
     item = memory.add_message({"role": "user", "content": [file, audio, text]}, format="openai")
     assert item.text.startswith("[file L.pdf, for openai alone]\n[input_audio, for openai alone]\n")
+    from openai.types.chat import ChatCompletionMessage
+
     reply = ChatCompletionMessage.model_validate(
         {"role": "assistant", "content": None, "tool_calls": [call]}
     )

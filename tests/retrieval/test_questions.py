@@ -33,22 +33,26 @@ QUESTIONS = {
     "empty": "",
     "in Chinese": "斑马鱼的许可证什么时候到期？",
     "in German": "Wann läuft die Zebrafischlizenz aus?",
-    "very long": " ".join(seeded_queries(40)),
 }
 
 
+def question(kind: str) -> str:
+    """Return a question; the words of the longest are made when it is asked."""
+    return QUESTIONS[kind] if kind in QUESTIONS else " ".join(seeded_queries(40))
+
+
 @pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("kind", [*QUESTIONS, "very long"])
 async def test_no_question_starves_what_must_be_shown_or_is_newest(
     kind: str, format_name: str
 ) -> None:
     """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""
     memory, must = harbour()
-    context = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
+    context = await memory.assemble_context(question(kind), budget=2_000, format=format_name)
     assert must <= {item.id for item in context.items}
     assert context.used <= 2_000
     assert context.used > 1_500
-    repeated = await memory.assemble_context(QUESTIONS[kind], budget=2_000, format=format_name)
+    repeated = await memory.assemble_context(question(kind), budget=2_000, format=format_name)
     assert repeated.rendered == context.rendered
 
 
