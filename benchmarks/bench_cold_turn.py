@@ -17,7 +17,7 @@ from statistics import median
 
 import pytest
 
-from benchmarks.corpus import seeded_queries, seeded_texts
+from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory
 from kaosmem.persistence.layout import INDEX
 from kaosmem.tokens import get_counter
@@ -29,7 +29,10 @@ NEW_SHARE = 50
 ROUNDS = 5
 BUDGET = 8_000
 BOUND = 1.5
-QUERY = seeded_queries(1, seed=5)[0]
+QUERY = (  # of `seeded_queries`, for which the import would make 60,000 words
+    "tulcees crustmurtity vaintgloabing paiblaindpees stalogity "
+    "pagchustdraxed meengness geard cleenfrugmaination geckclouness"
+)
 
 _FRESH = """
 import sys

@@ -28,7 +28,7 @@ from tests.places import fill_once
 SPEC = SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5)
 FACT = "The vault code of the Zurich office is 4711."
 QUESTION = "What is the vault code in Zurich?"
-OTHER_QUESTION = " ".join(next(iter(seeded_texts(1, words=12))).split()[:4])
+OTHER_QUESTION = "For spardthongation boutment gloasslugbuxity"  # the words of the first text
 TURNS = 400
 
 

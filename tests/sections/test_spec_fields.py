@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import cache
 
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -13,13 +14,17 @@ from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallE
 from kaosmem.formats.text import header_piece, item_piece
 from kaosmem.sections.eviction import POLICIES
 
-TEXTS = seeded_texts(400, words=12)
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)
+
+
+@cache
+def texts() -> list[str]:
+    return seeded_texts(400, words=12)
 
 
 def text(number: int, words: int) -> str:
     """Return a text of so many words that says what no other one does."""
-    return " ".join([f"t{number}", *TEXTS[number % len(TEXTS)].split()[1:words]])
+    return " ".join([f"t{number}", *texts()[number % len(texts())].split()[1:words]])
 
 
 def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:

@@ -486,3 +486,18 @@ async def _play(
         log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]
         for writer in list(memories):
             await dropped(writer)
+
+
+async def test_what_another_superseded_is_not_updated(place: Any) -> None:
+    """An update of an item that has left meanwhile is a conflict, as of one that was evicted."""
+    async with writers(place) as (one, other):
+        one.add("notes", "version 1", key="k", id="1")
+        await one.save()
+        other.add("documents", "to catch up")
+        await other.save()
+        other.update("1", "changed")
+        one.add("notes", "version 2", key="k", id="2")
+        await one.save()
+        with pytest.raises(ConflictError, match="another writer has changed"):
+            await other.save()
+        raise _DroppedError
