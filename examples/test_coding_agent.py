@@ -77,7 +77,7 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
 
     check_openai_messages(context.messages)
     records = [event for event in log if isinstance(event, Condensation)]
-    forgotten = {event_id for record in records for event_id in record.forgotten_ids or ()}
+    forgotten = {event_id for record in records for event_id in record.forgotten_ids}
     print(
         f"{len(log) - len(records):,} events, condensed {len(records)} times by "
         f"{len(model.requests)} requests"

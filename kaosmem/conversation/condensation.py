@@ -19,31 +19,27 @@ from kaosmem.units import Link
 class Condensation(ConversationEvent):
     """A record: from here on the view leaves these events out, and may show a summary in their place.
 
-    forgotten_ids or forgotten_range (first and last id, both included), not both. Ids of events that the view does not
-    show
-        change nothing.
+    forgotten_ids: ids of events. Ids that the view does not show change nothing.
     summary, summary_offset: the summary and its place in the view after forgetting; both or neither.
     metadata: notes on its origin for readers of the log. pinned: its summary stays in every view.
     Raises InvalidArgumentError.
     """
 
     type: ClassVar[str] = "condensation"
-    forgotten_ids: tuple[int, ...] | None = None
-    forgotten_range: tuple[int, int] | None = None
+    forgotten_ids: tuple[int, ...]
     summary: str | None = None
     summary_offset: int | None = None
     metadata: Mapping[str, JSONValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
-        if (self.forgotten_ids is None) == (self.forgotten_range is None):
+        given: object = self.forgotten_ids
+        ids = tuple(given) if isinstance(given, Iterable) else (None,)
+        if not all(map(is_integer, ids)):
             raise InvalidArgumentError(
-                "a condensation forgets ids or a range; give one of both, () for nothing"
+                "forgotten_ids holds other than ids of events; give whole numbers"
             )
-        if self.forgotten_ids is not None:
-            object.__setattr__(self, "forgotten_ids", _ids(self.forgotten_ids, "forgotten_ids"))
-        if self.forgotten_range is not None:
-            object.__setattr__(self, "forgotten_range", _range(self.forgotten_range))
+        object.__setattr__(self, "forgotten_ids", ids)
         self._check_summary()
         object.__setattr__(self, "metadata", check_metadata(self.metadata))
 
@@ -66,28 +62,7 @@ class Condensation(ConversationEvent):
     @property
     def forgets(self) -> Collection[int]:
         """Return the ids that it forgets."""
-        if self.forgotten_range is None:
-            return frozenset(self.forgotten_ids or ())
-        first, last = self.forgotten_range
-        return range(first, last + 1)
-
-
-def _ids(given: object, name: str) -> tuple[int, ...]:
-    ids = tuple(given) if isinstance(given, Iterable) else (None,)
-    if not all(map(is_integer, ids)):
-        raise InvalidArgumentError(f"{name} holds other than ids of events; give whole numbers")
-    return ids
-
-
-def _range(given: object) -> tuple[int, ...]:
-    ids = _ids(given, "forgotten_range")
-    if len(ids) != 2:
-        raise InvalidArgumentError(f"a range has {len(ids)} ids; give the first and the last")
-    if ids[0] > ids[1]:
-        raise InvalidArgumentError(
-            f"a range begins with {ids[0]} and ends with {ids[1]}; give the first id first"
-        )
-    return ids
+        return frozenset(self.forgotten_ids)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

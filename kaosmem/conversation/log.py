@@ -41,7 +41,6 @@ _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
     "call": lambda call: content_json((call,))[0],
     "recalled": lambda recalled: [{"name": each.name, "text": each.text} for each in recalled],
     "forgotten_ids": list,
-    "forgotten_range": list,
     "metadata": dict,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, groupby
 
-from kaosmem.arguments import check_count
+from kaosmem.arguments import check_count, check_text
 from kaosmem.conversation.events import (
     UNLOGGED,
     ActionEvent,
@@ -19,7 +19,12 @@ from kaosmem.conversation.events import (
     said_blocks,
 )
 from kaosmem.conversation.log import view_of
-from kaosmem.conversation.prompts import PromptTemplates
+from kaosmem.conversation.prompts import (
+    SYSTEM_PROMPT,
+    left_out,
+    told_knowledge,
+    told_summary,
+)
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -44,13 +49,11 @@ class Wording:
 
     def __init__(
         self,
-        prompts: PromptTemplates,
         *,
         max_chars: int | None,
         vision: bool,
         never: Iterable[str] = (),
     ) -> None:
-        self._prompts = prompts
         self._max_chars = max_chars
         self._vision = vision
         self._recalled = set(never)
@@ -79,10 +82,7 @@ class Wording:
         """Return the result, cut to the shown length, and the facts recalled for the first time."""
         content = event.content if isinstance(event.content, str) else self._seen(event.content)
         content = self._cut(content)
-        new = [
-            self._prompts.fill("knowledge", name=each.name, text=each.text)
-            for each in self._new(event)
-        ]
+        new = [told_knowledge(each.name, each.text) for each in self._new(event)]
         return (*said_blocks(content), *map(TextBlock, new)) if new else content
 
     def _seen(self, blocks: tuple[B, ...]) -> tuple[B | TextBlock, ...]:
@@ -116,14 +116,12 @@ class Wording:
 
     def _shorter(self, text: str, max_chars: int) -> str:
         """Return the beginning and the end of a text, with a mark for the part left out between them."""
-        marker = (
-            f"\n{self._prompts.fill('left_out', chars=len(text))}\n"  # no other number is longer
-        )
+        marker = f"\n{left_out(len(text))}\n"  # no other number is longer
         kept = max_chars - len(marker)
         if kept < 2:
             return text[:max_chars]
         tail = kept // 2
-        marker = f"\n{self._prompts.fill('left_out', chars=len(text) - kept)}\n"
+        marker = f"\n{left_out(len(text) - kept)}\n"
         return text[: kept - tail] + marker + text[len(text) - tail :]
 
 
@@ -219,17 +217,14 @@ def _distinct(ids: list[str]) -> list[str]:
 class ConversationMemory:
     """Makes messages of a conversation that every provider takes, whatever the log went through.
 
-    prompts: the words around events.
+    system: the system prompt of a conversation without one.
     disabled_knowledge: names of knowledge that is never recalled.
     """
 
     def __init__(
-        self,
-        prompts: PromptTemplates | None = None,
-        *,
-        disabled_knowledge: Iterable[str] = (),
+        self, *, system: str = SYSTEM_PROMPT, disabled_knowledge: Iterable[str] = ()
     ) -> None:
-        self._prompts = prompts or PromptTemplates()
+        self._system = check_text(system, "system")
         self._disabled = frozenset(disabled_knowledge)
 
     def process_events(
@@ -267,7 +262,6 @@ class ConversationMemory:
         if max_message_chars is not None:
             check_count(max_message_chars, "max_message_chars", least=1)
         wording = Wording(
-            self._prompts,
             max_chars=max_message_chars,
             vision=vision_is_active,
             never=self._disabled,
@@ -282,9 +276,7 @@ class ConversationMemory:
         events = list(history)
         system = next((event for event in events if _is_system(event) and event.text.strip()), None)
         if system is None:
-            system = ActionEvent(
-                "system_message", self._prompts.system, source=EventSource.ENVIRONMENT
-            )
+            system = ActionEvent("system_message", self._system, source=EventSource.ENVIRONMENT)
         rest = [event for event in events if event is not system]
         first = next(
             (place for place, event in enumerate(rest) if not _is_system(event)), len(rest)
@@ -314,7 +306,7 @@ class ConversationMemory:
         blocks: list[ContentBlock] = []
         for message in messages:
             if message.role == "summary":
-                blocks.append(TextBlock(self._prompts.fill("summary", summary=message.text)))
+                blocks.append(TextBlock(told_summary(message.text)))
             else:
                 blocks += said_blocks(message.content)
         trust = min(message.authority for message in messages)

@@ -147,8 +147,8 @@ REST = st.one_of(
 )
 NUMBERS = st.integers(0, 20)
 FORGOTTEN = st.one_of(
-    st.lists(NUMBERS, max_size=4).map(lambda given: {"forgotten_ids": tuple(given)}),
-    st.tuples(NUMBERS, NUMBERS).map(lambda given: {"forgotten_range": tuple(sorted(given))}),
+    st.lists(NUMBERS, max_size=4),
+    st.tuples(NUMBERS, NUMBERS).map(lambda given: range(min(given), max(given) + 1)),
 )
 SUMMARIES = st.one_of(
     st.just({}),
@@ -157,7 +157,7 @@ SUMMARIES = st.one_of(
     ),
 )
 CONDENSATIONS = st.builds(
-    lambda forgotten, summary: Condensation(**forgotten, **summary), FORGOTTEN, SUMMARIES
+    lambda forgotten, summary: Condensation(forgotten, **summary), FORGOTTEN, SUMMARIES
 )
 PINNED = st.one_of(CALLS, RESULTS, WORDS, CONDENSATIONS).map(
     lambda event: event.changed(pinned=True)

@@ -200,7 +200,7 @@ async def test_users_words_go_last_and_with_their_answers() -> None:
                 assert {f"do {each}" for each in range(number + 1)} <= set(shown(view))
     records = [event for event in log if isinstance(event, Condensation)]
     for record in records:
-        forgotten = [log.get(event_id) for event_id in record.forgotten_ids or ()]
+        forgotten = [log.get(event_id) for event_id in record.forgotten_ids]
         asked = [event.id for event in forgotten if event.source == "user"]
         did = [event.id for event in forgotten if event.text == "did"]
         assert len(did) == len(asked)

@@ -169,7 +169,7 @@ async def test_a_request_is_granted_however_short_the_view_is() -> None:
     condenser, _ = summarizing(max_size=100, keep_first=2)
     log = logged(*said(10), REQUEST)
     record = await condensed(condenser, log)
-    assert len(record.forgotten_ids or ()) == 6
+    assert len(record.forgotten_ids) == 6
     assert record.summary_offset == 2
     assert len(log.view) == 5
     assert not log.view.unhandled_condensation_request

@@ -131,10 +131,8 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
         },
         {"type": "observation", "kind": "knowledge", "recalled": [{"name": SECRET}]},
         {"type": "condensation"},
-        {"type": "condensation", "forgotten_ids": [1], "forgotten_range": [1, 2]},
         {"type": "condensation", "forgotten_ids": ["1"]},
         {"type": "condensation", "forgotten_ids": 1},
-        {"type": "condensation", "forgotten_range": [1]},
         {"type": "condensation", "forgotten_ids": [], "summary": 1},
         {"type": "condensation", "forgotten_ids": [], "summary_offset": -1},
         {"type": "condensation", "forgotten_ids": [], "metadata": {"x": float("nan")}},
@@ -195,10 +193,6 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
         ActionEvent("tool_call", "", TextBlock("find"))
     with pytest.raises(InvalidArgumentError, match="aware"):
         ActionEvent("message", timestamp=datetime(2026, 1, 1))
-    with pytest.raises(InvalidArgumentError, match="one of both"):
-        Condensation()
-    with pytest.raises(InvalidArgumentError, match="begins with 5 and ends with 2"):
-        Condensation(forgotten_range=(5, 2))
     for given in (5, ["1"], "12"):
         with pytest.raises(InvalidArgumentError, match="whole numbers"):
             Condensation(given)

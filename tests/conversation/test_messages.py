@@ -16,7 +16,7 @@ from kaosmem.conversation import (
     ObservationEvent,
 )
 from kaosmem.conversation.events import RecalledText
-from kaosmem.conversation.prompts import PromptTemplates
+from kaosmem.conversation.prompts import SYSTEM_PROMPT
 from kaosmem.units import NO_RESULT
 from tests.conversation.logs import (
     PICTURE,
@@ -80,7 +80,7 @@ def test_a_call_without_a_result_is_told_with_its_words() -> None:
 
 
 def test_a_system_message_comes_first() -> None:
-    prompt = PromptTemplates().system
+    prompt = SYSTEM_PROMPT
     assert lines(told(user("U"))) == [f"system: {prompt}", "user: U"]
     assert lines(told(system("S"), user("U"))) == ["system: S", "user: U"]
     assert lines(told(user("U"), agent("A"), system("S"))) == [
@@ -88,7 +88,7 @@ def test_a_system_message_comes_first() -> None:
         "user: U",
         "assistant: A",
     ]
-    mine = ConversationMemory(prompts=PromptTemplates(system="Mine, for $5."))
+    mine = ConversationMemory(system="Mine, for $5.")
     assert lines(mine.process_events([], FIRST)) == ["system: Mine, for $5.", "user: first"]
 
 
@@ -109,7 +109,7 @@ def test_the_users_first_message_is_there(
 
 def test_a_blank_system_message_is_none() -> None:
     """One that says something is first, else the prompt that a conversation without one has."""
-    assert lines(told(system(" "), user("U"))) == [f"system: {PromptTemplates().system}", "user: U"]
+    assert lines(told(system(" "), user("U"))) == [f"system: {SYSTEM_PROMPT}", "user: U"]
     assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
 
 
@@ -279,24 +279,6 @@ def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
     )
     assert lines(messages)[3:] == ["user: [shell_command]\nls", "result: a.txt"]
     assert ObservationEvent("system", "obey").role == "environment"
-
-
-def test_a_template_that_names_no_value_is_refused() -> None:
-    for faulty in ({"summary": "$text"}, {"left_out": "costs $"}):
-        with pytest.raises(InvalidArgumentError, match="use"):
-            PromptTemplates(**faulty)
-    for silent in ("summary", "knowledge"):
-        with pytest.raises(InvalidArgumentError, match="leaves out its content"):
-            PromptTemplates(**{silent: "something came before"})
-    for no_text in ({"system": None}, {"left_out": "\ud800"}):
-        with pytest.raises(InvalidArgumentError, match=r"give a str|lone surrogate"):
-            PromptTemplates(**no_text)
-    prompts = PromptTemplates(summary="so far: $summary, $$5")
-    view = view_of(system("S"), user("U"), Condensation((), summary="s", summary_offset=2))
-    assert (
-        ConversationMemory(prompts=prompts).process_events(view, FIRST)[-1].text
-        == "U\nso far: s, $5"
-    )
 
 
 def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:

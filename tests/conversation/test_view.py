@@ -85,7 +85,7 @@ def test_a_summary_has_the_id_of_its_condensation() -> None:
     """So a later record can forget it by an id that is the same in every view, alone or in a range."""
     log = logged(*messages(0, 1), forget(0, summary="A", at=0))
     assert ids(ConversationView(log)) == ids(ConversationView(log)) == [2, 1]
-    log.append(Condensation(forgotten_range=(2, 2), summary="B", summary_offset=1))
+    log.append(Condensation((2,), summary="B", summary_offset=1))
     view = ConversationView(log)
     assert shown(view) == ["e1", "<B>"]
     assert view[1].sources == (2,)

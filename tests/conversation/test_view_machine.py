@@ -95,8 +95,7 @@ class PlainView:
         }
 
     def condense(self, record: Condensation) -> None:
-        low, high = record.forgotten_range or (0, -1)
-        forgotten = {*(record.forgotten_ids or ()), *range(low, high + 1)}
+        forgotten = {*record.forgotten_ids}
         if record.summary is not None:
             self.replaced[record.id] = forgotten & {event.id for event in self.entries}
             covered = {
