@@ -24,11 +24,11 @@ TIMES_BITS = 8
 """A posting is slot << 8 | code of the number of occurrences."""
 TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
-TAIL = 256
-"""So many of the newest entries are in a table before a segment is made of them."""
+MIN_SORTED = 1 << 12
+"""So many terms are sorted into a segment. Fewer are put into a table, one by one."""
 _BATCH = 4_096
 """Entries that are sorted at a time."""
-_MAX_MERGED = 1 << 15
+_MAX_MERGED = 1 << 21
 """No larger segment is made by merging, which bounds the time of a merge to about 50 ms."""
 _MERGED_AT_ONCE = 1 << 20
 
@@ -158,7 +158,8 @@ class Postings:
         for number, occurrences in times.items():
             posting = shifted | times_code(occurrences)
             self._tail.setdefault(number, []).append(posting)
-        if slot + 1 - self._indexed >= TAIL:
+        starts = self._sequences.starts
+        if starts[slot + 1] - starts[self._indexed] >= 2 * MIN_SORTED:
             self._index_tail(slot + 1)
 
     def take_over(self, segment: Segment) -> None:
@@ -181,8 +182,8 @@ class Postings:
         self._segments.append(segment)
         self._indexed += segment.size
         while len(self._segments) > 1:
-            last = self._segments[-1].size
-            before = self._segments[-2].size
+            last = len(self._segments[-1].packed)
+            before = len(self._segments[-2].packed)
             if before > 2 * last or before + last > _MAX_MERGED:
                 return
             self._segments[-2:] = [merged(self._segments[-2:])]

@@ -28,7 +28,7 @@ from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.scoring import Scorer
 from kaosmem.retrieval.segments import (
     MAX_SLOTS,
-    TAIL,
+    MIN_SORTED,
     TIMES_BITS,
     TIMES_MASK,
     Postings,
@@ -191,7 +191,7 @@ class TextIndex:
         values, sizes = self._reader.read(items)
         self.slots.extend(ordinals)
         self.sequences.extend(values, sizes)
-        if len(items) < TAIL:
+        if len(values) < MIN_SORTED:
             self._index_entries(first)
         else:
             self._index_batch(segment_of(values, sizes, first))
