@@ -207,32 +207,30 @@ def chunk_terms(chunk: str) -> tuple[str, ...]:
     >>> chunk_terms("(lru_cache),")
     ('lru_cache', 'lru', 'cach')
     """
-    return _CHUNK_TERMS[chunk]
+    if len(chunk) <= MAX_CHUNK_CHARS:
+        word = chunk.strip(_PUNCTUATION)
+        has_one_case = word.islower() or word.istitle() or word.isupper()
+        if word.isascii() and word.isalpha() and has_one_case:
+            # As the line below finds, in a tenth of the time.
+            return _plain_word_terms(word.lower())
+    return tuple(_chunk_terms(chunk))
+
+
+MAX_CHUNK_CHARS = 40
+"""A longer chunk is seldom seen again."""
 
 
 class _ChunkTerms(dict[str, tuple[str, ...]]):
     """The terms of chunks between white space, remembered: most of any text are chunks seen before."""
 
     _MAX_CHUNKS = 1 << 14
-    _MAX_CHARS = 40
 
     def __missing__(self, chunk: str) -> tuple[str, ...]:
-        if len(chunk) > self._MAX_CHARS:
-            return tuple(_chunk_terms(chunk))
-        word = chunk.strip(_PUNCTUATION)
-        if (
-            word.isascii()
-            and word.isalpha()
-            and (word.islower() or word.istitle() or word.isupper())
-        ):
-            terms = _plain_word_terms(
-                word.lower()
-            )  # as the line below finds, in a tenth of the time
-        else:
-            terms = tuple(_chunk_terms(chunk))
-        if len(self) >= self._MAX_CHUNKS:
-            self.clear()
-        self[chunk] = terms
+        terms = chunk_terms(chunk)
+        if len(chunk) <= MAX_CHUNK_CHARS:
+            if len(self) >= self._MAX_CHUNKS:
+                self.clear()
+            self[chunk] = terms
         return terms
 
 

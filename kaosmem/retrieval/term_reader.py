@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.language.analysis import analyze, chunk_terms, words_of
+from kaosmem.language.analysis import MAX_CHUNK_CHARS, analyze, chunk_terms, words_of
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.columns import Ragged
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kaosmem.types.items import Item
 
 _MAX_CHUNKS = 1 << 17
-_MAX_CHUNK_CHARS = 40
-"""A longer chunk is seldom seen again."""
 
 
 class _Chunks(dict[str, int]):
@@ -45,7 +43,7 @@ class _Chunks(dict[str, int]):
         self._next_row += 1
         self.new.extend(map(self._vocabulary.given, terms))
         self.sizes.append(len(terms))
-        if len(chunk) <= _MAX_CHUNK_CHARS:
+        if len(chunk) <= MAX_CHUNK_CHARS:
             self[chunk] = row
         return row
 
