@@ -29,6 +29,7 @@ class Slots:
         self._moved: dict[int, int] = {}  # ordinal -> slot, of entries after a higher ordinal
         self._empty = 0
         self._order: NDArray[np.int64] | None = None
+        self._newest = -1  # the highest ordinal ever given
 
     def __len__(self) -> int:
         """Return the number of slots, empty ones too."""
@@ -68,7 +69,7 @@ class Slots:
 
     def get(self, ordinal: int) -> int:
         """Return the slot of an entry, -1 for an unknown ordinal."""
-        if not 0 <= ordinal < 1 << 63:
+        if not 0 <= ordinal <= self._newest:
             return -1
         return int(self.find_all(np.array([ordinal], np.int64))[0])
 
@@ -105,13 +106,13 @@ class Slots:
         """Put new entries into the next slots."""
         first = len(self)
         new = np.array(ordinals, np.int64)
-        before = self._highest.values[-1] if first else -1
-        highest = np.maximum.accumulate(np.concatenate([[before], new]))
+        highest = np.maximum.accumulate(np.concatenate([[self._newest], new]))
         for place in np.flatnonzero(new <= highest[:-1]).tolist():
             self._moved[ordinals[place]] = first + place
         self._ordinals.extend(new)
         self._highest.extend(highest[1:])
         self._full.extend(np.ones(len(new), np.bool_))
+        self._newest = int(highest[-1])
         self._order = None
 
     def take_over(self, ordinals: NDArray[np.int64]) -> None:
@@ -119,6 +120,7 @@ class Slots:
         self._ordinals.take_over(ordinals)
         self._highest.take_over(ordinals.copy())
         self._full.extend(np.ones(len(ordinals), np.bool_))
+        self._newest = int(ordinals.max(initial=-1))
 
     def empty(self, slot: int) -> None:
         """Note that the entry in a slot is gone."""

@@ -34,12 +34,12 @@ _UNSTORED_SHARE = 10
 So each item is written ten times at most on average, and to catch up costs a tenth of making it.
 """
 
-_BATCH = 64
+_BATCH = 128
 """Entries that are indexed at a time, in about 20 ms.
 
 A caller that needs the section meanwhile waits for one batch.
 """
-_BATCH_TOKENS = 16_384
+_BATCH_TOKENS = 32_768
 _WARM_UP_CHARS = 200
 
 
