@@ -17,11 +17,13 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from typing import NoReturn
 
+from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import Context, SectionSpec, SessionMemory
-from kaosmem.retrieval import GraphRanker, RankBM25Ranker
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker, StorableRanker
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
@@ -84,6 +86,22 @@ async def told_session(seed: int) -> str:
     return "\n".join(parts)
 
 
+def told_rankings(ranker: Ranker, size: int) -> str:
+    """Return the rankings of an index of `size` texts, with the bytes of its dump."""
+    index = ranker.index()
+    texts = seeded_texts(size, words=40)
+    for number, text in enumerate(texts):
+        item = replace(text_item(text), metadata={"source": f"contract-{number // 12}.pdf"})
+        index.add([(number, item)])
+    index.update(1, text_item(texts[0]))
+    index.remove(0)
+    parts = [str(index.rank(query, 50)) for query in seeded_queries(8)]
+    if isinstance(ranker, StorableRanker):
+        dumped = ranker.load(b"".join(index.dump() or ())).dump()  # type: ignore[attr-defined]
+        parts.append(digest(b"".join(dumped or ()).decode("latin-1")))
+    return "\n".join(parts)
+
+
 async def told_vectors(seed: int) -> str:
     """Return the nearest documents of a store to a random vector, with their cosines."""
     rng = random.Random(seed)
@@ -136,6 +154,8 @@ def main(sessions: int, *, with_all: bool) -> None:
     """Print the digests of everything by name."""
     socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
     found = {f"session {seed}": asyncio.run(told_session(seed)) for seed in range(sessions)}
+    for place, ranker in enumerate(RANKERS):
+        found[f"rankings by {place} {ranker.name}"] = told_rankings(ranker, 200 + 8 * sessions)
     found["vectors"] = asyncio.run(told_vectors(1))
     if with_all:
         found |= results()

@@ -105,7 +105,5 @@ def test_results_stay_within_their_budget(texts: list[str], max_tokens: int) -> 
     calls = [("search_memory", {"query": "rent"})]
     calls += [("read_memory", {"id": item.id}) for item in items]
     for name, arguments in calls:
-        result = asyncio.run(
-            memory.call_tool(name, json.dumps(arguments), max_tokens=max_tokens)
-        )
+        result = asyncio.run(memory.call_tool(name, json.dumps(arguments), max_tokens=max_tokens))
         assert memory.admin.counter(result) <= max_tokens
