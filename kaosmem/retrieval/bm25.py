@@ -15,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
+
 WEIGHT_BITS = 16
 SHARE_BITS = 16
 _MILLION = 10**6
@@ -53,7 +55,7 @@ def idf_q16(size: int, frequency: int) -> int:
     return max(1, log2_q16(2 * size + 2, 2 * frequency + 1))
 
 
-def _rising(exact: int, steps: int, count: int) -> NDArray[np.int64]:
+def _rising(exact: int, steps: int, count: int) -> Int64s:
     """Return `count` numbers: all below `exact`, then `steps` to each power of two."""
     later = [(exact * (steps + n % steps) // steps) << n // steps for n in range(count - exact)]
     return np.array([*range(exact), *later], np.int64)
@@ -73,7 +75,7 @@ most 3 %. Lucene tells fewer apart.
 """
 
 
-def times_codes(times: NDArray[np.int64]) -> NDArray[np.uint32]:
+def times_codes(times: Int64s) -> UInt32s:
     """Return the codes of numbers of occurrences."""
     return _codes(TIMES, times).astype(np.uint32)
 
@@ -83,12 +85,12 @@ def times_code(times: int) -> int:
     return times if times < _EXACT_TIMES else bisect_right(_TIMES, times) - 1
 
 
-def length_codes(lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
+def length_codes(lengths: Int64s) -> NDArray[np.uint16]:
     """Return the codes of lengths."""
     return _codes(LENGTHS, lengths).astype(np.uint16)
 
 
-def _codes(numbers: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+def _codes(numbers: Int64s, wanted: Int64s) -> Int64s:
     return numbers.searchsorted(wanted, side="right") - 1
 
 
@@ -141,6 +143,6 @@ class BM25(NamedTuple):
         return Saturation(shares.ravel(), lengths)
 
 
-def share_of(times: NDArray[np.int64], norms: NDArray[np.int64]) -> NDArray[np.int64]:
+def share_of(times: Int64s, norms: Int64s) -> Int64s:
     """Return times / (times + norm) in Q16. norms: in Q16, above 0."""
     return (times << 2 * SHARE_BITS) // ((times << SHARE_BITS) + norms)

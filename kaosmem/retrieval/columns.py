@@ -17,6 +17,8 @@ from kaosmem.language.analysis import ANALYSIS
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
+
 Columns = Mapping[str, "NDArray[Any] | list[str]"]
 """The data of an index, by name: numbers, shape (n,), or texts."""
 
@@ -92,21 +94,21 @@ class Ragged:
         return len(self._starts) - 1
 
     @property
-    def values(self) -> NDArray[np.uint32]:
+    def values(self) -> UInt32s:
         """Return the numbers of all rows, one row after another."""
         return self._values.values
 
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Int64s:
         """Return where each row starts, and the end of all: shape (rows + 1,)."""
         return self._starts.values
 
-    def of(self, row: int) -> NDArray[np.uint32]:
+    def of(self, row: int) -> UInt32s:
         """Return the numbers of a row."""
         start, stop = self.starts[row : row + 2].tolist()
         return self.values[start:stop]
 
-    def gathered(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def gathered(self, rows: Int64s) -> tuple[UInt32s, Int64s]:
         """Return the numbers of some rows, one after another, and how many each row has."""
         starts = self.starts[rows]
         sizes = self.starts[rows + 1] - starts
@@ -115,7 +117,7 @@ class Ragged:
         places += np.arange(len(places))
         return self.values[places], sizes
 
-    def extend(self, values: NDArray[np.uint32], sizes: NDArray[np.int64]) -> None:
+    def extend(self, values: UInt32s, sizes: Int64s) -> None:
         """Put rows of these sizes after the last."""
         ends = np.cumsum(sizes) + len(self._values)
         self._values.extend(values)
@@ -125,7 +127,7 @@ class Ragged:
         """Overwrite the numbers of a row."""
         self.of(row)[:] = 0
 
-    def take_over(self, values: NDArray[np.uint32], sizes: NDArray[np.int64]) -> None:
+    def take_over(self, values: UInt32s, sizes: Int64s) -> None:
         """Have these rows and no others."""
         self._values.take_over(values)
         self._starts.take_over(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
@@ -284,9 +286,7 @@ class StoredColumns:
             raise unusable(f"column {name!r} is no list of different texts")
         return found
 
-    def ragged(
-        self, values: str, sizes: str, rows: int, terms: int
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def ragged(self, values: str, sizes: str, rows: int, terms: int) -> tuple[UInt32s, Int64s]:
         """Return a ragged column of numbers of terms: its values, and the sizes of its rows."""
         found = self.numbers(values, np.uint32, among=(1, terms + 1))
         row_sizes = self.numbers(sizes, np.int32, among=(0, 1 << 31), size=rows).astype(np.int64)

@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s
+
 _BLOCKS = 8
 """So many blocks for each wanted score find a floor that few others reach."""
 DECIMALS = 1e9
@@ -28,7 +30,7 @@ def floor(scores: NDArray[np.integer], limit: int) -> int:
     return int(np.partition(maxima, -limit)[-limit])
 
 
-def top(scores: NDArray[np.integer], ordinals: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+def top(scores: NDArray[np.integer], ordinals: Int64s, limit: int) -> Int64s:
     """Return the places of the `limit` best scores, best first.
 
     Of equal scores, the larger ordinal comes first. Scores of 0 or less are left out.
@@ -41,13 +43,11 @@ def top(scores: NDArray[np.integer], ordinals: NDArray[np.int64], limit: int) ->
     least = max(1, floor(scores, limit))
     (kept,) = np.nonzero(scores >= least)
     order = np.lexsort((ordinals[kept], scores[kept]))[: -limit - 1 : -1]
-    found: NDArray[np.int64] = kept[order]
+    found: Int64s = kept[order]
     return found
 
 
-def best(
-    ordinals: NDArray[np.int64], scores: NDArray[np.float64], limit: int
-) -> list[tuple[int, float]]:
+def best(ordinals: Int64s, scores: NDArray[np.float64], limit: int) -> list[tuple[int, float]]:
     """Return the `limit` best (ordinal, score), scores being rounded to nine decimals."""
     rounded = np.rint(scores * DECIMALS).astype(np.int64)
     places = top(rounded, ordinals, limit)

@@ -14,6 +14,7 @@ from kaosmem.retrieval.segments import TIMES_BITS, TIMES_MASK
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.bm25 import Saturation
     from kaosmem.retrieval.segments import Postings
 
@@ -29,7 +30,7 @@ class _Weighted(NamedTuple):
     """A term of a query, with its postings in parts."""
 
     weight: int
-    parts: list[NDArray[np.uint32]]
+    parts: list[UInt32s]
     size: int
 
 
@@ -48,7 +49,7 @@ class Scorer:
         self._codes = codes
         self._saturation = saturation
 
-    def scores(self, weights: Mapping[int, int]) -> NDArray[np.int64]:
+    def scores(self, weights: Mapping[int, int]) -> Int64s:
         """Return the scores of all slots.
 
         Args:
@@ -59,9 +60,7 @@ class Scorer:
             self._add(scores, group)
         return scores
 
-    def contenders(
-        self, weights: Mapping[int, int], limit: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def contenders(self, weights: Mapping[int, int], limit: int) -> tuple[Int64s, Int64s]:
         """Return the slots that may be among the `limit` best, and their scores.
 
         The terms with the largest weights come first. Once the others cannot lift any further entry
@@ -95,7 +94,7 @@ class Scorer:
         found.sort(key=lambda term: -term.weight)
         return found
 
-    def _add(self, scores: NDArray[np.int64], terms: Sequence[_Weighted]) -> None:
+    def _add(self, scores: Int64s, terms: Sequence[_Weighted]) -> None:
         """Add what these terms give to the scores of all slots."""
         parts = [part for term in terms for part in term.parts]
         if not parts:
@@ -107,7 +106,7 @@ class Scorer:
         gains *= np.repeat(weights, [term.size for term in terms])
         np.add.at(scores, slots, gains)
 
-    def _looked_up(self, slots: NDArray[np.int64], terms: Sequence[_Weighted]) -> NDArray[np.int64]:
+    def _looked_up(self, slots: Int64s, terms: Sequence[_Weighted]) -> Int64s:
         """Return what these terms give to the scores of some slots, in order of slots."""
         keys = (slots << TIMES_BITS).astype(np.uint32)
         found = np.zeros(len(slots), np.int64)
@@ -119,7 +118,7 @@ class Scorer:
                 found[hits] += self._shares(packed[hits], slots[hits]) * term.weight
         return found
 
-    def _shares(self, packed: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _shares(self, packed: Int64s, slots: Int64s) -> Int64s:
         """Return the share of a term's weight that each posting gets."""
         places = packed & TIMES_MASK
         places *= self._saturation.width

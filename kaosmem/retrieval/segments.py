@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.columns import Ragged
 
 TIMES_BITS = 8
@@ -44,16 +45,16 @@ class Segment(NamedTuple):
     """
 
     size: int
-    terms: NDArray[np.uint32]
-    starts: NDArray[np.int64]
-    packed: NDArray[np.uint32]
+    terms: UInt32s
+    starts: Int64s
+    packed: UInt32s
 
     @property
-    def frequencies(self) -> NDArray[np.int64]:
+    def frequencies(self) -> Int64s:
         """Return how many entries have each term."""
         return np.diff(self.starts)
 
-    def postings(self, numbers: NDArray[np.uint32]) -> list[NDArray[np.uint32]]:
+    def postings(self, numbers: UInt32s) -> list[UInt32s]:
         """Return the postings of each term."""
         if not len(self.terms):
             return [self.packed[:0]] * len(numbers)
@@ -64,7 +65,7 @@ class Segment(NamedTuple):
         return [self.packed[start:stop] for start, stop in bounds]
 
 
-def segment_of(values: NDArray[np.uint32], sizes: NDArray[np.int64], first: int) -> Segment:
+def segment_of(values: UInt32s, sizes: Int64s, first: int) -> Segment:
     """Return the postings of entries in slots from `first` on.
 
     Args:
@@ -108,7 +109,7 @@ def merged(segments: Sequence[Segment]) -> Segment:
     return Segment(sum(each.size for each in segments), terms, starts, packed)
 
 
-def _copy_postings(segment: Segment, places: NDArray[np.int64], packed: NDArray[np.uint32]) -> None:
+def _copy_postings(segment: Segment, places: Int64s, packed: UInt32s) -> None:
     """Copy the postings of each term to its place, some terms at a time to save memory."""
     bounds = np.arange(0, len(segment.packed), _MERGED_AT_ONCE)
     firsts = np.unique(np.append(np.searchsorted(segment.starts, bounds), len(segment.terms)))
@@ -134,10 +135,10 @@ class Postings:
         self._indexed = 0  # slots that are in segments
         self._tail: dict[int, list[int]] = {}  # postings of the other slots, by number of a term
 
-    def of(self, numbers: Sequence[int]) -> list[list[NDArray[np.uint32]]]:
+    def of(self, numbers: Sequence[int]) -> list[list[UInt32s]]:
         """Return the postings of each term, part by part, in order of slots."""
         wanted = np.array(numbers, np.uint32)
-        found: list[list[NDArray[np.uint32]]] = [[] for _ in numbers]
+        found: list[list[UInt32s]] = [[] for _ in numbers]
         for segment in self._segments:
             for parts, part in zip(found, segment.postings(wanted), strict=True):
                 if len(part):
@@ -204,8 +205,8 @@ def segment_of_all(sequences: Ragged) -> Segment:
 
 
 def slots_and_codes(
-    parts: Iterable[NDArray[np.uint32]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    parts: Iterable[UInt32s],
+) -> tuple[Int64s, Int64s]:
     """Return the slots and the codes of occurrences of postings."""
     packed = np.concatenate([np.empty(0, np.uint32), *parts]).astype(np.int64)
     return packed >> TIMES_BITS, packed & TIMES_MASK

@@ -14,6 +14,8 @@ from kaosmem.retrieval.ranker import unknown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s
+
 
 class Slots:
     """The ordinals of entries by slot.
@@ -28,7 +30,7 @@ class Slots:
         self._full = GrowingArray(np.bool_)
         self._moved: dict[int, int] = {}  # ordinal -> slot, of entries after a higher ordinal
         self._empty = 0
-        self._order: NDArray[np.int64] | None = None
+        self._order: Int64s | None = None
         self._newest = -1  # the highest ordinal ever given
 
     def __len__(self) -> int:
@@ -49,7 +51,7 @@ class Slots:
         return self._empty + len(self._moved)
 
     @property
-    def ordinals(self) -> NDArray[np.int64]:
+    def ordinals(self) -> Int64s:
         """Return the ordinal of each slot, empty ones too."""
         return self._ordinals.values
 
@@ -58,7 +60,7 @@ class Slots:
         """Return whether each slot has an entry."""
         return self._full.values
 
-    def in_order(self) -> NDArray[np.int64]:
+    def in_order(self) -> Int64s:
         """Return the slots of the entries in order of ordinals."""
         if self._order is None:
             slots = np.flatnonzero(self.are_full)
@@ -80,7 +82,7 @@ class Slots:
             raise unknown(ordinal)
         return slot
 
-    def find_all(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_all(self, wanted: Int64s) -> Int64s:
         """Return the slots of ordinals, -1 for each unknown ordinal."""
         if not len(self):
             return np.full(len(wanted), -1)
@@ -93,7 +95,7 @@ class Slots:
             found[others] = np.fromiter(moved, np.int64, len(others))
         return found
 
-    def among(self, ordinals: Collection[int]) -> NDArray[np.int64]:
+    def among(self, ordinals: Collection[int]) -> Int64s:
         """Return the slots of the known ordinals, each once."""
         try:
             wanted = np.fromiter(ordinals, np.int64, len(ordinals))
@@ -115,7 +117,7 @@ class Slots:
         self._newest = int(highest[-1])
         self._order = None
 
-    def take_over(self, ordinals: NDArray[np.int64]) -> None:
+    def take_over(self, ordinals: Int64s) -> None:
         """Have these entries, in order of ordinals, and no others."""
         self._ordinals.take_over(ordinals)
         self._highest.take_over(ordinals.copy())

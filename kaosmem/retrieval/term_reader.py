@@ -14,8 +14,7 @@ from kaosmem.language.keys import key_words
 from kaosmem.retrieval.columns import Ragged
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.vocabulary import Vocabulary
     from kaosmem.types.items import Item
 
@@ -75,7 +74,7 @@ class TermReader:
         self._chunks = _Chunks(self._vocabulary)
         self._terms = Ragged()
 
-    def read(self, items: Sequence[Item]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def read(self, items: Sequence[Item]) -> tuple[UInt32s, Int64s]:
         """Return the terms of items, one item after another, and how many each item has.
 
         The terms of an item's key that its text lacks come before those of the text.
@@ -101,12 +100,12 @@ class TermReader:
     def _given(self, text: str) -> list[int]:
         return list(map(self._vocabulary.given, self._analyze(text)))
 
-    def _read_texts(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def _read_texts(self, texts: Sequence[str]) -> tuple[UInt32s, Int64s]:
         numbers = list(map(self._given, texts))
         values = np.fromiter(chain.from_iterable(numbers), np.uint32)
         return values, np.array(list(map(len, numbers)), np.int64)
 
-    def _read_chunks(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def _read_chunks(self, texts: Sequence[str]) -> tuple[UInt32s, Int64s]:
         if len(self._chunks) > _MAX_CHUNKS:
             self.forget()
         row_of = self._chunks.__getitem__

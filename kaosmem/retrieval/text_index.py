@@ -44,6 +44,7 @@ from kaosmem.retrieval.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.bm25 import Saturation
     from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.types.items import Item
@@ -161,7 +162,7 @@ class TextIndex:
         return len(self.slots)
 
     @property
-    def ordinals(self) -> NDArray[np.int64]:
+    def ordinals(self) -> Int64s:
         return self.slots.ordinals[self.slots.in_order()]
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
@@ -221,16 +222,14 @@ class TextIndex:
             most = max(times.values(), default=0)
             self._most_times = max(self._most_times, 1 + times_code(most))
 
-    def _note_lengths(self, sizes: NDArray[np.int64]) -> None:
+    def _note_lengths(self, sizes: Int64s) -> None:
         codes = length_codes(sizes)
         self.lengths.extend(sizes)
         self._codes.extend(codes)
         self._total_length += int(sizes.sum())
         self._longest = max(self._longest, 1 + int(codes.max(initial=0)))
 
-    def _count_figures(
-        self, values: NDArray[np.uint32], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _count_figures(self, values: UInt32s, sizes: Int64s) -> Int64s:
         rows = np.repeat(np.arange(len(sizes)), sizes)
         are_digits = self.vocabulary.are_digits.values[values]
         return np.bincount(rows[are_digits], minlength=len(sizes))
@@ -312,9 +311,7 @@ class TextIndex:
         texts = self._frozen_terms(slots, titles)
         return lambda: {**own, **texts()}
 
-    def _frozen_terms(
-        self, slots: NDArray[np.int64], titles: NDArray[np.int64]
-    ) -> Callable[[], Columns]:
+    def _frozen_terms(self, slots: Int64s, titles: Int64s) -> Callable[[], Columns]:
         """Return a function that makes the columns of terms of some slots and titles."""
         numbers = self.vocabulary.in_order()
         terms = list(map(self.vocabulary.term, numbers.tolist()))
@@ -366,9 +363,7 @@ class TextIndex:
         for name, column in numbers.items():
             getattr(self, name).take_over(column)
 
-    def _take_over(
-        self, sequences: tuple[NDArray[np.uint32], NDArray[np.int64]], segment: Segment
-    ) -> None:
+    def _take_over(self, sequences: tuple[UInt32s, Int64s], segment: Segment) -> None:
         """Have the terms of these entries, and no others."""
         values, sizes = sequences
         self.sequences.take_over(values, sizes)
@@ -420,7 +415,7 @@ class TextIndex:
 
     def bm25(
         self, weights: Mapping[int, int], *, k1: float | None = None, b: float | None = None
-    ) -> NDArray[np.int64]:
+    ) -> Int64s:
         """Return the scores of all slots in Q32, 0 for an empty slot.
 
         Args:
@@ -432,14 +427,14 @@ class TextIndex:
             parameters = BM25.of(k1, b)
         return self._scorer(parameters).scores(weights)
 
-    def postings(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def postings(self, number: int) -> tuple[Int64s, Int64s]:
         """Return the slots of the entries with a term, and how often each has it."""
         (parts,) = self._postings.of([number])
         slots, codes = slots_and_codes(parts)
         is_there = self._codes.values[slots] > 0
         return slots[is_there], TIMES[codes[is_there]]
 
-    def neighbours(self, slots: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+    def neighbours(self, slots: Int64s, step: int) -> Int64s:
         """Return the slots of the entries so many ordinals further in the same source, else -1."""
         found = self.slots.find_all(self.slots.ordinals[slots] + step)
         numbers = self.sources.numbers

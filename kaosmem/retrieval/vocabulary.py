@@ -10,7 +10,7 @@ import numpy as np
 from kaosmem.retrieval.columns import GrowingArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from kaosmem.retrieval.arrays import Int64s, UInt32s
 
 NO_TERM = 0
 """The number of no term."""
@@ -67,7 +67,7 @@ class Vocabulary:
         """Return the terms that begin with a prefix."""
         return [term for term in self._terms if term and term.startswith(prefix)]
 
-    def in_order(self) -> NDArray[np.int64]:
+    def in_order(self) -> Int64s:
         """Return the numbers of the terms in order of the terms.
 
         They are sorted a few at a time: one sort of all would stop every other thread.
@@ -80,22 +80,22 @@ class Vocabulary:
             ordered.extend(map(self._numbers.__getitem__, sorted(parts[start])))
         return np.array(ordered[1:], np.int64)  # the first is that of no term
 
-    def count(self, numbers: NDArray[np.uint32], entries: NDArray[np.int64]) -> None:
+    def count(self, numbers: UInt32s, entries: Int64s) -> None:
         """Note how many new entries have each of these terms."""
         self._count_new()
         self.frequencies.values[numbers] += entries.astype(np.int32)
 
-    def count_titles(self, numbers: NDArray[np.uint32]) -> None:
+    def count_titles(self, numbers: UInt32s) -> None:
         """Note the terms of new titles."""
         self._count_new()
         np.add.at(self._titles.values, numbers, 1)
 
-    def lose(self, numbers: NDArray[np.uint32]) -> None:
+    def lose(self, numbers: UInt32s) -> None:
         """Note that an entry with these terms is gone."""
         self.frequencies.values[numbers] -= 1
         self._forget_unused(numbers)
 
-    def lose_title(self, numbers: NDArray[np.uint32]) -> None:
+    def lose_title(self, numbers: UInt32s) -> None:
         """Note that a title with these terms is gone."""
         self._titles.values[numbers] -= 1
         self._forget_unused(numbers)
@@ -108,7 +108,7 @@ class Vocabulary:
             self._titles.extend(np.zeros(len(new), np.int32))
             self.are_digits.extend(np.fromiter(map(str.isdigit, new), np.bool_, len(new)))
 
-    def _forget_unused(self, numbers: NDArray[np.uint32]) -> None:
+    def _forget_unused(self, numbers: UInt32s) -> None:
         used = self.frequencies.values[numbers] + self._titles.values[numbers]
         for number in numbers[used == 0].tolist():
             self._numbers.pop(self._terms[number], None)
