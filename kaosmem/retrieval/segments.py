@@ -27,8 +27,6 @@ TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
 MIN_SORTED = 1 << 12
 """So many terms are sorted into a segment. Fewer are put into a table, one by one."""
-_BATCH = 4_096
-"""Entries that are sorted at a time."""
 _MAX_MERGED = 1 << 21
 """No larger segment is made by merging, which bounds the time of a merge to about 50 ms."""
 _MERGED_AT_ONCE = 1 << 20
@@ -122,6 +120,33 @@ def _copy_postings(segment: Segment, places: Int64s, packed: UInt32s) -> None:
         packed[targets] = segment.packed[start:stop]
 
 
+def renumbered(segment: Segment, slots: Int64s, numbers: UInt32s) -> Segment:
+    """Return the postings of a segment with other numbers.
+
+    Args:
+        slots: The new slot of each slot, -1 for one that is left out.
+        numbers: The new number of each term.
+    """
+    moved = slots[segment.packed >> TIMES_BITS]
+    kept = moved >= 0
+    packed = (moved[kept] << TIMES_BITS).astype(np.uint32) | (segment.packed[kept] & TIMES_MASK)
+    left = np.concatenate([[0], np.cumsum(kept)])[segment.starts]
+    terms = numbers[segment.terms]
+    order = np.argsort(terms)
+    order = order[np.diff(left)[order] > 0]
+    sizes = np.diff(left)[order]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.repeat(left[order] - starts[:-1], sizes)
+    places += np.arange(len(places))
+    packed = packed[places]
+    left_slots = slots[slots >= 0]
+    if (left_slots[1:] < left_slots[:-1]).any():
+        keys = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes) << np.uint64(32) | packed
+        keys.sort()
+        packed = keys.astype(np.uint32)
+    return Segment(len(left_slots), terms[order], starts, packed)
+
+
 class Postings:
     """The postings of the entries of an index.
 
@@ -168,6 +193,11 @@ class Postings:
         self._segments = [segment]
         self._indexed = segment.size
 
+    def frozen(self) -> list[Segment]:
+        """Return all postings as they are now, in segments that do not change."""
+        tail = segment_of_rows(self._sequences, self._indexed, len(self._sequences))
+        return [*self._segments, tail]
+
     def own(self) -> None:
         """Keep no memory of others."""
         for place, segment in enumerate(self._segments):
@@ -194,14 +224,6 @@ def segment_of_rows(sequences: Ragged, first: int, stop: int) -> Segment:
     """Return the postings of some slots."""
     starts = sequences.starts[first : stop + 1]
     return segment_of(sequences.values[starts[0] : starts[-1]], np.diff(starts), first)
-
-
-def segment_of_all(sequences: Ragged) -> Segment:
-    """Return the postings of all slots."""
-    stops = range(0, len(sequences) + _BATCH, _BATCH)
-    bounds = [min(stop, len(sequences)) for stop in stops]
-    parts = [segment_of_rows(sequences, *each) for each in pairwise(bounds)]
-    return merged(parts or [segment_of_rows(sequences, 0, 0)])
 
 
 def slots_and_codes(

@@ -33,8 +33,9 @@ from kaosmem.retrieval.segments import (
     TIMES_MASK,
     Postings,
     Segment,
+    merged,
+    renumbered,
     segment_of,
-    segment_of_all,
     slots_and_codes,
 )
 from kaosmem.retrieval.slots import Slots
@@ -320,17 +321,19 @@ class TextIndex:
         values, sizes = self.sequences.gathered(slots)
         title_values, title_sizes = self.titles.gathered(titles)
 
+        parts = self._postings.frozen()
+        new_slots = np.full(self.size, -1)
+        new_slots[slots] = np.arange(len(slots))
+
         def columns() -> Columns:
-            sequences = Ragged()
-            sequences.take_over(places[values], sizes)
-            segment = segment_of_all(sequences)
+            segment = renumbered(merged(parts), new_slots, places)
             frequencies = np.zeros(len(terms) + 1, np.int32)
             frequencies[segment.terms] = segment.frequencies
             return {
                 "terms": terms,
                 "frequencies": frequencies,
                 "packed": segment.packed,
-                "values": sequences.values,
+                "values": places[values],
                 "sizes": sizes.astype(np.int32),
                 "title_values": places[title_values],
                 "title_sizes": title_sizes.astype(np.int32),
