@@ -237,16 +237,36 @@ class Share:
         """
         if unit.position in self.taken:
             return True
-        units = [each for each in needed if not self._is_known(each)]
-        units.append(unit)
+        if self.is_duplicate(unit):
+            return False
+        missing = [each for each in needed if not self._is_known(each.position)]
+        if missing:
+            return self._take_with(missing, unit, room, shown)
+        run = self.runs[self._is_recalled(unit)]
+        tokens, labels = run.added([(unit, self._lines(unit))])
+        if tokens > room or tokens > run.cap - run.used:
+            return False
         # A version that says the same as another one, as after a change back, held at another time.
         if shown is not None and unit.successor is None:
-            units = [each for each in units if not self._leave_repeated(each, shown)]
+            if self._is_repeated(unit, shown):
+                return False
+            shown.admit(unit.items)
+        run.take(tokens, labels)
+        self.taken[unit.position] = unit
+        return True
+
+    def _take_with(
+        self, needed: Sequence[Candidate], unit: Candidate, room: float, shown: Shown | None
+    ) -> bool:
+        """Take a unit with others, if all fit that are no duplicates of shown ones."""
+        units = [*needed, unit]
+        if shown is not None and unit.successor is None:
+            units = [each for each in units if not self._is_repeated(each, shown)]
             if self.is_duplicate(unit):
                 return False
         added = self._added(units, room)
         if added is None:
-            if len(units) > 1 and self.fits([unit], room):
+            if self.fits([unit], room):
                 self.outdated.add(unit.position)
             return False
         for run, tokens, labels in added:
@@ -258,17 +278,21 @@ class Share:
         self.brought_along.update(each.position for each in units[:-1])
         return True
 
-    def _is_known(self, unit: Candidate) -> bool:
+    def _is_known(self, position: int) -> bool:
         """Return whether a unit is shown, in this share or in another place."""
-        at = unit.position
-        return at in self.taken or at in self.elsewhere or self.is_duplicate(unit)
+        if position in self.taken or position in self.elsewhere:
+            return True
+        unit = self._by_position.get(position)
+        return unit is not None and self.is_duplicate(unit)
 
-    def _leave_repeated(self, unit: Candidate, shown: Shown) -> bool:
+    def _is_repeated(self, unit: Candidate, shown: Shown) -> bool:
         """Return whether a unit is a duplicate of a shown one, and note it if it is."""
         twins = shown.twins(unit.items)
-        for item, twin in zip(unit.items, twins, strict=False):
+        if not twins:
+            return False
+        for item, twin in zip(unit.items, twins, strict=True):
             self.twins[item.id] = twin
-        return bool(twins)
+        return True
 
     # versions and corrections
 
@@ -321,23 +345,14 @@ class Share:
         """
         notes: dict[str, str] = {}
         for unit in self.taken.values():
-            is_known = not unit.newer
-            for at in unit.newer:
-                correction = self.taken.get(at)
-                if correction is None:
-                    is_known = is_known or at in self.elsewhere or self._is_repeated(at)
-                    continue
-                is_known = True
+            corrections = [self.taken[at] for at in unit.newer if at in self.taken]
+            for correction in corrections:
                 (item,) = correction.items
                 is_last = not correction.newer and item.interval is None
                 notes[item.id] = NEWER if is_last else notes.get(item.id, "")
-            if not is_known:
+            if unit.newer and not any(map(self._is_known, unit.newer)):
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
-
-    def _is_repeated(self, position: int) -> bool:
-        unit = self._by_position.get(position)
-        return unit is not None and self.is_duplicate(unit)
 
     def _take_notes(self, notes: dict[str, str], most: float) -> bool:
         """Set the notes of the items taken if the share then has at most `most` tokens."""
@@ -465,14 +480,14 @@ def _wanted(share: Share, units: Iterable[Candidate]) -> Iterator[_Wanted]:
 
 def _fill(share: Share, order: _Order, most: int, shown: Shown | None) -> None:
     """Take units until the share has at most `most` tokens."""
+    room = most - share.used
     for unit, needed, after in order.wanted:
-        if not after:
-            share.take(unit, needed, most - share.used, shown)
+        if unit.position in share.taken or (after and not share.taken.keys() >= {*after}):
             continue
-        if unit.position in share.taken or not share.taken.keys() >= {*after}:
-            continue
-        if share.take(unit, (), most - share.used, shown):
-            share.brought_along.add(unit.position)
+        if share.take(unit, needed, room, shown):
+            room = most - share.used
+            if after:
+                share.brought_along.add(unit.position)
     if order.unrelated and share.may_fit_whole(most - share.used):
         for unit in order.unrelated:
             share.take(unit, (), most - share.used, shown)
