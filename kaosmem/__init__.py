@@ -24,6 +24,7 @@ from kaosmem.session.directory import delete_session, list_sessions
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.options import SessionOptions
 from kaosmem.session.saving.repair import repair_session
+from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import SyncSessionMemory
 from kaosmem.session.window import Window
 from kaosmem.tokens import get_counter
@@ -73,6 +74,7 @@ __all__ = [
     "SectionSpec",
     "SessionMemory",
     "SessionOptions",
+    "Sessions",
     "Source",
     "SyncSessionMemory",
     "TextBlock",

@@ -24,19 +24,19 @@ PACKAGES = [
 
 
 def test_the_top_level_holds_few_names() -> None:
-    """`kaosmem` itself exports at most 46 names, and each is there."""
-    assert len(kaosmem.__all__) <= 46
+    """`kaosmem` itself exports at most 47 names, and each is there."""
+    assert len(kaosmem.__all__) <= 47
     assert all(hasattr(kaosmem, name) for name in kaosmem.__all__)
 
 
 def test_packages_export_few_names() -> None:
-    """All packages together export at most 180 names; internal ones come from their modules."""
+    """All packages together export at most 182 names; internal ones come from their modules."""
     number = 0
     for path in Path(kaosmem.__file__).parent.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 number += len(ast.literal_eval(node.value))
-    assert number <= 180
+    assert number <= 182
 
 
 def test_a_memory_has_few_members_and_parameters() -> None:

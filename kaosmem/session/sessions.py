@@ -1,0 +1,178 @@
+"""The sessions of a server by their ids: opened when they are asked for, closed when they are idle."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kaosmem.arguments import check_count
+from kaosmem.errors import InvalidArgumentError, ReadOnlyError
+from kaosmem.names import check_name, shown_number
+from kaosmem.persistence.storage.places import Location
+from kaosmem.session.memory import SessionMemory
+
+
+@dataclass
+class _Open:
+    """A session that is open, or about to be."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    idle_since: float = 0.0
+    block: AbstractAsyncContextManager[SessionMemory] | None = None
+    memory: SessionMemory | None = None
+
+
+class Sessions:
+    """The sessions of a server, middleware or plugin, which outlives each of them.
+
+    `turn` gives the memory of a session to one turn at a time. The session is saved at the end of
+    each turn. It stays open for the next one, until more than `max_open` are open or it was idle for
+    `idle_s`. All turns are in one event loop.
+
+    Args:
+        location: A path, a URL that fsspec understands, or a filesystem.
+        namespace: A name that keeps the sessions of one tenant apart.
+        max_open: Number of sessions that stay open, at least 1. More are open only while more turns
+            run at once.
+        idle_s: Seconds after which an idle session is closed, when a turn ends or by `close_idle`.
+        clock: Returns seconds.
+        arguments: Further arguments of `SessionMemory.open`, but for `read_only` and `in_turn`.
+
+    Raises:
+        InvalidNameError: If the namespace is not valid.
+        InvalidArgumentError: If another argument is not valid.
+
+    >>> from kaosmem import Sessions
+    >>> async with Sessions("./.kaosmem") as sessions:
+    ...     for question in ("Who owns the deal?", "Since when?"):
+    ...         async with sessions.turn("deal-42") as memory:
+    ...             item = memory.add("messages", question)
+    ...     async with sessions.turn("deal-42") as memory:
+    ...         print(len(memory["messages"]))
+    2
+    """
+
+    def __init__(
+        self,
+        location: Location = "./.kaosmem",
+        *,
+        namespace: str = "default",
+        max_open: int = 100,
+        idle_s: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+        **arguments: Any,
+    ) -> None:
+        if not isinstance(idle_s, int | float) or not idle_s >= 0:
+            raise InvalidArgumentError(f"idle_s is {shown_number(idle_s)}; give seconds from 0 on")
+        for name in ("read_only", "in_turn"):
+            if name in arguments:
+                raise InvalidArgumentError(
+                    f"{name} has no sense here: each turn saves, and turns wait for each other; "
+                    "leave it out"
+                )
+        self._location = location
+        self._namespace = check_name(namespace, "namespace")
+        self._max_open = check_count(max_open, "max_open", least=1)
+        self._idle_s = idle_s
+        self._clock = clock
+        self._arguments = arguments
+        self._sessions: OrderedDict[str, _Open] = OrderedDict()  # the one used last is the last
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<Sessions of {self._namespace!r}: {len(self):,} open>"
+
+    def __len__(self) -> int:
+        return sum(each.memory is not None for each in self._sessions.values())
+
+    async def __aenter__(self) -> Sessions:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def turn(self, session_id: str) -> AsyncIterator[SessionMemory]:
+        """Hold a turn of a session, and give its memory.
+
+        Turns of one session follow each other in the order of their calls. What other processes
+        saved is there at the beginning. An exception discards the changes of the turn.
+
+        Raises:
+            InvalidNameError: If the id is not valid.
+            ReadOnlyError: If the sessions were closed.
+            KaosmemError: As `SessionMemory.open` and `SessionMemory.save`.
+        """
+        if self._is_closed:
+            raise ReadOnlyError("these sessions were closed; make new ones")
+        session = self._sessions.setdefault(check_name(session_id, "session id"), _Open())
+        self._sessions.move_to_end(session_id)
+        session.waiting += 1
+        try:
+            async with session.lock:
+                memory = await self._opened(session_id, session)
+                try:
+                    yield memory
+                    await memory.save()
+                except BaseException as error:
+                    await self._close(session, error)
+                    raise
+        finally:
+            session.waiting -= 1
+            session.idle_since = self._clock()
+            await self.close_idle()
+
+    async def close_idle(self) -> None:
+        """Close the sessions that were idle for too long, and the oldest of too many."""
+        due = self._clock() - self._idle_s
+        for session_id, session in list(self._sessions.items()):
+            if session.waiting:
+                continue
+            if session.memory is None:
+                self._sessions.pop(session_id, None)
+            elif session.idle_since <= due or len(self) > self._max_open:
+                await self._close_unless_taken(session_id, session)
+
+    async def close(self) -> None:
+        """Wait for the turns that run, and close all sessions. Later turns raise ReadOnlyError."""
+        self._is_closed = True
+        for session in list(self._sessions.values()):
+            async with session.lock:
+                await self._close(session)
+        self._sessions.clear()
+
+    async def _opened(self, session_id: str, session: _Open) -> SessionMemory:
+        if session.memory is not None:
+            await session.memory.admin.refresh()
+            return session.memory
+        block = SessionMemory.open(
+            self._location, session_id, namespace=self._namespace, **self._arguments
+        )
+        session.memory = await block.__aenter__()
+        session.block = block
+        return session.memory
+
+    async def _close_unless_taken(self, session_id: str, session: _Open) -> None:
+        async with session.lock:
+            if not session.waiting:
+                # A turn that begins while this one closes opens the session anew.
+                self._sessions.pop(session_id, None)
+                await self._close(session)
+
+    async def _close(self, session: _Open, error: BaseException | None = None) -> None:
+        """Close a session. An error discards its changes."""
+        block = session.block
+        session.block = None
+        session.memory = None
+        if block is None:
+            return
+        if error is None:
+            await block.__aexit__(None, None, None)
+        else:
+            await block.__aexit__(type(error), error, error.__traceback__)

@@ -1,0 +1,120 @@
+"""A server keeps the sessions of its users: opened on demand, one turn at a time, closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import InvalidArgumentError, SessionMemory, Sessions
+from kaosmem.errors import InvalidNameError, ReadOnlyError
+
+
+async def texts(place: Any, session_id: str) -> list[str]:
+    async with SessionMemory.open(place, session_id) as memory:
+        return [item.text for item in memory["messages"]]
+
+
+async def test_turns_of_one_session_follow_each_other(tmp_path: Path) -> None:
+    async def turn(sessions: Sessions, number: int) -> None:
+        async with sessions.turn(f"user-{number % 3}") as memory:
+            memory.add("messages", f"question {number}")
+            await asyncio.sleep(0)
+            memory.add("messages", f"answer {number}", role="assistant")
+
+    async with Sessions(tmp_path) as sessions:
+        await asyncio.gather(*(turn(sessions, number) for number in range(12)))
+    for user in range(3):
+        numbers = range(user, 12, 3)
+        expected = [f"{word} {number}" for number in numbers for word in ("question", "answer")]
+        assert await texts(tmp_path, f"user-{user}") == expected
+
+
+async def test_an_exception_discards_the_turn_alone(tmp_path: Path) -> None:
+    async with Sessions(tmp_path) as sessions:
+        async with sessions.turn("a") as memory:
+            memory.add("messages", "one")
+        with pytest.raises(ValueError, match="no model"):
+            async with sessions.turn("a") as memory:
+                memory.add("messages", "two")
+                raise ValueError("no model")
+        async with sessions.turn("a") as memory:
+            memory.add("messages", "three")
+    assert await texts(tmp_path, "a") == ["one", "three"]
+
+
+async def test_a_turn_sees_what_others_saved(tmp_path: Path) -> None:
+    async with Sessions(tmp_path) as one, Sessions(tmp_path) as two:
+        for number in range(4):
+            async with (one if number % 2 else two).turn("a") as memory:
+                assert len(memory["messages"]) == number
+                memory.add("messages", f"message {number}")
+
+
+async def test_idle_sessions_and_the_oldest_of_too_many_close(tmp_path: Path) -> None:
+    now = 0.0
+    async with Sessions(tmp_path, max_open=2, idle_s=60, clock=lambda: now) as sessions:
+        memories = {}
+        for name in "abc":
+            async with sessions.turn(name) as memory:
+                memories[name] = memory
+        assert len(sessions) == 2
+        async with sessions.turn("c") as memory:
+            assert memory is memories["c"]
+        async with sessions.turn("a") as memory:
+            assert memory is not memories["a"]
+        with pytest.raises(ReadOnlyError):
+            memories["b"].add("messages", "late")
+        now = 61.0
+        await sessions.close_idle()
+        assert len(sessions) == 0
+    with pytest.raises(ReadOnlyError):
+        async with sessions.turn("a"):
+            pass
+
+
+async def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    for wrong in ({"max_open": 0}, {"idle_s": -1}, {"read_only": True}, {"in_turn": True}):
+        with pytest.raises(InvalidArgumentError):
+            Sessions(tmp_path, **wrong)  # type: ignore[arg-type]
+    async with Sessions(tmp_path) as sessions:
+        with pytest.raises(InvalidNameError):
+            async with sessions.turn("../a"):
+                pass
+        assert len(sessions) == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=14),
+    st.integers(1, 3),
+)
+def test_no_turn_is_lost(turns: list[tuple[int, int, bool]], max_open: int) -> None:
+    """Each turn that did not raise is stored once, whatever runs, waits, fails or closes meanwhile."""
+
+    async def run() -> None:
+        fs = SessionMemory.test_mode().admin.fs
+        done: dict[int, list[str]] = {user: [] for user in range(4)}
+
+        async def turn(number: int, user: int, pauses: int, fails: bool) -> None:
+            async with sessions.turn(f"user-{user}") as memory:
+                memory.add("messages", f"message {number}")
+                for _ in range(pauses):
+                    await asyncio.sleep(0)
+                if fails:
+                    raise KeyError(number)
+                done[user].append(f"message {number}")
+
+        async with Sessions(fs, max_open=max_open, idle_s=0) as sessions:
+            results = await asyncio.gather(
+                *(turn(number, *each) for number, each in enumerate(turns)), return_exceptions=True
+            )
+        assert all(each is None or isinstance(each, KeyError) for each in results), results
+        for user, expected in done.items():
+            assert await texts(fs, f"user-{user}") == expected
+
+    asyncio.run(run())
