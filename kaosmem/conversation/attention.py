@@ -14,7 +14,6 @@ from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.conversation.outline import Unit, ViewOutline
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser
-from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, SummaryError
 from kaosmem.formats.delimiters import escaped_in_piece, speaker_name
 from kaosmem.types import JSONValue
@@ -73,11 +72,8 @@ class LLMAttentionCondenser(RollingCondenser):
         self._template = check_text(template, "template")
         self._max_event_chars = check_count(max_event_chars, "max_event_chars", least=2)
 
-    async def get_condensation(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> Condensation:
+    async def get_condensation(self, outline: ViewOutline) -> Condensation:
         """Return the record that forgets. Raises NoCondensationError."""
-        outline = self.outline(view, limit=limit)
         chosen = self.choice(outline)
         stages = [units for units in self.stages(outline) if set(units).issuperset(chosen)]
         units = stages[0] if stages else chosen
@@ -88,19 +84,16 @@ class LLMAttentionCondenser(RollingCondenser):
         except NoCondensationError as error:
             if not self.is_overdue(outline):
                 raise
-            return await self.hard_reset(view, error, limit=limit)
+            return await self.hard_reset(outline, error)
         return self.record(outline, outline.fewest(ranked[::-1], *self.surplus(outline)))
 
-    async def hard_reset(
-        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
-    ) -> Condensation:
+    async def hard_reset(self, outline: ViewOutline, error: NoCondensationError) -> Condensation:
         """Return the record that forgets the oldest entries if the model failed.
 
         Raises `error` otherwise.
         """
         if not isinstance(error.__cause__, SummaryError):
             raise error
-        outline = self.outline(view, limit=limit)
         return self.record(outline, self.choice(outline), fallback=error.__cause__.reason)
 
     async def _ranked(self, outline: ViewOutline, units: Sequence[Unit]) -> list[Unit]:

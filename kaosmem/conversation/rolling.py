@@ -73,8 +73,8 @@ class RollingCondenser(Condenser):
         if max_size is not None and max_size // 2 < keep_first + 2:
             raise InvalidArgumentError(
                 f"keep_first is {keep_first} and max_size {max_size}, of which half leaves no room "
-                "for a "
-                f"summary and an entry more; raise max_size to {2 * keep_first + 4} or keep fewer"
+                "for a summary and an entry more; "
+                f"raise max_size to {2 * keep_first + 4} or keep fewer"
             )
         given = minimum_progress
         if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
@@ -136,19 +136,14 @@ class RollingCondenser(Condenser):
         """
         return bool(self.reasons(view, limit=limit))
 
-    async def get_condensation(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> Condensation:
+    async def get_condensation(self, outline: ViewOutline) -> Condensation:
         """Return the record that condenses a view.
 
         Raises NoCondensationError where there is none.
         """
-        outline = self.outline(view, limit=limit)
         return self.record(outline, self.choice(outline))
 
-    async def hard_reset(
-        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
-    ) -> Condensation:
+    async def hard_reset(self, outline: ViewOutline, error: NoCondensationError) -> Condensation:
         """Return the record that leaves as little as can be, where the view has to be condensed and could not be.
 
         Raises NoCondensationError: this one has no such record.
@@ -172,15 +167,14 @@ class RollingCondenser(Condenser):
         if CondensationReason.TOKENS in outline.reasons and needed > min(outline.limits):
             raise NoCondensationError(
                 f"the protected entries take {needed} of {min(outline.limits)} tokens; raise the "
-                "limits of "
-                f"{type(self).__name__}, or shorten it"
+                f"limits of {type(self).__name__}, or shorten it"
             )
         try:
-            return await self.get_condensation(view, limit=limit)
+            return await self.get_condensation(outline)
         except NoCondensationError as error:
             if self.can_wait(outline):
                 return view
-            return await self.hard_reset(view, error, limit=limit)
+            return await self.hard_reset(outline, error)
 
     @staticmethod
     def can_wait(outline: ViewOutline) -> bool:
@@ -204,16 +198,16 @@ class RollingCondenser(Condenser):
         Raises:
             NoCondensationError: If no stage frees enough.
         """
-        most: list[Unit] = []
+        stages = self.stages(outline, is_replaced=replaced > 0)
         progress: list[Unit] = []
-        for units in self.stages(outline, is_replaced=replaced > 0):
+        for units in stages:
             chosen = self.enough(outline, units, replaced=replaced)
             if chosen and self._has_room(outline, chosen, replaced):
                 return chosen
             progress = progress or chosen
-            most = max(most, units, key=len)
         if progress:
             return progress
+        most = stages[-1]
         if self.forgets_users and not outline.reasons.isdisjoint(_LIMITS):
             # No more of these than a limit asks for.
             newest = len(outline.events) - 1

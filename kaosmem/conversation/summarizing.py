@@ -13,7 +13,6 @@ from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.conversation.outline import Unit, ViewOutline
 from kaosmem.conversation.rolling import CondenserLimits, RollingCondenser
-from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 
 _MIN_SUMMARY_TOKENS = 64
@@ -44,21 +43,15 @@ class LLMSummarizingCondenser(RollingCondenser):
             else Summarizer(llm, counter=self._counter, format=self._format)
         )
 
-    async def get_condensation(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> Condensation:
+    async def get_condensation(self, outline: ViewOutline) -> Condensation:
         """Return the record that forgets, with a summary. Raises NoCondensationError."""
-        outline = self.outline(view, limit=limit)
         return await self._summarized(outline, self.choice(outline, replaced=1))
 
-    async def hard_reset(
-        self, view: ConversationView, error: NoCondensationError, *, limit: int | None = None
-    ) -> Condensation:
+    async def hard_reset(self, outline: ViewOutline, error: NoCondensationError) -> Condensation:
         """Return the record that summarises entries that `keep_first` keeps, at the very last the newest unit.
 
         Raises `error` if the model failed, or if even that frees less than `minimum_progress`.
         """
-        outline = self.outline(view, limit=limit)
         if not isinstance(error.__cause__, SummaryError):
             for agents in (outline.steps(), outline.steps(with_newest=True)):
                 units = self.enough(outline, agents, replaced=1)

@@ -28,7 +28,7 @@ from kaosmem.conversation import (
 )
 from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.events import RecalledText
-from kaosmem.conversation.outline import shortest_prefix
+from kaosmem.conversation.outline import ViewOutline, shortest_prefix
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
@@ -189,9 +189,7 @@ class Asking(RollingCondenser):
 class Helpless(RollingCondenser):
     """Has no record to offer."""
 
-    async def get_condensation(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> Condensation:
+    async def get_condensation(self, outline: ViewOutline) -> Condensation:
         raise NoCondensationError("nothing may be left out")
 
 
