@@ -165,7 +165,7 @@ async def test_strategies_do_not_turn_it_into_words() -> None:
 
 
 async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
-    """The text of an event, the ranking of a model, and messages without tool calls hold the words alone."""
+    """The text of an event, the ranking of a model, and the messages hold the words alone."""
     log = EventLog()
     log.append(ActionEvent("message", "How long is the notice?", source="user"))
     for _ in range(6):
@@ -173,7 +173,7 @@ async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
     assert all(SECRET not in event.text for event in log.view)
     assert SECRET not in repr(list(log))
     for name in ("openai", "text"):
-        told = render_messages(ConversationMemory(function_calling=False).process_events(log), name)
+        told = render_messages(ConversationMemory().process_events(log), name)
         assert SECRET not in f"{told.text}{told.messages}"
     model = ScriptedLLM(
         [ChatMessage("assistant", (ToolUseBlock("r", "rank_events", {"ids": [0, 6]}),))]
