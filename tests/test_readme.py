@@ -58,6 +58,11 @@ class Client:
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
 
+def is_program(text: str) -> bool:
+    """Return whether an example is a whole program. In others, `await` stands outside of functions."""
+    return any(mark in text for mark in ("asyncio.run(", "asyncio.Runner(", "SyncSessionMemory"))
+
+
 @pytest.mark.parametrize(("text", "printed"), EXAMPLES)
 def test_examples_run_as_they_stand(
     text: str,
@@ -70,7 +75,7 @@ def test_examples_run_as_they_stand(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("openai.AsyncOpenAI", Client)
     monkeypatch.setattr(sys, "displayhook", lambda _: None)
-    if "asyncio.run(" in text or "asyncio.Runner(" in text:
+    if is_program(text):
         exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
     else:
         with Console() as console:
@@ -87,7 +92,7 @@ def test_programs_are_typed(tmp_path: Path) -> None:
     programs = []
     for number, example in enumerate(EXAMPLES):
         text = str(example.values[0])
-        if "asyncio.run(" in text or "asyncio.Runner(" in text:
+        if is_program(text):
             programs.append(tmp_path / f"program_{number}.py")
             programs[-1].write_text(text)
     assert len(programs) > 5
