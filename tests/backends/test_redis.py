@@ -39,7 +39,7 @@ def url() -> Iterator[str]:
 class OnRedis:
     """A store of a tenant of its own."""
 
-    examples, steps = 10, 20
+    examples, steps = 5, 20
     kind: Callable[[RedisDatabase], Any]
 
     @pytest.fixture(autouse=True)

@@ -108,25 +108,6 @@ def test_a_folder_is_its_corpora_by_name(tmp_path: Path) -> None:
     assert [corpus.name for corpus in read_corpora(tmp_path / "b.items.jsonl")] == ["b"]
 
 
-def test_a_folder_of_folders_is_data_sets(tmp_path: Path) -> None:
-    """Corpora are named after their data set too, and some of the data sets can be read alone."""
-    for path in ("chats/one", "chats/two", "deals/one"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / f"{path}.items.jsonl").write_text(lines(ITEM))
-        (tmp_path / f"{path}.questions.jsonl").write_text(lines(QUESTION))
-    (tmp_path / "empty").mkdir()
-    read = {corpus.name: corpus.dataset for corpus in read_corpora(tmp_path)}
-    assert read == {"chats/one": "chats", "chats/two": "chats", "deals/one": "deals"}
-    assert [corpus.name for corpus in read_corpora(tmp_path, datasets=["deals"])] == ["deals/one"]
-    with pytest.raises(
-        MissingFileError, match=r"no data set 'empty' in .*; there are 'chats', 'deals'"
-    ):
-        read_corpora(tmp_path, datasets=["deals", "empty"])
-    for alone in ("chats", "chats/one.items.jsonl"):
-        with pytest.raises(MissingFileError, match=r"no data set 'one' in .*; there are none"):
-            read_corpora(tmp_path / alone, datasets=["one"])
-
-
 def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path: Path) -> None:
     """Superseded items, the moment of a question and missing answers come through."""
     questions = tmp_path / "questions.jsonl"
@@ -645,43 +626,6 @@ async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults() -> None:
     assert list(faults(context, narrow)) == [
         f"section 's' takes {context.by_section['s'].used} tokens, more than its 2"
     ]
-
-
-def needles(items: int = 400) -> Corpus:
-    """A corpus in which ranking pays: each question's answer is one item of many, and not among the newest."""
-    made = tuple(
-        EvidenceItem(
-            f"i{number}",
-            f"The code of locker {number} is {7919 * number}. It was set last year.",
-            "log",
-        )
-        for number in range(items)
-    )
-    asked = tuple(
-        Question(
-            f"q{number}",
-            f"What is the code of locker {number}?",
-            (f"i{number}",),
-            f"tens {number % 2}",
-        )
-        for number in range(0, 100, 10)
-    )
-    return Corpus("lockers", made, asked)
-
-
-async def test_progress_is_told_of_every_context() -> None:
-    """It is called before items are taken in and after each assembly, up to the total."""
-    told: list[tuple[str, int, int]] = []
-    await evaluate([needles(30)], budgets=[64], progress=lambda *what: told.append(what))
-    assert [done for _, done, _ in told if done] == [
-        *range(1, 11),
-        10,
-        *range(11, 21),
-        20,
-        *range(21, 31),
-    ]
-    assert {total for _, _, total in told} == {30}
-    assert told[0][0] == "kaosmem takes in lockers"
 
 
 # What is shown

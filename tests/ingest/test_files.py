@@ -276,25 +276,6 @@ def test_many_files_are_read_in_the_order_given(tmp_path: Path) -> None:
     assert [reading.file for reading in read_passages(files)] == files
 
 
-def test_only_what_changed_is_told_to_be_read(tmp_path: Path) -> None:
-    """Stamps tell new, changed, unchanged and vanished files apart."""
-    root = write(
-        tmp_path, {"same.txt": "S.", "edited.txt": "Old.", "swapped.txt": "Old.", "gone.txt": "G."}
-    )
-    known = {file.source: file.stamp for file in find_files(root)[0]}
-    (root / "gone.txt").unlink()
-    write(root, {"edited.txt": "Old and new.", "new.txt": "N."})
-    before = (root / "swapped.txt").stat()
-    write(root, {"swapped.tmp": "New."})
-    os.utime(root / "swapped.tmp", ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000))
-    (root / "swapped.tmp").replace(root / "swapped.txt")
-    found = changes(find_files(root)[0], known)
-    assert [file.source for file in found.new] == ["new.txt"]
-    assert [file.source for file in found.changed] == ["edited.txt", "swapped.txt"]
-    assert [file.source for file in found.unchanged] == ["same.txt"]
-    assert found.vanished == ("gone.txt",)
-
-
 @given(
     before=st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "1", "2"])),
     after=st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "1", "2"])),
@@ -415,21 +396,6 @@ SKIPPED = (
     *(Skipped(f"{number}.png", "an image") for number in range(12)),
     Skipped("a.txt", "not UTF-8", "at byte 3; save it as UTF-8"),
 )
-
-
-def test_a_report_counts_by_reason() -> None:
-    """It is a line of counts, and a line for each reason with the first sources."""
-    report = IngestReport(new=("a", "b"), unchanged=("c",) * 1_200, skipped=SKIPPED, items_added=7)
-    assert str(report).split("\n") == [
-        "files: 2 new, 1,200 unchanged, 13 skipped; items: 7 added, 0 removed",
-        "  skipped 12, an image: 0.png, 1.png, 2.png, …",
-        "  skipped 1, not UTF-8: at byte 3; save it as UTF-8: a.txt",
-    ]
-    assert {reason: len(group) for reason, group in report.reasons.items()} == {
-        "an image": 12,
-        "not UTF-8": 1,
-    }
-    assert str(IngestReport()) == "files: none; items: 0 added, 0 removed"
 
 
 def test_a_report_of_many_files_is_one_line_and_a_short_table() -> None:
