@@ -8,32 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kaosmem.testing.rules import MEDIA_TYPES, Faults, Messages, Rule, is_address, is_base64
 from kaosmem.types import JSONValue
 
-_BLOCKS = {
-    "user": {"text", "image", "document", "tool_result", "search_result", "container_upload"},
-    "assistant": {
-        *(
-            "text",
-            "thinking",
-            "redacted_thinking",
-            "tool_use",
-            "server_tool_use",
-            "mcp_tool_use",
-            "mcp_tool_result",
-        ),
-        *(
-            "web_search_tool_result",
-            "web_fetch_tool_result",
-            "code_execution_tool_result",
-            "advisor_tool_result",
-        ),
-        *(
-            "bash_code_execution_tool_result",
-            "text_editor_code_execution_tool_result",
-            "tool_search_tool_result",
-        ),
-        *("mcp_tool_listing", "container_upload", "compaction", "fallback"),
-    },
-}
+_OF_USERS = "text image document tool_result search_result container_upload"
+_OF_ASSISTANTS = """
+text thinking redacted_thinking tool_use server_tool_use mcp_tool_use mcp_tool_result
+web_search_tool_result web_fetch_tool_result code_execution_tool_result advisor_tool_result
+bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result
+mcp_tool_listing container_upload compaction fallback
+"""
+_BLOCKS = {"user": {*_OF_USERS.split()}, "assistant": {*_OF_ASSISTANTS.split()}}
 _IN_RESULTS = {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
 _OF_THE_MODEL = {"text", "thinking", "redacted_thinking", "tool_use"}
 _THINKING = ("thinking", "redacted_thinking")

@@ -283,16 +283,6 @@ async def test_sessions_and_stores_share_a_folder(tmp_path: Path) -> None:
             assert await list_sessions(tmp_path, namespace=namespace) == ["deal-42"]
 
 
-def test_importing_kaosmem_loads_no_database() -> None:
-    """Neither the package nor its stores import sqlite3 or a backend."""
-    code = (
-        "import sys, kaosmem, kaosmem.stores, kaosmem.sources; "
-        "assert not [name for name in sys.modules if name.startswith(('sqlite3', "
-        "'kaosmem.backends'))]"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 async def test_a_state_is_written_by_its_changes(tmp_path: Path) -> None:
     """A patch of a large state writes as much as the patch, not the state."""
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:

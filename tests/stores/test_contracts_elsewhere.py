@@ -21,6 +21,7 @@ class Forgetful(InMemoryShortTermMemory):
 
 class TestRight(ShortTermContract):
     durable = False
+    examples = 2
 
     async def make(self):
         return InMemoryShortTermMemory()
