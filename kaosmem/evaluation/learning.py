@@ -176,14 +176,7 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
     weights = np.clip(np.zeros(len(names)), low, high)
     least = loss(weights)
     for _ in range(_STEPS):
-        slope = 2 * ridge * weights
-        curve = 2 * ridge * np.eye(len(names))
-        for share, lesson in zip(shares, lessons, strict=True):
-            chances = _softmax(lesson.signals @ weights)
-            mean = chances @ lesson.signals
-            slope = slope + share * (mean - lesson.answers @ lesson.signals)
-            spread = lesson.signals - mean
-            curve = curve + share * (spread.T @ (chances[:, None] * spread))
+        slope, curve = _derivatives(lessons, shares, ridge, weights)
         step = _step(slope, curve, low - weights, high - weights)
         after = loss(weights + step)
         while after > least and np.abs(step).max() > _ENOUGH:
@@ -194,6 +187,26 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
         if np.abs(step).max() < _ENOUGH:
             break
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}
+
+
+def _derivatives(
+    lessons: Sequence[Lesson],
+    shares: Sequence[float],
+    ridge: float,
+    weights: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first and second derivatives of the loss at some weights."""
+    import numpy as np
+
+    slope = 2 * ridge * weights
+    curve = 2 * ridge * np.eye(len(weights))
+    for share, lesson in zip(shares, lessons, strict=True):
+        chances = _softmax(lesson.signals @ weights)
+        mean = chances @ lesson.signals
+        slope = slope + share * (mean - lesson.answers @ lesson.signals)
+        spread = lesson.signals - mean
+        curve = curve + share * (spread.T @ (chances[:, None] * spread))
+    return slope, curve
 
 
 def _step(

@@ -192,15 +192,7 @@ class _Listing:
 
     def _subfolders(self, folder: str) -> Iterator[str]:
         """Take the files of a folder and yield its folders."""
-        path = posixpath.join(self.root, folder) if folder else self.root
-        try:
-            listed = self.fs.ls(path, detail=True)
-        except Exception as error:
-            found = _trouble(error)
-            self._skip(folder + "/", found.reason, found.detail)
-            return
-        # An object store may list a marker of the folder itself among its files.
-        entries = [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
+        entries = self._entries(folder)
         names = [posixpath.basename(entry["name"].rstrip("/")) for entry in entries]
         reason = folder and why_not_entered(posixpath.basename(folder), names)
         if reason:
@@ -210,20 +202,37 @@ class _Listing:
             self._ignored[folder] = self._gitignore(entries[names.index(_GITIGNORE)])
         for name, entry in zip(names, entries, strict=True):
             relative = posixpath.join(folder, name)
-            is_folder = entry["type"] == "directory"
-            unwanted = (
-                "hidden"
-                if name.startswith(".")
-                else self._why_unwanted(relative, is_folder=is_folder)
-            )
-            if unwanted:
-                self._skip(relative + "/" * is_folder, unwanted)
-            elif entry.get("islink") or entry["type"] == "link":
-                self._links.append((relative, entry["name"]))
-            elif is_folder:
+            if self._is_folder_to_enter(relative, entry):
                 yield relative
-            else:
-                self.take_file(relative, entry)
+
+    def _entries(self, folder: str) -> list[dict[str, Any]]:
+        """Return what is in a folder; nothing, and note why, if it cannot be listed."""
+        path = posixpath.join(self.root, folder) if folder else self.root
+        try:
+            listed = self.fs.ls(path, detail=True)
+        except Exception as error:
+            found = _trouble(error)
+            self._skip(folder + "/", found.reason, found.detail)
+            return []
+        # An object store may list a marker of the folder itself among its files.
+        return [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
+
+    def _is_folder_to_enter(self, relative: str, entry: dict[str, Any]) -> bool:
+        """Take or skip a file or link, or skip a folder; return True for a folder to enter."""
+        is_folder: bool = entry["type"] == "directory"
+        if posixpath.basename(relative).startswith("."):
+            unwanted = "hidden"
+        else:
+            unwanted = self._why_unwanted(relative, is_folder=is_folder)
+        if unwanted:
+            self._skip(relative + "/" * is_folder, unwanted)
+        elif entry.get("islink") or entry["type"] == "link":
+            self._links.append((relative, entry["name"]))
+        elif is_folder:
+            return True
+        else:
+            self.take_file(relative, entry)
+        return False
 
     def _gitignore(self, entry: dict[str, Any]) -> Patterns:
         """Return the patterns of a .gitignore, none if it can't be read."""

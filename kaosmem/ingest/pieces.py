@@ -122,37 +122,41 @@ def _joined(
     limit = SMALL_CHARS if strength > PARAGRAPH else TARGET_CHARS
     is_inside = GLUED < strength < PARAGRAPH
     spans: list[tuple[int, int]] = []
-
-    def chars(begin: int, end: int) -> int:
-        return segments[end - 1].end - segments[begin].start
-
-    def join_back() -> bool:
-        """Join the last span to the one before, if it is small and that can be."""
-        if len(spans) < 2 or chars(*spans[-1]) >= SMALL_CHARS:
-            return False
-        (before, begin), (_, end) = spans[-2:]
-        is_cut = is_inside and chars(before, begin) > MAX_CHARS
-        if is_cut:
-            strengths[begin] = GLUED
-        if is_cut or chars(before, end) <= MAX_CHARS:
-            spans[-2:] = [(before, end)]
-            return True
-        return False
-
     for begin, end in pairwise(edges):
         if spans:
             first, last = spans[-1]
-            is_small = chars(first, last) < SMALL_CHARS
-            joins = chars(first, end) <= (MAX_CHARS if is_small else limit)
-            if not joins and is_small and not join_back():
-                joins = is_inside and chars(begin, end) > MAX_CHARS
+            is_small = _chars(segments, first, last) < SMALL_CHARS
+            joins = _chars(segments, first, end) <= (MAX_CHARS if is_small else limit)
+            if not joins and is_small and not _join_back(spans, segments, strengths, is_inside):
+                joins = is_inside and _chars(segments, begin, end) > MAX_CHARS
             if joins:
                 strengths[first + 1 : begin + 1] = [GLUED] * (begin - first)
                 spans[-1] = (first, end)
                 continue
         spans.append((begin, end))
-    join_back()
+    _join_back(spans, segments, strengths, is_inside)
     return spans
+
+
+def _chars(segments: list[Segment], begin: int, end: int) -> int:
+    return segments[end - 1].end - segments[begin].start
+
+
+def _join_back(
+    spans: list[tuple[int, int]], segments: list[Segment], strengths: list[int], is_inside: bool
+) -> bool:
+    """Join the last span to the one before, if it is small and that can be."""
+    if len(spans) < 2 or _chars(segments, *spans[-1]) >= SMALL_CHARS:
+        return False
+    before, begin = spans[-2]
+    end = spans[-1][1]
+    is_cut = is_inside and _chars(segments, before, begin) > MAX_CHARS
+    if is_cut:
+        strengths[begin] = GLUED
+    if not is_cut and _chars(segments, before, end) > MAX_CHARS:
+        return False
+    spans[-2:] = [(before, end)]
+    return True
 
 
 def _title(paths: list[Path]) -> Path:
