@@ -94,12 +94,23 @@ def go_on(session: Session, act: Act) -> None:
 REMEDIES = retry, reopen, go_on
 
 
-def try_all(acts: Sequence[Act], fault: Fault, remedies: Sequence[Remedy]) -> int:
-    """Let each call of each act fail, each time with one of the remedies in turn, and return how many have failed."""
+def try_all(
+    acts: Sequence[Act],
+    fault: Fault,
+    remedies: Sequence[Remedy],
+    *,
+    first: int = 0,
+    step: int = 1,
+) -> int:
+    """Let calls of each act fail, with one of the remedies in turn, and return how many have failed.
+
+    first, step: Which calls of an act fail, one in each trial. By default each does.
+    """
     failed = 0
     for moment in moments(acts):
-        for at in count():
-            if not trial(moment, replace(fault, at=at), remedies[at % len(remedies)]):
+        for number, at in enumerate(count(first, step)):
+            remedy = remedies[number % len(remedies)]
+            if not trial(moment, replace(fault, at=at), remedy):
                 break
             failed += 1
     return failed
