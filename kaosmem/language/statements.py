@@ -3,8 +3,10 @@
 A statement is a value (a number, a quotation or an identifier) with the words before it in its
 sentence. A text of one sentence is a statement too.
 
-An identifier names what a sentence is about, as in `paid invoice INV-3` and `failed for ticket 17`.
-It is a value only after a verb of being or a word of change: `is in room 12`, `moves to ticket 18`.
+An identifier names what a sentence is about, as in `paid invoice INV-3`, `failed for ticket 17` and
+`sent to anna@example.com`: an event of one thing does not correct the same event of another. An
+identifier is a value only if a verb of being or of change leads to it: `is in room 12`, `moves to
+ticket 18`.
 
 Two statements are of different subjects if each names something that the other does not: a number,
 an identifier, a name or a day beside the value. They also are if they are word for word the same
@@ -46,8 +48,10 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"
 _CHUNK_END = re.compile(
     rf"\s+|(?<=[{_IDEOGRAPHS}])(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])(?=[{_IDEOGRAPHS}])"
 )
-_VALUE = re.compile(r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*")
-_FORMULA = re.compile(r"[=^{}\\<>|+*∑Σ√∇≥≤]|\d, \d{1,3}\b")
+_VALUE = re.compile(
+    r"\d|['\"‘“`«][^\s'\"]{1,24}['\"’”`»]|\b[^\W_]+_\w*|\b_\w+|\b[a-z]+[A-Z]\w*|\w@\w|\w://\w"
+)
+_FORMULA = re.compile(r"[=^{}\\<>|*∑Σ√∇≥≤]|(?<!\s)\+|\+(?!\d)|\d, \d{1,3}\b")
 """Signs of code, a formula or a list of numbers, whose values belong to no words before them."""
 _AROUND = ".,:;!?。！？，、\"'()[]*`‘’“”«»"
 _POSSESSIVE = re.compile(r"['’]s$")
@@ -69,10 +73,13 @@ _IS = frozenset(_VERBS.split())
 """Verbs between a subject and what is said of it."""
 _HELPING = "been had has hat have sera será wird werden will"
 _CHANGES = """
-    place to into onto until now instead auf nach zu zum zur bis jetzt à au vers jusque a hasta hacia
+    change changed changes become becomes became move moved moves place set switch switched switches
+    until now instead jetzt wechselt wechselte verlegt passe déplacé cambia cambió trasladado
 """
-_BEFORE_A_VALUE = _IS.difference(_HELPING.split()) | frozenset(_CHANGES.split())
-"""Words with which an identifier is what is said of the subject."""
+_CHANGED = frozenset(_CHANGES.split())
+_TO = frozenset("to into onto auf nach zu zum zur à a hacia".split())
+_BEFORE_A_VALUE = _IS.difference(_HELPING.split()) | _CHANGED
+"""Words that lead to an identifier which is said of the subject."""
 _HAVING = frozenset(("has", "have", "had"))
 _PHRASE = 3
 """The most words with a meaning in a phrase before an apposition."""
@@ -83,14 +90,23 @@ _TIME_NAMES = """
 _TIMES = frozenset(_TIME_NAMES.split())
 """Words that number a time, which is a value and no identifier."""
 _SMALL_WORDS = """
-    a an and at by for from in of on our my the their this to with your der die das den dem des ein eine für im in mit
-    von vom zu le la les l du de des dans sur un une pour par el los las del en por para con
+    a an and at by for from in into of on onto our my the their this to with your
+    an auf bis der die das den dem des ein eine für im in mit nach von vom zu zum zur
+    à au hacia hasta jusque le la les l du de des dans sur un une pour par vers
+    el los las del en por para con
 """
 _BEFORE_A_NOUN = frozenset(_SMALL_WORDS.split())
 """Words after which a noun follows, so that the number after the noun is the noun's own."""
 _PARTICLES = frozenset("是为為は이가がでにをのも的在至到于於有共第约約：:、，")
 """The last characters of a text without spaces before a value that is no identifier."""
-_IDENTIFIER = re.compile(r"#\w|[^\W\d_][\w./:-]*\d|\d+(?:-\d+)*$")
+_IDENTIFIER = re.compile(
+    r"#\w"
+    r"|[/~]*[^\W\d_][\w./:-]*\d"  # INV-3, s3://bucket/a3, /data/part-001.csv
+    r"|[\w.+-]+@\w|\w+://\w"  # addresses
+    r"|\d+(?:\.\d+){3}$|\+\d[\d-]{6,}$"  # addresses of hosts, telephone numbers
+)
+_NUMBER = re.compile(r"\d+(?:[.-]\d+)*[A-Z]?$")
+"""A number that names a thing if it belongs to the noun before it: room 12, seat 3B, version 0.3."""
 _NO_NAMES = """
     actual also always and but current final good great hello hi latest new no now ok okay old please revised so sorry
     thanks then updated yes
@@ -360,16 +376,15 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
 
 def _is_identifier(tokens: Sequence[_Token], place: int) -> bool:
     """Return whether a value is an identifier or a number after a noun, and so the subject."""
-    token = tokens[place]
-    if place == 0 or _IDENTIFIER.match(token.chunk.lstrip("([*").rstrip(_AROUND)) is None:
+    written = tokens[place].chunk.lstrip("([*").rstrip(_AROUND)
+    if place == 0 or tokens[place - 1].text in _TIMES:
         return False
     label = tokens[place - 1].text
-    if label in _TIMES:
-        return False
-    is_noun = label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS
-    is_number = token.text[0].isdigit() and not token.chunk.startswith("#")
-    if is_number and not (is_noun and _is_numbered(tokens, place)):
-        return False
+    is_noun = label.isalpha() and label not in STOP_WORDS | _BEFORE_A_NOUN | _DAYS | _IS
+    if _IDENTIFIER.match(written) is None:
+        is_of_noun = is_noun and _is_numbered(tokens, place)
+        if not is_of_noun or _NUMBER.match(written) is None:
+            return False
     return not _is_said(tokens, place - 1 if is_noun else place)
 
 
@@ -379,8 +394,9 @@ def _is_said(tokens: Sequence[_Token], place: int) -> bool:
     In an apposition, as in `is in the north office, room 3`, the phrase before it counts.
     """
     passed = _PHRASE if place > 0 and tokens[place - 1].chunk.endswith(",") else 0
+    is_change = any(token.text in _CHANGED for token in tokens[:place])
     for earlier in reversed(tokens[:place]):
-        if earlier.text in _BEFORE_A_VALUE:
+        if earlier.text in _BEFORE_A_VALUE or (is_change and earlier.text in _TO):
             return True
         if earlier.text not in STOP_WORDS and earlier.text not in _BEFORE_A_NOUN:
             if passed == 0:
