@@ -1,7 +1,8 @@
-"""The intact part of a damaged session: the newest readable snapshot and the valid records since.
+"""The intact part of a damaged session: its newest whole snapshot, and the valid lines after it.
 
-A line is valid if its checksum goes on from the line before it. A damaged line costs itself alone: the next line goes
-on from the checksum that it states, or that it should state.
+A line is valid if its checksum goes on from the line before it, which may be damaged elsewhere. So
+damage costs the lines that it hits. The damage that is returned names the records and the number of
+items that are lost. Nothing is written.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError, InvalidNameError, UnsupportedVersionError
-from kaosmem.names import check_name
+from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.items import ItemFile, decoded_entries, header_of, item_of
 from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
@@ -60,14 +60,12 @@ from kaosmem.persistence.recovery import (
     is_purge_unfinished,
 )
 from kaosmem.persistence.steps import List, Noted, Read, Steps
-from kaosmem.sections.operations import Update, parse_operation
 from kaosmem.types import JSONValue
 
-LOST = "lost"
-"""The field that names the item of an update whose text is lost."""
 _OLDER_ITEMS = "an item that they changed is as it was before"
-_BEGINNING = b'{"crc":"'
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
+_BESIDE_A_LINE = b"\xef\xbb\xbf\r"
+"""A byte order mark and a carriage return, which an editor may have put beside a line."""
 
 
 def salvage(
@@ -75,10 +73,15 @@ def salvage(
 ) -> Steps[Recovery]:
     """Return the intact part of a session, and the damage.
 
-    cause: the reason why it cannot be recovered; raised if nothing is intact. session, is_noted: as
-        in `recover`.
-    Raises UnsupportedVersionError, and ConflictError if other writers move the session's files all
-    the time.
+    Args:
+        cause: The reason why the session cannot be recovered.
+        session: The id that the session is opened under, as in `recover`.
+        is_noted: Whether writers note the last record, as in `recover`.
+
+    Raises:
+        CorruptionError: The cause, if nothing is intact.
+        UnsupportedVersionError: If a newer version has written to the session.
+        ConflictError: If other writers move the session's files all the time.
     """
     for _ in range(LOOKS):
         noted = (yield Noted()) if is_noted else None
@@ -103,33 +106,29 @@ def _salvaged(
 ) -> Steps[Recovery | None]:
     """Return the intact part of a session, None if there are files and nothing of them is intact.
 
-    noted: the number of the last record that a writer noted, 0 for none.
+    Args:
+        noted: The number of the last record that a writer noted, 0 for none.
     """
     damage: list[CorruptionError] = []
     identity = yield from _own_identity(session, damage)
     log_id = identity.log_id if identity else ""
-    newest = max(numbers(snapshots), default=0)
     base = yield from _base(numbers(snapshots), log, log_id, session, damage)
-    log_id = log_id or base.log_id
-    found = yield from _read_log(log, base, log_id, damage)
-    records = found.records
-    if (newest or records or found.bad) and not (records or base.items or base.header):
+    found = yield from _read_log(log, base, log_id or base.log_id, damage)
+    newest = max(numbers(snapshots), default=0)
+    if (newest or found.records or found.bad) and not (found.records or base.items or base.header):
         return None
-    last_segment = max(*numbers(log), base.purged, 0)
     named = identity.segment if identity else 0
-    is_end_unknown = named > max(last_segment, noted)
-    damage += found.lost(max(newest, noted), named if is_end_unknown else 0)
+    is_end_unknown = named > max(*numbers(log), base.purged, noted, 0)
+    damage += _lost(found, base.seq, max(newest, noted), named if is_end_unknown else 0)
     yield from _fill_items(base, damage)
-    yield from _fill_records(records, damage)
-    archives = base.archives if base.log_id else None  # where nothing names them
+    records = yield from _filled_records(found.records, damage)
+    archives = base.archives if base.log_id else None  # None: nothing names them
     damage += yield from check_archives(archives or ())
-    in_order = [records[seq] for seq in sorted(records)]
-    txns = (*base.txns, *(record.txn for record in in_order if record.k == 0))[-TXNS_KEPT:]
+    txns = (*base.txns, *(record.txn for record in records if record.k == 0))[-TXNS_KEPT:]
+    header = base.header if base.log_id else None
     return Recovery(
-        Recovered(
-            base.header if base.log_id else None, base.items, in_order, damage, is_partial=True
-        ),
-        Head(max([base.seq, *records]), txns=txns, log_id=log_id),
+        Recovered(header, base.items, records, damage, is_partial=True),
+        Head(max([base.seq, *found.records]), txns=txns, log_id=log_id or base.log_id),
         torn=b"",
         segments=tuple((first, 0) for first in numbers(log)),
         snapshot=newest,
@@ -157,50 +156,41 @@ def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[Identity
 class _Line(NamedTuple):
     """A line of a file.
 
-    start: its first byte. crc: the checksum that it states. fields: None if it is not valid.
-    is_exact: nothing but a newline stands beside it.
+    start: its first byte. end: the byte after it. crc: the checksum that it states, 0 for none.
+    fields: None if it is not valid.
     """
 
     start: int
-    size: int
+    end: int
     crc: int
     fields: dict[str, Any] | None
-    is_exact: bool
 
 
 def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
     """Yield the lines of a file, valid or not.
 
-    crc: the checksum that the first line goes on from. If it is lost (None), the first line is not
-        checked.
+    Args:
+        crc: The checksum that the first line goes on from. If it is lost (None), the first line
+            cannot be checked and is not valid.
     """
-    start = 0
     before = [] if crc is None else [crc]  # the checksums that the next line may go on from
-    *lines, rest = split_lines(data)
-    for raw in [*lines, rest] if rest else lines:
-        line = raw[
-            max(0, raw.find(_BEGINNING)) : raw.rfind(b"}") + 1
-        ]  # without a byte order mark or carriage return
+    end = 0
+    for raw in split_lines(data):
+        start = end
+        end = min(start + len(raw) + 1, len(data))
+        if start == end:
+            return
+        line = raw.strip(_BESIDE_A_LINE)
+        statement = _STATEMENT.match(line)
+        stated = int(statement[1], 16) if statement else None
         computed = [chained_crc(line, each) for each in before]
-        stated = _stated(line)
         fields = None
-        if stated in computed or (crc is None and start == 0 and stated is not None):
+        if stated in computed:
             with suppress(CorruptionError):
                 fields = parse_object(line)
-        size = min(len(raw) + 1, len(data) - start)
-        yield _Line(start, size, stated or 0, fields, is_exact=raw == line and size > len(raw))
-        start += size
-        last = _stated(
-            raw[max(0, raw.rfind(_BEGINNING)) :]
-        )  # of two lines whose newline is damaged
-        possible = [stated] if fields else [*before[:1], *computed[:1], stated, last]
+        yield _Line(start, end, stated or 0, fields)
+        possible = [stated] if fields else [stated, *computed[:1], *before[:1]]
         before = [each for each in possible if each is not None]
-
-
-def _stated(line: bytes) -> int | None:
-    """Return the checksum that a line states, None for one that states none."""
-    found = _STATEMENT.match(line)
-    return int(found[1], 16) if found else None
 
 
 def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError | None]:
@@ -210,11 +200,9 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
     """
     file = ItemFile(seq)
     count = None
-    is_exact = True
     bad: list[int] = []
     for line in _lines(data, 0):
         fields = line.fields or {}
-        is_exact &= line.is_exact
         try:
             if fields and line.start == 0:
                 file = header_of(fields)
@@ -227,13 +215,11 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
                     file.lacking.append((item, blobs))
         except CorruptionError:
             bad.append(line.start)
-    if file.log_id and is_exact and not bad and count == len(file.items):
+    if file.log_id and not bad and count == len(file.items):
         return file, None
-    lost = (
-        "its end is lost"
-        if count is None
-        else f"{count - len(file.items)} of its {count} items are lost"
-    )
+    lost = "its end is lost"
+    if count is not None:
+        lost = f"{count - len(file.items)} of its {count} items are lost"
     if not file.log_id:
         lost += ", and its header"
     return file, _damaged(path, bad[0] if bad else len(data), f"{lost}; {OLDER_TEXTS}")
@@ -277,86 +263,21 @@ def _base(
                 purged = seq if is_purge else file.purged
         elif seq >= purged:  # else a crash has left it undeleted
             return file
-    begins = 1 in numbers(log) and (
-        yield Read(log_file(1), 0, 1)
-    )  # it is blank if something was forgotten
+    # The first segment is blank if something was forgotten.
+    begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))
     return part if part and (purged or not begins) else ItemFile(0)
 
 
-class _Stretch(NamedTuple):
-    """Lines that are not valid. first, last: the numbers of the records that they may have been."""
-
-    path: str
-    start: int
-    size: int
-    first: int
-    last: int
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Log:
-    """The log after a record: the valid records by number, and the rest."""
+    """The log after a snapshot.
 
-    start: int
+    records: the valid records by number. bad: the lines that are not valid, as path and first byte,
+        by the number that their record may have had.
+    """
+
     records: dict[int, Record] = field(default_factory=dict)
-    bad: list[_Stretch] = field(default_factory=list)
-    unchecked: list[tuple[int, str]] = field(default_factory=list)
-
-    def note_bad(self, line: _Line, path: str, seq: int) -> None:
-        """Add a line that is not valid. seq: the number of the next record."""
-        last = self.bad[-1] if self.bad else None
-        if last and (last.path, last.start + last.size) == (path, line.start):
-            self.bad[-1] = last._replace(size=last.size + line.size, last=seq)
-        else:
-            self.bad.append(_Stretch(path, line.start, line.size, seq, seq))
-
-    def lost(self, newest: int, named: int) -> Iterator[CorruptionError]:
-        """Yield the damage.
-
-        Args:
-            newest: The last record that is known to have been stored, 0 for none.
-            named: The segment that the session's identity names, if it is missing, else 0. Its
-                first record was stored, and nobody knows how many followed.
-        """
-        bad = [stretch for stretch in self.bad if stretch.last > self.start]
-        end = max([newest, self.start, *self.records, *(stretch.last for stretch in bad)])
-        end = max(end, named - 1)
-        yield from self._gaps(end, bad)
-        if named:
-            path = log_file(named)
-            first = end + 1  # a snapshot may hold the first records of the segment
-            what = f"record {first} and all later ones are lost; {_OLDER_ITEMS}"
-            yield CorruptionError(
-                f"{path!r} is missing, so {what}; bring it back from a copy", file=path, seq=first
-            )
-        for at in bad:
-            yield _damaged(
-                at.path, at.start, f"{at.size} bytes are not valid, and no record is lost"
-            )
-        for seq, path in self.unchecked:
-            what = f"record {seq} cannot be checked, as what precedes it is lost, and is served as it is"
-            yield _damaged(path, 0, what, seq)
-
-    def _gaps(self, end: int, bad: list[_Stretch]) -> Iterator[CorruptionError]:
-        """Yield the damage of each range of records that are lost, up to a record.
-
-        Args:
-            bad: The lines that are not valid. Those that stand for a lost range are taken out.
-        """
-        for before, after in pairwise(sorted([self.start, *self.records, end + 1])):
-            first = before + 1
-            last = after - 1
-            if first > last:
-                continue
-            which = f"record {first} is" if first == last else f"records {first} to {last} are"
-            at = next((each for each in bad if each.last >= first and each.first <= last), None)
-            if at is None:
-                gap = f"there is a gap in the log: {which} in no valid file; {_OLDER_ITEMS}"
-                yield CorruptionError(gap, file=log_file(first), byte=0, seq=first)
-            else:
-                bad.remove(at)
-                what = f"{at.size} bytes are not valid, and {which} lost; {_OLDER_ITEMS}"
-                yield _damaged(at.path, at.start, what, first)
+    bad: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
 def _read_log(
@@ -367,8 +288,10 @@ def _read_log(
         segments(names)
     except CorruptionError as error:
         damage.append(error)
-    log = _Log(base.seq)
-    crcs = {0: 0} | ({base.seq: base.crc} if base.log_id else {})
+    log = _Log()
+    crcs = {0: 0}
+    if base.log_id:
+        crcs[base.seq] = base.crc
     firsts = numbers(names)
     for first in firsts:
         path = log_file(first)
@@ -380,32 +303,16 @@ def _read_log(
         lines = [(line, _record(line, log_id)) for line in _lines(data, crcs.get(first - 1))]
         if first == firsts[-1]:
             lines = _without_torn(lines, data, first, crcs.get(first - 1, 0), damage)
-        _read_segment(lines, first, log, crcs)
+        seq = first - 1
+        for line, record in lines:
+            seq = record.seq if record else seq + 1
+            if record or seq not in crcs:
+                crcs[seq] = line.crc
+            if record and seq > base.seq:
+                log.records.setdefault(seq, record)
+            elif seq > base.seq:
+                log.bad.setdefault(seq, (path, line.start))
     return log
-
-
-def _read_segment(
-    lines: list[tuple[_Line, Record | None]], first: int, log: _Log, crcs: dict[int, int]
-) -> None:
-    """Add the lines of the segment that begins with record `first`.
-
-    crcs: checksums of records by number.
-    """
-    path = log_file(first)
-    seq = first - 1
-    is_checked = seq in crcs
-    for line, record in lines:
-        is_believed = not is_checked and line.start == 0
-        if record is None or (is_believed and not (record.seq == first and _is_plausible(record))):
-            seq += 1
-            log.note_bad(line, path, seq)
-            continue
-        seq = record.seq
-        crcs[seq] = line.crc
-        if seq > log.start:
-            log.records.setdefault(seq, record)
-            if is_believed:
-                log.unchecked.append((seq, path))
 
 
 def _record(line: _Line, log_id: str) -> Record | None:
@@ -419,18 +326,6 @@ def _record(line: _Line, log_id: str) -> Record | None:
         return None
     check_version(record)
     return record if record.txn.startswith(txn_prefix(log_id)) else None
-
-
-def _is_plausible(record: Record) -> bool:
-    """Return whether a record that cannot be checked has a known kind and a section's name."""
-    try:
-        check_name(record.section or "session", "section")
-        parse_operation(record.section, record.op, record.data)
-    except (InvalidNameError, UnsupportedVersionError):
-        return False
-    except (LookupError, TypeError, ValueError):  # it may lack a long text
-        return True
-    return True
 
 
 def _without_torn(
@@ -447,7 +342,7 @@ def _without_torn(
     for number, (line, record) in enumerate(lines, 1):
         if record and record.k == 0:
             count = number
-            head = Head(record.seq, line.crc, first, line.start + line.size)
+            head = Head(record.seq, line.crc, first, line.end)
     torn = read_tail(data[head.size :], head, start=head.size, path=path).torn
     if not torn:
         return lines
@@ -455,62 +350,83 @@ def _without_torn(
     return lines[:count]
 
 
+def _lost(log: _Log, start: int, newest: int, named: int) -> Iterator[CorruptionError]:
+    """Yield the damage of a log.
+
+    Args:
+        start: The record that the log begins after.
+        newest: The last record that is known to have been stored, 0 for none.
+        named: The segment that the session's identity names, if it is missing, else 0. Its first
+            record was stored, and nobody knows how many followed.
+    """
+    bad = dict(log.bad)
+    end = max([newest, start, named - 1, *log.records, *bad])
+    for before, after in pairwise(sorted([start, *log.records, end + 1])):
+        first = before + 1
+        if first == after:
+            continue
+        which = f"records {first} to {after - 1} are" if first < after - 1 else f"record {first} is"
+        place = bad.get(first)
+        bad = {seq: other for seq, other in bad.items() if not first <= seq < after}
+        if place is not None:
+            yield _damaged(*place, f"{which} lost; {_OLDER_ITEMS}", first)
+        else:
+            gap = f"there is a gap in the log: {which} in no valid file; {_OLDER_ITEMS}"
+            yield CorruptionError(gap, file=log_file(first), byte=0, seq=first)
+    if named:
+        # A snapshot may hold the first records of the segment.
+        what = f"record {end + 1} and all later ones are lost; {_OLDER_ITEMS}"
+        yield CorruptionError(
+            f"{log_file(named)!r} is missing, so {what}; bring it back from a copy",
+            file=log_file(named),
+            seq=end + 1,
+        )
+    for seq, place in sorted(bad.items()):
+        yield _damaged(*place, "a line is not valid, and no record is lost", seq)
+
+
 def _fill(
     data: dict[str, JSONValue],
-    blobs: Iterable[Blob],
-    what: str,
+    blobs: Collection[Blob],
+    lost: str,
     damage: list[CorruptionError],
     seq: int | None = None,
-) -> Steps[list[Sequence[str | int]]]:
-    """Put long texts in their places, and return the places of the texts that are lost."""
-    lost: list[Sequence[str | int]] = []
-    for blob in blobs:
-        try:
-            yield from fill(data, [blob])
-        except CorruptionError as error:
-            lost.append(blob.path)
-            what_is_lost = f"{error}; {what} lacks its text of {blob.size} bytes"
-            damage.append(CorruptionError(what_is_lost, file=error.file, byte=0, seq=seq))
-    return lost
+) -> Steps[bool]:
+    """Put long texts in their places, and return whether all are there.
+
+    Args:
+        lost: The loss where one is not.
+    """
+    try:
+        yield from fill(data, blobs)
+    except CorruptionError as error:
+        size = sum(blob.size for blob in blobs)
+        what = f"{error}; {lost}, of {size} bytes"
+        damage.append(CorruptionError(what, file=error.file, byte=0, seq=seq))
+        return False
+    return True
 
 
 def _fill_items(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
     """Put long texts in their places. Leave out an item without its text."""
     lacking = set()
     for data, blobs in file.lacking:
-        if (yield from _fill(data, blobs, "an item", damage)):
+        if not (yield from _fill(data, blobs, "an item is lost without its text", damage)):
             lacking.add(id(data))
     file.items[:] = [entry for entry in file.items if id(entry[1]) not in lacking]
 
 
-def _fill_records(records: dict[int, Record], damage: list[CorruptionError]) -> Steps[None]:
-    """Put long texts in their places.
-
-    Leave out a record, or the element of one, without its text.
-    """
-    for seq, record in [*records.items()]:
-        lost = yield from _fill(record.data, record.blobs, f"record {seq}", damage, seq)
-        elements: set[tuple[str, int]] = set()
-        for path in lost:
-            match path:
-                case [str(name), int(index), _, *_]:
-                    elements.add((name, index))
-                case _ if seq in records:
-                    _leave_out(record, records)
-        for name, index in sorted(elements, reverse=True):
-            with suppress(LookupError, TypeError):  # the record makes no sense
-                del record.data[name][index]
-
-
-def _leave_out(record: Record, records: dict[int, Record]) -> None:
-    """Leave out a record whose text is lost.
-
-    If it is an update, keep the id of its item and its time.
-    """
-    del records[record.seq]
-    match record.op, record.data:
-        case Update.op, {"item": {"id": str(item_id)}, "at": str(at)}:
-            records[record.seq] = record._replace(data={LOST: item_id, "at": at}, blobs=())
+def _filled_records(
+    records: dict[int, Record], damage: list[CorruptionError]
+) -> Steps[list[Record]]:
+    """Return the records in order, their long texts in their places, without those that lack one."""
+    filled = []
+    for seq in sorted(records):
+        record = records[seq]
+        lost = f"record {seq} is lost without its text, and {_OLDER_ITEMS}"
+        if (yield from _fill(record.data, record.blobs, lost, damage, seq)):
+            filled.append(record)
+    return filled
 
 
 def salvage_archive(
@@ -518,8 +434,9 @@ def salvage_archive(
 ) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
     """Return the intact versions of the archives, oldest first, and the damage.
 
-    archives: None if no snapshot names them; then all files of this log from record `since` on are
-        read.
+    Args:
+        archives: None if no snapshot names them. Then all files of this log from record `since` on
+            are read.
     """
     damage: list[CorruptionError] = []
     entries: list[Entry] = []

@@ -17,12 +17,9 @@ from kaosmem.names import shown_name
 from kaosmem.persistence.files.items import decoded_entries
 from kaosmem.persistence.files.records import FORMAT_VERSION, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.salvage import LOST
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.sections.archive import parse_time
 from kaosmem.sections.operations import (
     Add,
-    Compact,
     Describe,
     Evict,
     Forget,
@@ -32,11 +29,9 @@ from kaosmem.sections.operations import (
     Turn,
     Update,
     Use,
-    remove,
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
-from kaosmem.sections.substitution import Substitution
 from kaosmem.session.saving.hydration import DORMANT, Hydrated, hydrate, operation_of
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -51,9 +46,9 @@ def salvage_sections(
 ) -> Hydrated:
     """Return the sections that remain of a damaged session.
 
-    Changes that cannot be repeated are entered in its damage. An update of a lost item adds it. An
-    update whose text is lost archives the item. A removal or use of a lost item is passed over. A
-    section without a stored description is under the spec given, or dormant.
+    Changes that cannot be repeated are entered in its damage. An update of a lost item adds it. A
+    removal or use of a lost item is passed over. A section without a stored description is under
+    the spec given, or dormant.
 
     Raises:
         CorruptionError: If nothing can be made of it.
@@ -62,9 +57,6 @@ def salvage_sections(
 
     def repeat(sections: Mapping[str, Section], record: Record) -> Operation | None:
         try:
-            if LOST in record.data and record.op == Update.op:
-                _take_out(sections[record.section], record.data[LOST], record.data["at"])
-                return None
             operation = operation_of(record)
             if isinstance(operation, SectionOperation):
                 _repeat(sections[record.section], operation)
@@ -182,7 +174,11 @@ def _state(state: Mapping[str, Any] | None, entries: list[dict[str, Any]]) -> di
 
 def _repeat(section: Section, operation: SectionOperation) -> None:
     """Apply an operation as far as the items that it names are live. Raises as `Section.apply`."""
-    operation = _among_live(section, operation)
+    match operation:
+        case Use() | Evict():
+            operation = replace(operation, ids=_live(section, operation.ids))
+        case Add() | Update():
+            operation = replace(operation, evicted=_live(section, operation.evicted))
     items = [item for item in operation.touched.values() if item is not None]
     for item in items:
         _end_older(section, item, operation.touched)
@@ -195,29 +191,8 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
             if changed is None and item_id in section:
                 section.apply(Remove(section.spec.name, item_id))
         for item in items:
-            _put(section, item)
-
-
-def _among_live(section: Section, operation: SectionOperation) -> SectionOperation:
-    """Return an operation without the items that are not live.
-
-    Derived items take the places of those that are.
-    """
-    match operation:
-        case Use() | Evict():
-            return replace(operation, ids=_live(section, operation.ids))
-        case Add() | Update():
-            return replace(operation, evicted=_live(section, operation.evicted))
-        case Compact() if len(live := _live(section, operation.change.replaced)) < len(
-            operation.change.replaced
-        ):
-            items = [item for _, item in operation.change.items]
-            for item in items[len(live) :]:
-                _put(section, item)
-            return replace(
-                operation, change=Substitution(tuple(live), tuple(zip(live, items, strict=False)))
-            )
-    return operation
+            change = Update if item.id in section else Add
+            section.apply(change(section.spec.name, item, ()))
 
 
 def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
@@ -234,15 +209,3 @@ def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
         and older.valid_from <= item.valid_from
     ):
         section.apply(Remove(section.spec.name, older.id, item.valid_from))
-
-
-def _put(section: Section, item: Item) -> None:
-    """Add an item, or update the live one with its id."""
-    change = Update if item.id in section else Add
-    section.apply(change(section.spec.name, item, ()))
-
-
-def _take_out(section: Section, item_id: str, at: JSONValue) -> None:
-    """Archive an item as one that an update replaced at a time. The text of that update is lost."""
-    if item_id in section:
-        remove(section, item_id, corrected=parse_time(at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.errors import CorruptionError, SectionFullError
+from kaosmem.errors import SectionFullError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.substitution import Substitution
 from kaosmem.tokens.counters import EstimateCounter
@@ -267,18 +267,34 @@ def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
         base = next(iter(snapshots), None)
     start = int(base[5:25]) if base else 0
     wanted: set[tuple[str, str]] = set()
-    newest = max(
-        (name for name, data in broken.items() if name.startswith("log/") and data), default=None
-    )
+    segments = sorted(name for name in life.files if name.startswith("log/"))
+    newest = max((name for name in segments if broken.get(name)), default=None)
+    has_header = base is not None and _first_line(life.files[base]) == _first_line(broken[base])
     for path, data in life.files.items():
-        if path in broken and (path == base or path.startswith("log/")):
+        if path in broken and (path == base or path in segments):
             left = _without_torn(data, broken[path]) if path == newest else broken[path]
-            for line in _checkable(data, left):
+            first = int(path[4:24]) if path in segments else 1
+            is_begun = first == 1 or (first == start + 1 and has_header)
+            if not is_begun:
+                before = max((name for name in segments if name < path), default="")
+                is_begun = _ends_alike(life.files.get(before, b""), broken.get(before, b""))
+            for line in _checkable(data, left, is_begun=is_begun):
                 if path == base or json.loads(line)["seq"] > start:
                     for key, content in _says(path, line):
                         if life.state.get(key) == content:
                             wanted.add(key)
     return wanted
+
+
+def _first_line(data: bytes) -> bytes:
+    return data.partition(b"\n")[0]
+
+
+def _ends_alike(data: bytes, broken: bytes) -> bool:
+    """Return whether a segment has as many lines as before, and the last one states its checksum."""
+    lines = data.split(b"\n")
+    left = broken.split(b"\n")
+    return len(data) > 0 and len(lines) == len(left) and lines[-2][:18] == left[-2][:18]
 
 
 def _without_torn(data: bytes, broken: bytes) -> bytes:
@@ -292,12 +308,15 @@ def _without_torn(data: bytes, broken: bytes) -> bytes:
     return b"\n".join([*lines[:after], b""])
 
 
-def _checkable(data: bytes, broken: bytes) -> Iterator[bytes]:
-    """Yield the lines that are there still, and that follow one that states the checksum of their predecessor."""
+def _checkable(data: bytes, broken: bytes, *, is_begun: bool) -> Iterator[bytes]:
+    """Yield the lines that are there still, and that follow one that states the checksum of their predecessor.
+
+    is_begun: whether the checksum before the first line is known.
+    """
     left = broken.split(b"\n")
     followed = {line: before[:18] for before, line in pairwise([b"", *left])}
     for before, line in pairwise([b"", *data.split(b"\n")[:-1]]):
-        if followed.get(line) == before[:18]:
+        if followed.get(line) == before[:18] and (before or is_begun):
             yield line
 
 
@@ -316,8 +335,3 @@ def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
             and "blobs" not in fields
         ):
             yield (fields["sec"], entry["id"]), entry["content"]
-
-
-def is_unchecked(damage: Iterable[CorruptionError]) -> bool:
-    """Whether something is served that could not be checked, and that is said."""
-    return any("cannot be checked" in str(error) for error in damage)
