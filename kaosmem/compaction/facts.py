@@ -78,7 +78,7 @@ _DATE = re.compile(
 _MONTH_NAME = re.compile(_MONTH)
 # A number after one of these is a place in something that the summary's reader does not have.
 _PLACE_BEFORE = re.compile(
-    r"(?:(?<!\w)(?:appendix|article|bullet|chapter|chart|clause|column|diagram|entry|fig(?:ure)?|"
+    r"(?:(?<!\w)(?:appendix|article|bullet|cap|chapter|chart|clause|col(?:umn)?|diagram|entry|fig(?:ure)?|"
     r"footnote|image|item|iteration|line|message|page|pp?|para(?:graph)?|part|picture|point|question|"
     r"round|row|screen(?:shot)?|sec(?:tion)?|slide|step|tab|table|turn|vol(?:ume)?"
     r"|abbildung|abb|abschnitt|absatz|anhang|artikel|bild|folie|frage|kapitel|nachricht|punkt|runde|"
@@ -87,7 +87,7 @@ _PLACE_BEFORE = re.compile(
     r"|apartado|capítulo|página|paso|fila|línea|gráfico|sección|tabla)(?:s|es|n)?\.?[ #]{1,2}|§{1,2} ?|第 ?)\Z",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\d{1,4}(?:[.–-]\d{1,4}){0,3}")
+_PLACE = re.compile(r"\d{1,4}(?:[./–-]\d{1,4}){0,3}[a-z]?")
 _MAX_PLACE_CHARS = 24
 _EMPHASIS = re.compile(
     r"100 ?% (?:agree|behind|sure|certain|with|right|true|support|on board|in)\b"

@@ -44,6 +44,11 @@ _REQUESTS = """
     isso obrigado traduza samenvatten samenvatting vat samen alles dank ga verder podsumuj
     podsumowanie dziękuję kontynuuj резюмируй резюме подытожь подведи итог итоги суммируй кратко
     продолжай объясни переведи привет спасибо да это всё περίληψη συνόψισε συνέχισε ευχαριστώ
+    got gist catch up miss haben wir bisher worum ging unser fais moi un dit dire qu'est ce qu'on
+    parlé avons nous où en sommes hazme dame un qué hemos hablado di cosa abbiamo parlato fammi
+    faça um falamos até agora o es qu'est-ce geef me een wat hebben we besproken er gebeurd gesprek het ons
+    ge mig en sammanfattning sammanfatta samtalet vad har vi pratat om hänt bana bize bir özet ver
+    özetle ne konuştuk konuşmayı oldu मुझे दो हमने क्या बात की अब तक हुआ говорили мы чём
     لخص ملخص تابع شكرا सारांश संक्षेप जारी धन्यवाद 요약 요약해 요약해줘 요약해주세요 해줘 줘 주세요 계속 고마워
 """
 """Words that ask for something and are no subject.

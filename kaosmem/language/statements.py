@@ -77,7 +77,7 @@ _CHANGES = """
     until now instead jetzt wechselt wechselte verlegt passe déplacé cambia cambió trasladado
 """
 _CHANGED = frozenset(_CHANGES.split())
-_TO = frozenset("to into onto auf nach zu zum zur à a hacia".split())
+_TO = frozenset(["to", "into", "onto", "auf", "nach", "zu", "zum", "zur", "à", "a", "hacia"])
 _BEFORE_A_VALUE = _IS.difference(_HELPING.split()) | _CHANGED
 """Words that lead to an identifier which is said of the subject."""
 _HAVING = frozenset(("has", "have", "had"))

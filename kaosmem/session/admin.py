@@ -142,7 +142,8 @@ class SessionAdmin:
         The files of this session and the attached sources are read. An erasure holds if no file
         from before it is left, no file names an erased item, and the log goes on from the record
         that the receipt names. S3 is asked for old versions of the files from before the erasure.
-        An item that was added later under an erased id is another item.
+        An item that was added later under an erased id is another item, by its time: with a clock
+        that stands still it counts as the erased one.
 
         Raises:
             InvalidArgumentError: If the receipt is of another session.

@@ -14,22 +14,26 @@ from kaosmem.names import shown_name
 # platform.openai.com, platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com,
 # the model cards of Llama and Qwen. The lengths of gpt-5.5, claude-fable-5, gemini-3.1-pro,
 # gemini-3.5 and deepseek-v4 are from listings of others, and those of gpt-oss and the codex models
-# were not looked up again. A model without a good source is left out.
+# were not looked up again, nor those of Grok, Kimi, GLM and Qwen 3. A model without a good source is left out.
 _NAMES = {
     8_192: "gpt-4 llama-3",
     16_385: "gpt-3.5-turbo gpt-35-turbo",
-    32_768: "qwen-max",
+    32_768: "qwen-max qwen3 qwen3-30b-a3b qwen3-235b-a22b",
     128_000: "gpt-4-turbo gpt-4-1106-preview gpt-4-0125-preview gpt-4-vision-preview gpt-4o "
     "gpt-4o-mini o1-mini deepseek-chat deepseek-reasoner mistral-large mistral-medium "
+    "deepseek-r1 deepseek-v3 deepseek-v3.1 deepseek-v3.2 gpt-5-chat "
     "mistral-small mistral-nemo ministral-3b ministral-8b magistral-medium pixtral-large",
-    131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b gpt-oss-20b gpt-oss-120b",
+    131_072: "llama-3.1 llama-3.2 llama-3.3 qwen2.5-32b qwen2.5-72b gpt-oss-20b gpt-oss-120b "
+    "grok-3 grok-3-mini kimi-k2 glm-4.5 glm-4.5-air",
     200_000: "o1 o1-pro o3 o3-mini o3-pro o4-mini claude-3-opus claude-3-sonnet claude-3-haiku "
     "claude-3-5-haiku "
     "claude-3-5-sonnet claude-3-7-sonnet claude-opus-4 claude-opus-4-1 claude-opus-4-5 "
     "claude-sonnet-4 "
-    "claude-sonnet-4-5 claude-haiku-4-5",
-    256_000: "codestral devstral-medium devstral-small",
-    262_144: "qwen3-coder qwen3-max",
+    "claude-sonnet-4-5 claude-haiku-4-5 glm-4.6",
+    256_000: "grok-4 codestral devstral-medium devstral-small",
+    262_144: "qwen3-coder qwen3-coder-480b-a35b qwen3-coder-30b-a3b qwen3-max qwen3-next-80b-a3b "
+    "qwen3-30b-a3b-instruct-2507 "
+    "qwen3-30b-a3b-thinking-2507 qwen3-235b-a22b-instruct-2507 qwen3-235b-a22b-thinking-2507",
     400_000: "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5-codex gpt-5.1 gpt-5.1-codex "
     "gpt-5.1-codex-mini "
     "gpt-5.1-codex-max gpt-5.2 gpt-5.2-codex gpt-5.2-pro gpt-5.3-codex gpt-5.4-mini gpt-5.4-nano",
@@ -39,6 +43,7 @@ _NAMES = {
     1_047_576: "gpt-4.1 gpt-4.1-mini gpt-4.1-nano",
     1_048_576: "gemini-1.5-flash gemini-2.0-flash gemini-2.0-flash-lite gemini-2.5-pro "
     "gemini-2.5-flash "
+    "gemini-flash gemini-flash-lite gemini-pro "
     "gemini-2.5-flash-lite gemini-3-pro gemini-3-flash gemini-3.1-pro gemini-3.1-flash-lite "
     "gemini-3.5-flash llama-4-maverick",
     1_050_000: "gpt-5.4 gpt-5.5",

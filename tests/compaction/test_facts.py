@@ -148,6 +148,7 @@ def test_emphasis_is_no_number() -> None:
     "text",
     [
         "I am on page 32; saw chart 96.",
+        "slide 12/40; figure 2b; cap. 2; col 3",
         "Look at rows 4 and fig. 12.",
         "Auf Seite 7, in Zeile 120.",
         "See p. 12, pp. 14-16 and item 4.",

@@ -35,6 +35,12 @@ def _token(chars: int, alphabet: str = string.ascii_letters + string.digits) -> 
 SECRETS = [
     (text.format(secret), secret)
     for text, secret in [
+        ("The Vault token is {}", "hvs." + _token(40)),
+        ("Airtable: {}", f"pat{_token(14)}.{_token(64, _HEX)}"),
+        ("Mailgun has {} for it", "key-" + _token(32, _HEX)),
+        ("user: admin, pass: {}", "Kq8-zz-02"),
+        ("We changed the password to {}.", "Kq8zz02x"),
+        ("Cookie: session={}; theme=dark", _token(24) + "7"),
         ("Sign in with {} please.", "AKIA" + _token(16, string.ascii_uppercase + "234567")),
         ("The GitHub token is {}", "ghp_" + _token(36)),
         ("OPENAI_API_KEY={}", "sk-proj-" + _token(74) + "T3BlbkFJ" + _token(74)),
@@ -128,6 +134,12 @@ OTHERS = [
     "tar -xzf a.tgz && cp -p file1 file2",
     "deploy --token $TOKEN --password <your-password> --secret ***",
     "pytest -p no:cacheprovider -k login_2",
+    "user: admin, and pass: it went well",
+    "We changed the password to something longer.",
+    "Cookie: none",
+    "Set the secret:\n  nothing is stored",
+    "The patch key-value store is patient.",
+    "slide 12/40; figure 2b; cap. 2; col 3",
 ]
 
 
@@ -140,12 +152,19 @@ async def test_no_credential_comes_back_in_a_summary(text: str, secret: str) -> 
         ChatMessage("user", f"Always do it so: {text}\n{text}"),
         ChatMessage("assistant", _NOISE),
     ]
-    for llm in (ScriptedLLM(lambda _: "Then nothing happened."), None):
+    for llm in (ScriptedLLM(lambda _: "Then nothing much happened for a while."), None):
         earlier = None
         for _ in range(2):
             earlier = await Summarizer(llm).summarize(said, earlier=earlier)
             assert secret not in earlier.text
             assert LEFT_OUT in earlier.text
+
+
+def test_a_secret_on_the_line_after_its_name_is_left_out() -> None:
+    """As in YAML."""
+    for text in ("secret:\n  {}\n", "kind: Secret\napi_key: |\n    {}", "token:\n  value: {}"):
+        found = without_credentials(text.format("Kq8zz02x7"))
+        assert found == text.format(LEFT_OUT)
 
 
 @pytest.mark.parametrize("text", OTHERS)
