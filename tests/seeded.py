@@ -15,6 +15,7 @@ from kaosmem.language.query import Query
 from kaosmem.stores import VectorDocument
 from kaosmem.testing import ScriptedLLM
 from tests.anywhere import told
+from tests.gist import gist
 from tests.sources.stores import Stores, attached
 
 WORDS = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
@@ -106,7 +107,7 @@ async def contexts_by_meaning() -> str:
 
 
 async def summaries() -> str:
-    llm = ScriptedLLM(lambda _: "They talked.")
+    llm = ScriptedLLM(gist)
     said = [ChatMessage("user", " ".join(f"id-{n} /a/{n} {n * 37}" for n in range(99)), id="a")]
     made = await Summarizer(llm, max_request_tokens=1_500).summarize(said, open_tasks=["T-1"])
     return f"{made.id} {made.text} {llm.requests[-1][1].text}"

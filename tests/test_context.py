@@ -46,6 +46,7 @@ from kaosmem.testing.contracts.compaction import (
     it_orphans_no_result,
 )
 from kaosmem.testing.contracts.conversations import conversations as tool_conversations
+from tests.gist import gist
 
 WORDS = "and so on and on " * 10
 
@@ -58,12 +59,11 @@ def numbered(count: int, first: int = 0) -> list[ChatMessage]:
     return said(*(f"fact-{number}" for number in range(first, first + count)))
 
 
-def brief(_: Sequence[ChatMessage]) -> str:
-    return "They talked of fact-1."
+NAMED = "They named fact-1, fact-2 and fact-3."
 
 
 def summing_up(llm: ScriptedLLM | None = None) -> SummarizationCompaction:
-    return SummarizationCompaction(llm or ScriptedLLM(brief), 200, 200, max_summary_tokens=400)
+    return SummarizationCompaction(llm or ScriptedLLM(gist), 200, 200, max_summary_tokens=400)
 
 
 def context_of(pipeline: Any = None, **options: Any) -> tuple[AgentContext, HistoryProvider]:
@@ -134,7 +134,7 @@ async def test_what_is_not_retained_is_never_written() -> None:
 
 async def test_a_summary_is_made_once_and_stored_as_one_message() -> None:
     """Other windows, of another context too, show it without asking a model."""
-    llm = ScriptedLLM([brief(())])
+    llm = ScriptedLLM([NAMED])
     context, history = context_of(summing_up(llm))
     await context.append(numbered(20), "s")
     window = await context.get_prompt_window("s")
@@ -182,7 +182,7 @@ async def test_a_budget_too_small_for_a_window_is_refused() -> None:
 
 async def test_a_model_that_fails_loses_nothing() -> None:
     """Without a fallback, a window within the budget is shown whole; else the error is the strategy's."""
-    llm = ScriptedLLM([RuntimeError("down")] * 3 + [brief(())])
+    llm = ScriptedLLM([RuntimeError("down")] * 3 + [NAMED])
     summarizer = Summarizer(llm, attempts=2, pause_s=0, fallback=False)
     context, history = context_of(
         SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)
@@ -199,7 +199,7 @@ async def test_an_outline_stands_in_until_the_model_works_again() -> None:
     """Meanwhile the window is short and the same. Then the model reads the messages, and its summary is stored."""
     now = 0.0
     answers = [ConnectionError("down")] * 3
-    llm = ScriptedLLM(lambda _: answers.pop() if answers else "They talked of fact-1.")
+    llm = ScriptedLLM(lambda _: answers.pop() if answers else NAMED)
     summarizer = Summarizer(llm, pause_s=30.0, clock=lambda: now)
     context, history = context_of(
         SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)
@@ -241,7 +241,7 @@ async def test_a_history_is_summed_up_without_any_model() -> None:
 
 async def test_summaries_of_every_strategy_are_stored() -> None:
     """One that the next strategy sums up again, and one that a later strategy leaves out."""
-    llm = ScriptedLLM(brief)
+    llm = ScriptedLLM(gist)
     finer = SummarizationCompaction(llm, 60, 40, max_summary_tokens=400)
     context, _ = context_of([summing_up(llm), finer, SlidingWindowCompaction(2)])
     await context.append(numbered(30), "s")
@@ -345,7 +345,7 @@ class Meddling:
     async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
         self.asked += 1
         await self._happens()
-        return ChatMessage("assistant", "They talked.")
+        return ChatMessage("assistant", NAMED)
 
 
 async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
@@ -404,7 +404,7 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(
     """
 
     async def grow() -> None:
-        strategy = SummarizationCompaction(ScriptedLLM(brief), 80, 40, max_summary_tokens=60)
+        strategy = SummarizationCompaction(ScriptedLLM(gist), 80, 40, max_summary_tokens=60)
         context, _ = context_of(strategy)
         said: list[ChatMessage] = []
         for begin in range(0, len(conversation), step):

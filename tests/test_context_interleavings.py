@@ -16,6 +16,7 @@ from kaosmem.compaction import SummarizationCompaction
 from kaosmem.compaction.transcript import is_record
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.stores import InMemoryHistoryProvider
+from tests.gist import gist
 
 RUNS = ("one", "two", "three")
 CANARY = re.compile(r"canary-\d+")
@@ -102,7 +103,7 @@ class SlowModel:
     ) -> ChatMessage:
         for _ in range(3):
             await self.world.pause()
-        return ChatMessage("assistant", self.world.rng.choice(["They talked.", "They went on."]))
+        return ChatMessage("assistant", self.world.rng.choice(["So: ", "Well: "]) + gist(messages))
 
 
 async def append(context: AgentContext, world: World, run: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kaosmem
+from kaosmem.compaction import Summarizer
 
 PACKAGES = [
     "compaction",
@@ -50,8 +51,8 @@ def test_a_memory_has_few_members_and_parameters() -> None:
 
 
 def test_help_begins_with_a_sentence() -> None:
-    """No default value takes a page of `help()`: neither the sections nor the words that ask about the past."""
-    for function in (kaosmem.SessionMemory.open, kaosmem.SessionMemory.test_mode):
+    """No default value takes a page of `help()`: neither sections nor patterns of a language."""
+    for function in (kaosmem.SessionMemory.open, kaosmem.SessionMemory.test_mode, Summarizer):
         assert len(str(inspect.signature(function))) < 1_200
 
 

@@ -29,6 +29,7 @@ from kaosmem.compaction import (
 from kaosmem.formats import FORMATS
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.testing import ScriptedLLM
+from tests.gist import gist
 
 WORDS = (
     "indemnity termination convenience notice party contract clause fee term days governing law "
@@ -102,9 +103,7 @@ def label_group(item: Item, dates: str = "timestamp") -> tuple[object, ...] | No
 
 def compactions() -> list[CompactionStrategy]:
     """Return pipelines of all kinds, one with a model."""
-    summary = SummarizationCompaction(
-        ScriptedLLM(lambda _: "They spoke of it."), 40, 20, max_summary_tokens=30
-    )
+    summary = SummarizationCompaction(ScriptedLLM(gist), 40, 20, max_summary_tokens=30)
     return [
         CompactionPipeline(),
         SlidingWindowCompaction(5),

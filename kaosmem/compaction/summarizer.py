@@ -71,6 +71,7 @@ class Summarizer:
     template: instructions to the model, the system message of each request; the messages follow as
         the user's. The default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary.
         With another one, an answer need not share words with the messages: it may be a translation.
+        It repeats a name or number of messages that have five.
     attempts: number of times that each request is made until an answer can be taken.
     timeout_s: seconds to wait for each answer.
     pause_s: seconds without a request after the model failed; each further failure doubles them, up
@@ -130,6 +131,7 @@ class Summarizer:
         # The fields of a state, and the answer to a task of the user's own, have other words.
         self._has_free_words = template != SUMMARY_TEMPLATE
         self._fallback = fallback
+        self._is_structured = structured
         self._counter = get_counter(counter)
         self._format = get_format(format)
         self._rule_cues = rule_cues
@@ -235,12 +237,11 @@ class Summarizer:
         so_far = ""
         for part in transcript_parts(messages, room - limit, counter=self._counter):
             earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far)) if so_far else ""
-            so_far = await self._answer(
-                model, f"{earlier}{part}{header_piece('task')}{tasks}", limit
-            )
+            source = f"{earlier}{part}"
+            so_far = await self._answer(model, source, f"{header_piece('task')}{tasks}", limit)
         return so_far
 
-    async def _answer(self, model: ModelRequests, material: str, limit: int) -> str:
+    async def _answer(self, model: ModelRequests, material: str, task: str, limit: int) -> str:
         """Return a model's answer in at most `limit` tokens.
 
         One that is too long to the last is cut at a sentence.
@@ -251,15 +252,16 @@ class Summarizer:
         def request(fault: str) -> Sequence[ChatMessage]:
             told = f"An earlier answer could not be taken: {fault}.\n" if fault else ""
             return ChatMessage("system", self._template), ChatMessage(
-                "user", f"{material}{ask}{told}"
+                "user", f"{material}{task}{ask}{told}"
             )
 
         def read(reply: ChatMessage) -> str:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
             stop_reason = reply.stop_reason if isinstance(reply, ModelAnswer) else ""
-            check_answer(text, material, stop_reason=stop_reason, free=self._has_free_words)
-            whole = whole_part(text, material, stop_reason=stop_reason)
+            source = None if self._is_structured else material
+            check_answer(text, source, stop_reason=stop_reason, free=self._has_free_words)
+            whole = text if source is None else whole_part(text, stop_reason=stop_reason)
             taken = cut_at_sentence(whole, limit, self._size)
             if taken and len(text) <= _SLIGHTLY * len(taken):
                 return taken

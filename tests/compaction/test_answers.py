@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,8 @@ SOURCE = (
     "has a rate limit.\n"
 )
 CHINESE = "[user] 我们把商店迁移到新的数据库，登录失败，请不要重启数据库。\n"
+
+UNGROUNDED = "too little of the conversation"
 
 REFUSALS = [
     "I'm sorry, but I can't help with that. Request req_011CQ2.",
@@ -60,6 +63,7 @@ CALLS = [
     "[TOOL_CALLS] run",
     'run_tests({"path": "tests/test_parser.py"})',
     'search(query="the fee")',
+    '{"done": ["moved the shop"], "error": "exit code 3", "open": "TASK-17"}',
 ]
 ERRORS = [
     "500 Internal Server Error",
@@ -80,38 +84,33 @@ POLICIES = [
     "prywatność innych "
     "osób; prosimy o zadanie innego pytania dotyczącego dozwolonych tematów.",
 ]
+TOO_LITTLE = ["They talked.", "No decisions were made.", "512 characters were said."]
 NO_SUMMARIES = [
-    *((text, "declined") for text in REFUSALS),
-    *((text, "announced") for text in ANNOUNCEMENTS),
+    *((text, UNGROUNDED) for text in (*REFUSALS, *ANNOUNCEMENTS, *POLICIES, *TOO_LITTLE)),
     *((text, "a call") for text in CALLS),
-    *((text, "an error") for text in ERRORS),
-    *((text, "of the conversation") for text in POLICIES),
+    *((text, f"a call|{UNGROUNDED}") for text in ERRORS),
     (
         "The user keeps TASK-17 open and forbids to restart the database. The parser failed: see "
         "https://help.ex.com/a, mail support@ex.com and quote req_011CQ2.",
-        "not in the conversation",
+        UNGROUNDED,
     ),
     ("", "empty"),
 ]
 
 SUMMARIES = [
-    "They talked",
-    "No decisions were made.",
-    "512 characters were said.",
     "- moved the shop\n- tests fail\n- TASK-17 open",
     "# Done\nmoved the shop\n\n# Open\nTASK-17",
-    '{"done": ["moved the shop"], "error": "exit code 3", "open": "TASK-17"}',
     # They begin as a refusal, an announcement, a call or an error does.
     "I cannot reach the database on port 8443.",
     "I'm sorry, but I can't repeat passwords. The user moves the shop to PostgreSQL, keeps TASK-17 "
     "open and forbids to "
     "restart the database.",
     "The request violates the refund policy of ACME, says the user.",
-    "I will now summarise: the user moves the shop.",
+    "I will now summarise: the user moves the shop to PostgreSQL.",
     "Let me run through it. The user moves the shop to PostgreSQL, deploys to /srv/shop on port "
     "8443 and forbids to "
     "restart the database.",
-    'search({"q": "fee"}) was called and found nothing (three times)',
+    'search({"q": "parser"}) was called and found /srv/shop (three times)',
     'run_tests({"path": "tests/test_parser.py"}) failed with exit code 3.',
     "Error 500 was returned by /api/login; the fix is open.",
     "The rate limit of the search was reached.",
@@ -133,7 +132,7 @@ def test_a_text_that_is_no_summary_is_refused(text: str, fault: str) -> None:
 @pytest.mark.parametrize("text", SUMMARIES)
 def test_a_summary_that_looks_like_another_text_is_taken(text: str) -> None:
     check_answer(text, SOURCE)
-    assert whole_part(text, SOURCE) == text
+    assert whole_part(text) == text
 
 
 @pytest.mark.parametrize(
@@ -145,34 +144,45 @@ def test_a_chinese_summary_in_the_first_person_is_taken(text: str) -> None:
 
 @pytest.mark.parametrize("language", summaries.GOOD)
 def test_short_summaries_are_taken_in_six_languages(language: str) -> None:
-    """They are 47, and none is refused or shortened."""
+    """They are 41, and none is refused or shortened."""
     for text in summaries.GOOD[language]:
         source = summaries.SOURCES[language]
         check_answer(text, source)
-        assert whole_part(text, source) == text
+        assert whole_part(text) == text
 
 
-@pytest.mark.parametrize("fault", summaries.NONE)
-def test_texts_without_a_summary_are_refused_in_many_forms(fault: str) -> None:
-    for text in summaries.NONE[fault]:
-        with pytest.raises(InvalidArgumentError, match=fault):
-            check_answer(text, summaries.SOURCE)
+@pytest.mark.parametrize("text", summaries.NONE)
+def test_texts_without_a_summary_are_refused_in_many_forms(text: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        check_answer(text, summaries.SOURCE)
+
+
+@pytest.mark.parametrize("text", summaries.NONE)
+def test_texts_without_a_summary_are_refused_of_a_long_source(text: str) -> None:
+    """Even if all of their words are somewhere in it."""
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted(Path("docs").glob("*.md"))
+    )
+    with pytest.raises(InvalidArgumentError):
+        check_answer(text, source)
 
 
 @pytest.mark.parametrize("text", summaries.HALVES)
 def test_half_a_sentence_alone_leaves_nothing(text: str) -> None:
-    assert whole_part(text, summaries.SOURCE) == ""
+    assert whole_part(text) == ""
 
 
-def test_a_short_text_names_something_of_a_long_source() -> None:
-    """One word of the conversation or one fact is enough; a source of few words decides nothing."""
-    words = " ".join(f"word{chr(97 + n // 10)}{chr(97 + n % 10)}x" for n in range(150))
+def test_a_summary_of_a_long_source_has_more_of_its_words() -> None:
+    """Three words of a short source are enough, of one of a few words all of them."""
+    words = [f"word{chr(97 + n // 10)}{chr(97 + n % 10)}x" for n in range(200)]
     for text in ("The weather was lovely.", "Gulls cried.", "天气很好。"):
-        with pytest.raises(InvalidArgumentError, match="of the conversation"):
-            check_answer(text, words)
-        check_answer(text, "[user] Move the shop.")
-        check_answer(f"{text} Then wordabx.", words)
-        check_answer(text, words, free=True)
+        with pytest.raises(InvalidArgumentError, match=UNGROUNDED):
+            check_answer(text, " ".join(words))
+    for size, least in ((200, 4), (50, 3), (3, 1)):
+        source = " ".join(words[:size])
+        check_answer(f"{' '.join(words[:least])}.", source)
+        with pytest.raises(InvalidArgumentError):
+            check_answer(f"{' '.join(words[: least - 1])} nothing.", source)
 
 
 def test_short_names_of_the_conversation_are_known() -> None:
@@ -180,10 +190,12 @@ def test_short_names_of_the_conversation_are_known() -> None:
 
 
 def test_a_translation_needs_no_words_of_its_source() -> None:
-    """But it is no refusal."""
-    check_answer(POLICIES[0], SOURCE, free=True)
-    with pytest.raises(InvalidArgumentError, match="declined"):
-        check_answer(REFUSALS[2], SOURCE, free=True)
+    """But it names a fact of a source that has several. So no refusal passes for one."""
+    check_answer("Der Laden zieht um, und TASK-17 bleibt offen.", SOURCE, free=True)
+    check_answer("Sie sprachen vom Wetter.", "[user] The weather is lovely.", free=True)
+    for text in (*REFUSALS, *POLICIES):
+        with pytest.raises(InvalidArgumentError, match=UNGROUNDED):
+            check_answer(text, SOURCE, free=True)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +205,8 @@ def test_a_translation_needs_no_words_of_its_source() -> None:
         ("Moved, tested,", "", ""),
         ("They met. It failed (in", "", "They met."),
         ("They met. The user wants authent", "", "They met."),
+        ("They met. Anna wants the report on", "", "They met."),
+        ("Changed x to y", "", ""),
         ("他们见面了。然后，", "", "他们见面了。"),
         ("They met. Then the user said so", "length", "They met."),
         ("They met. Then the user said so", "MAX_TOKENS", "They met."),
@@ -200,13 +214,14 @@ def test_a_translation_needs_no_words_of_its_source() -> None:
         # These are whole.
         ('He said "go."', "length", 'He said "go."'),
         ("They met. Next: call the bank", "stop", "They met. Next: call the bank"),
-        ("Changed x to y", "", "Changed x to y"),
+        ("Changed x to y", "stop", "Changed x to y"),
+        ("They met. Next: call the bank", "", "They met. Next: call the bank"),
         ("- one\n- two", "", "- one\n- two"),
         ("Call foo(x)", "", "Call foo(x)"),
     ],
 )
 def test_half_a_sentence_is_cut_off(text: str, stop_reason: str, whole: str) -> None:
-    assert whole_part(text, SOURCE, stop_reason=stop_reason) == whole
+    assert whole_part(text, stop_reason=stop_reason) == whole
 
 
 SAID = [ChatMessage("user", SOURCE * 20)]
@@ -225,9 +240,14 @@ async def test_an_answer_that_was_cut_short_ends_with_a_sentence() -> None:
     model = ScriptedLLM([cut(f"{LONG}The user")])
     made = await Summarizer(model).summarize(SAID)
     assert made.text.startswith(f"{LONG.strip()}\n\n")
-    model = ScriptedLLM(lambda _: cut("They move the shop. They tell the team"))
+    model = ScriptedLLM(
+        lambda _: cut("They move the shop to PostgreSQL. They tell all of the team")
+    )
     made = await Summarizer(model, attempts=2).summarize(SAID)
-    assert (made.text.split("\n")[0], len(model.requests)) == ("They move the shop.", 2)
+    assert (made.text.split("\n")[0], len(model.requests)) == (
+        "They move the shop to PostgreSQL.",
+        2,
+    )
     model = ScriptedLLM(lambda _: cut(LONG))
     made = await Summarizer(model).summarize(SAID)
     assert (made.text.split("\n")[0], len(model.requests)) == (LONG.strip(), 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,13 +25,9 @@ from kaosmem.errors import SummaryError
 from kaosmem.testing import CompactionContract, ScriptedLLM
 from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import AnyStrategy, strategies
+from tests.gist import gist
 
 WORDS = "and so on and on " * 10
-
-
-def shortened(messages: Sequence[ChatMessage]) -> str:
-    """Say very little about whatever is asked, the same of the same."""
-    return f"{len(messages[-1].text)} characters were said."
 
 
 class TestSummarization(CompactionContract):
@@ -41,7 +35,7 @@ class TestSummarization(CompactionContract):
     examples = 30
 
     def make(self) -> SummarizationCompaction:
-        return SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
+        return SummarizationCompaction(ScriptedLLM(gist), 60, 30, max_summary_tokens=80)
 
 
 class AnyPipeline(AnyStrategy):
@@ -54,7 +48,7 @@ class AnyPipeline(AnyStrategy):
 def test_it_keeps_its_promises_among_other_strategies(
     before: list[CompactionStrategy], after: list[CompactionStrategy], history: list[ChatMessage]
 ) -> None:
-    summarization = SummarizationCompaction(ScriptedLLM(shortened), 60, 30, max_summary_tokens=80)
+    summarization = SummarizationCompaction(ScriptedLLM(gist), 60, 30, max_summary_tokens=80)
     AnyPipeline(CompactionPipeline([*before, summarization, *after])).check(history)
 
 
@@ -64,7 +58,7 @@ def said(name: str, role: str = "user") -> ChatMessage:
 
 def summing_up(llm: ScriptedLLM | None = None, **options: object) -> SummarizationCompaction:
     options = {"max_summary_tokens": 40, **options}
-    return SummarizationCompaction(llm or ScriptedLLM(shortened), 150, 100, **options)  # type: ignore[arg-type]
+    return SummarizationCompaction(llm or ScriptedLLM(gist), 150, 100, **options)  # type: ignore[arg-type]
 
 
 TALK = [said(f"m{number}", "user" if number % 2 else "assistant") for number in range(1, 21)]
@@ -96,7 +90,7 @@ async def test_a_later_summary_takes_the_earlier_one_in() -> None:
 
 async def test_little_is_left_alone() -> None:
     """Until what is old, earlier summaries aside, is worth a request."""
-    llm = ScriptedLLM(shortened)
+    llm = ScriptedLLM(gist)
     strategy = summing_up(llm)
     history = await strategy.compact(TALK)
     for number in range(20):
@@ -149,12 +143,12 @@ async def test_a_summarizer_of_ones_own_is_asked() -> None:
 
     Without a fallback, the failure of its model is an error, and the history stays.
     """
-    llm = ScriptedLLM(["Short.", "", "", ""])
+    llm = ScriptedLLM(["Short: m2.", "", "", ""])
     strategy = SummarizationCompaction(
         Summarizer(llm, template="Be short.", fallback=False), 150, 100
     )
     left = await strategy.compact(TALK)
-    assert left[1].text.startswith("Short.")
+    assert left[1].text.startswith("Short: m2.")
     assert llm.requests[0][0].text == "Be short."
     with pytest.raises(SummaryError):
         await strategy.compact(TALK)
@@ -170,7 +164,9 @@ async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
     """What a model says in a sentence is taken, and what it dropped listed, however little stays beside it."""
     facts = [f"/srv/{number}/app.toml" for number in range(20)]
     history = [*TALK[:10], *(ChatMessage("user", f"See {fact}.") for fact in facts), *TALK[10:]]
-    sentence = "They went on and on about the files under /srv, one after another, and have decided nothing yet."
+    sentence = (
+        "They named m2, m4 and m6, then went on to see /srv/0/app.toml and other files under /srv."
+    )
     left = await SummarizationCompaction(ScriptedLLM([sentence]), recent, 0).compact(history)
     (summary,) = (message for message in left if message.role == "summary")
     assert summary.text.startswith(sentence)
@@ -180,7 +176,7 @@ async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
 async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
     """Nor does it lose what an earlier one has listed."""
     facts = [f"/srv/{number}/app.toml" for number in range(40)]
-    strategy = SummarizationCompaction(ScriptedLLM(lambda _: "They went on."), 100, 50)
+    strategy = SummarizationCompaction(ScriptedLLM(gist), 100, 50)
     plain = [ChatMessage("user", WORDS), ChatMessage("assistant", WORDS)]
     history = await strategy.compact(
         [*(ChatMessage("user", f"See {fact}. {WORDS}") for fact in facts), *plain]
@@ -195,26 +191,26 @@ async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
 @pytest.mark.parametrize("recent", [0, 20])
 async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent: int) -> None:
     """However little is worth a request; then one takes their place."""
-    strategy = SummarizationCompaction(ScriptedLLM(lambda _: "They talked."), recent, 0)
+    strategy = SummarizationCompaction(ScriptedLLM(lambda _: "ok."), recent, 0)
     history = [said("first")]
     for number in range(20):
         history = await strategy.compact(
             [*history, ChatMessage("user" if number % 2 else "assistant", "ok")]
         )
         assert len(history) < 12
-    assert history[2].text == "They talked."
+    assert history[2].text == "ok."
 
 
 async def test_questions_without_an_answer_are_not_summarised_while_they_are_few() -> None:
     """As the newest is not; many are summarised, so that a chat in which only users speak goes on."""
     pending = [ChatMessage("user", f"Pending {number}: do it") for number in range(6)]
     talk = [said("q", "user"), said("a", "assistant")] * 3
-    strategy = SummarizationCompaction(ScriptedLLM(shortened), 20, 20)
+    strategy = SummarizationCompaction(ScriptedLLM(gist), 20, 20)
     left = await strategy.compact([*talk, *pending])
     assert left[0] is talk[0] and left[1].role == "summary"
     assert left[2:] == pending
     users = [said(f"u{number}") for number in range(60)]
-    left = await SummarizationCompaction(ScriptedLLM(shortened), 200, 100).compact(users)
+    left = await SummarizationCompaction(ScriptedLLM(gist), 200, 100).compact(users)
     assert [message.role for message in left] == ["user", "summary", *["user"] * (len(left) - 2)]
     assert len(left) < 8 and left[2:] == users[2 - len(left) :]
 
@@ -226,7 +222,7 @@ async def test_a_short_first_exchange_stays_whole_beside_a_summary() -> None:
         talk.append(ChatMessage("user", f"Delete branch {number}. " + "x " * 10))
         talk.append(ChatMessage("assistant", f"Done {number}. " + "y " * 10))
     for recent in range(20, 100, 5):
-        strategy = SummarizationCompaction(ScriptedLLM(shortened), recent, 20)
+        strategy = SummarizationCompaction(ScriptedLLM(gist), recent, 20)
         left = await strategy.compact(talk)
         assert left[:2] == talk[:2] and left[2].role == "summary"
         assert left[3:] == talk[3 - len(left) :]

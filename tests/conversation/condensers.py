@@ -30,6 +30,7 @@ from kaosmem.conversation import (
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
+from tests.gist import gist
 
 STATE = {
     "USER_CONTEXT": "fix it",
@@ -41,7 +42,7 @@ STATE = {
 
 def brief(messages: Sequence[ChatMessage]) -> str:
     """Say as a model that summarises in a few words."""
-    return "done so far"
+    return gist(messages, most=3)
 
 
 def stating(messages: Sequence[ChatMessage]) -> ChatMessage:

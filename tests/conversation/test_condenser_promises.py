@@ -49,6 +49,7 @@ from tests.conversation.logs import (
     user,
     view_of,
 )
+from tests.gist import gist
 
 REQUEST = CondensationRequest()
 
@@ -395,7 +396,9 @@ async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
     log = logged(
         user("U1"), *[agent()] * 3, user("U2"), *[agent()] * 3, call("1", says="I look"), REQUEST
     )
-    condenser = LLMSummarizingCondenser(ScriptedLLM(iter([ConnectionError(), "S"])))
+    failures = iter([ConnectionError()])
+    model = ScriptedLLM(lambda request: next(failures, None) or gist(request))
+    condenser = LLMSummarizingCondenser(model)
     assert "A1" in shown(await condenser.condensed_view(log))
     log.append(result("1"))
     assert {"A1", "O1"} <= set(shown(log.view))

@@ -45,6 +45,7 @@ from tests.conversation.logs import (
     user,
     view_of,
 )
+from tests.gist import gist
 
 REQUEST = CondensationRequest()
 ON_REQUEST = RollingCondenser(max_size=None, forgets_users=False)
@@ -59,8 +60,8 @@ def summarizing(
     answers: Callable[[Sequence[ChatMessage]], Answer] | Iterator[Answer] | None = None,
     **config: object,
 ):
-    """Return a summarising condenser and its model, which says S unless told otherwise."""
-    model = ScriptedLLM(answers or (lambda _: "S"))
+    """Return a summarising condenser and its model, which repeats some words unless told otherwise."""
+    model = ScriptedLLM(answers or gist)
     limits = {name: config.pop(name) for name in ("fallback",) if name in config}
     return LLMSummarizingCondenser(Summarizer(model, **limits), **config), model
 
@@ -238,7 +239,9 @@ async def test_what_has_to_be_and_cannot_is_a_clear_error() -> None:
 
 async def test_a_model_that_fails_once_is_asked_again() -> None:
     """The record is the one that it would have been, and the newest half of the view stays."""
-    condenser, model = summarizing(iter([ConnectionError("gone"), "all of it"]))
+    condenser, model = summarizing(
+        iter([ConnectionError("gone"), "all of it: the agent says 11, 12, 13."])
+    )
     log = logged(system(), *said(10), REQUEST)
     record = await condensed(condenser, log)
     assert ids(log.view) == [0, 12, 8, 9, 10]
@@ -249,7 +252,7 @@ async def test_a_model_that_fails_once_is_asked_again() -> None:
 
 async def test_an_answer_that_is_a_little_too_long_is_cut_at_a_sentence() -> None:
     """The model is not asked again."""
-    talk = [agent("word " * 100) for _ in range(10)]
+    talk = [agent("A sentence of words here. " * 20) for _ in range(10)]
     condenser, model = summarizing(lambda _: "A sentence of six words here. " * 40, max_size=None)
     log = logged(system(), *talk, REQUEST)
     record = await condensed(condenser, log)
@@ -496,10 +499,16 @@ async def test_as_many_events_stay_whatever_the_model_ranks(
 async def test_the_second_summary_is_made_of_the_whole_first() -> None:
     first = (
         "Done: "
-        + "the module was read and its functions listed one by one. " * 60
+        + "the module was read and the words of the agent listed one by one. " * 60
         + "TASK-17 pending"
     )
-    condenser, model = summarizing(iter([first, "S"]), max_size=10, max_tokens=10_000)
+    condenser, model = summarizing(
+        iter(
+            [first, "The module of the agent was read, the functions are listed. TASK-17 pending."]
+        ),
+        max_size=10,
+        max_tokens=10_000,
+    )
     log = logged(*(agent(f"{number} " + "words of the agent " * 200) for number in range(11)))
     await condensed(condenser, log)
     assert shown(log.view)[0].startswith("<Done: the module")
@@ -560,7 +569,7 @@ async def test_each_model_is_told_what_a_user_of_the_condenser_writes() -> None:
     """A template takes the place of ours."""
     given = {"template": "Be brief."}
     summing, structured, attending = models = [
-        ScriptedLLM(each) for each in (lambda _: "S", stating, ranking)
+        ScriptedLLM(each) for each in (gist, stating, ranking)
     ]
     for condenser in (
         LLMSummarizingCondenser(Summarizer(summing, **given), max_size=10),

@@ -49,14 +49,16 @@ from kaosmem.sections.section import Section
 from kaosmem.session.saving import past
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
+from tests.gist import gist
 
 BUDGET = 400
+SPOKE = "They asked about the notice period: thirty days as before."
 
 
 def summarizing(llm: object = None) -> SummarizationCompaction:
     """Return a compaction by a model that says little, and always the same of the same."""
     return SummarizationCompaction(
-        llm or ScriptedLLM(lambda _: "They spoke of terms."), 120, 60, max_summary_tokens=60
+        llm or ScriptedLLM(lambda _: SPOKE), 120, 60, max_summary_tokens=60
     )  # type: ignore[arg-type]
 
 
@@ -156,7 +158,7 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
     tmp_path: Path,
 ) -> None:
     """What is opened again, from the log or a snapshot, shows the same, byte for byte, and runs no model."""
-    llm = ScriptedLLM(lambda _: "They spoke of terms.")
+    llm = ScriptedLLM(lambda _: SPOKE)
     specs = messages(summarizing(llm))
     async with SessionMemory.open(tmp_path, sections=specs) as memory:
         talk(memory, range(12))
@@ -229,7 +231,7 @@ async def test_metadata_of_another_kind_is_no_compaction() -> None:
 
 async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
     """Over 60 turns the prefix moves when a model was asked, and only then, and that is for many turns at once."""
-    llm = ScriptedLLM(lambda _: "They spoke of terms.")
+    llm = ScriptedLLM(lambda _: SPOKE)
     memory = SessionMemory.test_mode(sections=messages(summarizing(llm), 600))
     previous = None
     moved = []
@@ -276,7 +278,7 @@ async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
 async def test_a_section_is_compacted_while_its_model_is_down() -> None:
     """Users' rules are kept verbatim, a notice says what happened, and the model takes the outline in later."""
     answers: list[Any] = [ConnectionError("secret")] * 3
-    llm = ScriptedLLM(lambda _: answers.pop() if answers else "They spoke of terms.")
+    llm = ScriptedLLM(lambda _: answers.pop() if answers else SPOKE)
     summarizer = Summarizer(llm, pause_s=0)
     strategy = SummarizationCompaction(summarizer, 120, 60, max_summary_tokens=100)
     memory = SessionMemory.test_mode(sections=messages(strategy))
@@ -338,7 +340,7 @@ def test_what_happens_while_a_model_thinks_survives(seed: int) -> None:
 
 
 async def _think_aloud(rng: random.Random) -> None:
-    waiting = Waiting(summarizing(ScriptedLLM(lambda asked: f"They said {asked[-1].text[-200:]}")))
+    waiting = Waiting(summarizing(ScriptedLLM(lambda asked: f"They said {gist(asked)}")))
     specs = messages(waiting)
     memory = SessionMemory.test_mode(sections=specs)
     said: dict[str, str] = {}
@@ -398,7 +400,7 @@ async def _think_aloud(rng: random.Random) -> None:
 
 async def test_a_range_that_is_touched_meanwhile_is_not_replaced() -> None:
     """An update while the model thinks is not hidden by a summary of what was there before; the next turn has it."""
-    llm = ScriptedLLM(lambda _: "They spoke of terms.")
+    llm = ScriptedLLM(lambda _: SPOKE)
     waiting = Waiting(summarizing(llm))
     memory = SessionMemory.test_mode(sections=messages(waiting))
     talk(memory, range(30))
@@ -439,7 +441,7 @@ async def test_nothing_is_made_of_what_is_forgotten_meanwhile() -> None:
 
 async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) -> None:
     """A summary of a summary goes with a message that the first one was made of, and no file holds either."""
-    llm = ScriptedLLM(f"canary-{number} was said" for number in range(99))
+    llm = ScriptedLLM(f"canary-{number} was said. {SPOKE}" for number in range(99))
     async with SessionMemory.open(tmp_path, sections=messages(summarizing(llm))) as memory:
         for turn in range(60):
             talk(memory, range(turn, turn + 1))
@@ -466,7 +468,7 @@ async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) ->
 @pytest.mark.usefixtures("early_snapshots")
 async def test_what_a_forgotten_item_was_summed_up_with_comes_back(tmp_path: Path) -> None:
     """And is summed up anew, from what was said, in the process that forgot it and in any other."""
-    llm = ScriptedLLM(lambda request: f"They spoke of {len(request[-1].text)} letters.")
+    llm = ScriptedLLM(lambda request: f"{SPOKE} It took {len(request[-1].text)} letters.")
     specs = messages(summarizing(llm))
     async with SessionMemory.open(tmp_path, sections=specs) as memory:
         for turn in range(60):
@@ -660,7 +662,7 @@ async def test_what_is_removed_while_its_originals_are_read_stays_removed(
 async def test_what_came_back_is_found_by_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that was kept knows a summary in the place of a message that has come back since."""
     monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
-    compaction = summarizing(ScriptedLLM(lambda _: "They spoke of a quorum."))
+    compaction = summarizing(ScriptedLLM(lambda _: f"{SPOKE} A quorum was named."))
     memory = SessionMemory.test_mode(sections=messages(compaction, retrieval_threshold=5))
     talk(memory, range(30))
     await shown(memory)
@@ -971,7 +973,7 @@ async def test_expanding_an_item_of_no_sources_gives_it() -> None:
 
 async def test_a_summary_that_fits_its_section_is_shown() -> None:
     """Messages that left the section without it do not come back by recall in its place."""
-    llm = ScriptedLLM(lambda _: "They worked on the shop and its orders. " * 2)
+    llm = ScriptedLLM(lambda _: "They worked on the shop: its orders were late by days. " * 2)
     compaction = SummarizationCompaction(llm, 150, 100)
     spec = SectionSpec("messages", 300, 90, 0.5, placement="history", compaction=compaction)
     memory = SessionMemory.test_mode(sections=[spec])
@@ -1026,5 +1028,5 @@ async def test_a_notice_says_why_no_answer_was_taken() -> None:
     talk(memory, range(20))
     await shown(memory)
     (notice,) = memory.notices
-    assert "which failed by no usable answer: it declined to summarise" in notice
+    assert "which failed by no usable answer: it says too little of the conversation" in notice
     assert "SECRET" not in notice

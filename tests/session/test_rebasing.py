@@ -20,8 +20,11 @@ from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import ScriptedLLM
+from tests.gist import gist
 
-COMPACTION = SummarizationCompaction(ScriptedLLM(lambda _: "Said."), 40, 10, max_summary_tokens=20)
+COMPACTION = SummarizationCompaction(
+    ScriptedLLM(lambda request: gist(request, most=3)), 40, 10, max_summary_tokens=20
+)
 SPECS = (
     SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
     SectionSpec("messages", budget=60, placement="history", eviction="fifo"),

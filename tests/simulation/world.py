@@ -35,6 +35,7 @@ from kaosmem.session import memory as session_memory
 from kaosmem.session.opening import SharedSessions
 from kaosmem.session.saving import turns
 from kaosmem.testing import ScriptedLLM, paths_holding
+from tests.gist import gist
 from tests.simulation import power_loss
 from tests.simulation.account import Account, Value, ViolationError
 from tests.simulation.disk import File, Folder, SimulatedDisk
@@ -51,9 +52,7 @@ SECTIONS = (
         300,
         placement="history",
         recall=0.0,
-        compaction=SummarizationCompaction(
-            ScriptedLLM(lambda _: "They spoke."), 100, 20, max_summary_tokens=90
-        ),
+        compaction=SummarizationCompaction(ScriptedLLM(gist), 100, 20, max_summary_tokens=90),
     ),
 )
 BOUND = 2_000

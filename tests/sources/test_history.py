@@ -318,7 +318,10 @@ async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() ->
 async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> None:
     """The context says what it did without, and the next one has it again."""
     summarizer = Summarizer(
-        ScriptedLLM(["", "They counted."]), attempts=1, pause_s=0, fallback=False
+        ScriptedLLM(["", "They counted sheep on the hill: 7, 8 and 9 of them."]),
+        attempts=1,
+        pause_s=0,
+        fallback=False,
     )
     strategy = SummarizationCompaction(summarizer, 60, 60, max_summary_tokens=60)
     provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
@@ -326,7 +329,10 @@ async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> No
     context = await memory.assemble_context("", budget=1_000, format="openai")
     assert str(context.sources["history"]) == "degraded with SummaryError, 30 proposed"
     assert len(context.items) == 30
-    assert "They counted." in (await window(memory, 1_000)).items[1].text
+    assert (
+        "They counted sheep on the hill: 7, 8 and 9 of them."
+        in (await window(memory, 1_000)).items[1].text
+    )
 
 
 async def test_where_a_model_fails_an_outline_is_shown() -> None:
@@ -354,7 +360,7 @@ def echoing(answers: int = 1_000) -> tuple[ScriptedLLM, SummarizationCompaction]
 
     def answer(request: Sequence[ChatMessage]) -> str:
         return (
-            " ".join(re.findall(r"sheep-\d+-", request[-1].text))
+            " ".join(re.findall(r"sheep-\d+-", request[-1].text)) + "."
             if len(llm.requests) <= answers
             else ""
         )
