@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kaosmem import ChatMessage
 from kaosmem.language.analysis import analyze
 
+_WORD = re.compile(r"\b\w{1,12}\b")
+_LABELS = frozenset(analyze("I user assistant system tool summary"))
+
 
 def gist(messages: Sequence[ChatMessage], most: int = 6) -> str:
-    """Return a sentence of the first words of a request that say something, and at most so many."""
+    """Return a sentence of the shortest words of a request that say something, at most so many."""
     material = messages[-1].text.rpartition("## task")[0]
-    words: dict[str, None] = {}
-    for word in material.split():
-        if word[0] != "[" and word[-1] != "]" and analyze(word):
-            words.setdefault(word.strip(".,:;"))
-        if len(words) == most:
-            break
-    return f"{' '.join(words)}."
+    words: dict[frozenset[str], str] = {}
+    for word in _WORD.findall(material):
+        if terms := frozenset(analyze(word)) - _LABELS:
+            words.setdefault(terms, word)
+    chosen = sorted(words.values(), key=len)[:most]
+    return f"{' '.join(chosen) or 'Hm'}."

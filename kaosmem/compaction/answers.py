@@ -121,6 +121,8 @@ def _is_grounded(text: str, source: str) -> bool:
     least = min(_MOST_WORDS, max(_LEAST_WORDS, isqrt(size) // 3), size // 2)
     if shared < least or not words:
         return False
+    if size == 0:
+        return True  # nothing can be shared
     names = _names_shared(text, source) - _foreign_facts(text, source)
     share = _UNSPACED_SHARE if _UNSPACED.search(text) else _SHARE
     return share * (shared + names) > len(words) or names >= _NAMES_OF_ANY_LANGUAGE

@@ -509,7 +509,12 @@ async def test_the_second_summary_is_made_of_the_whole_first() -> None:
         max_size=10,
         max_tokens=10_000,
     )
-    log = logged(*(agent(f"{number} " + "words of the agent " * 200) for number in range(11)))
+    log = logged(
+        *(
+            agent(f"{number} " + "the module was read, words of the agent, TASK-17 pending " * 60)
+            for number in range(11)
+        )
+    )
     await condensed(condenser, log)
     assert shown(log.view)[0].startswith("<Done: the module")
     for event in said(6):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
+from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.spec import DEFAULT_SECTIONS
@@ -25,9 +26,9 @@ from kaosmem.tokens.counters import EstimateCounter
 WORD = re.compile(r"fact\d+x")
 
 
-def quoting(prompt: Any) -> str:
+def quoting(prompt: Sequence[ChatMessage]) -> str:
     """A summary that repeats every fact: the worst that a model can do to what is to end."""
-    return f"Said {' '.join(dict.fromkeys(WORD.findall(str(prompt))))}."
+    return f"Said {' '.join(dict.fromkeys(WORD.findall(prompt[-1].text)))}."
 
 
 SPECS = (

@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
 from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, SessionOptions
-from kaosmem.compaction import SummarizationCompaction
+from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import ScriptedLLM
 from tests.gist import gist
 
-COMPACTION = SummarizationCompaction(
-    ScriptedLLM(lambda request: gist(request, most=3)), 40, 10, max_summary_tokens=20
+SUMMARIZER = Summarizer(
+    ScriptedLLM(lambda request: gist(request, most=3)), pause_s=0, max_kept_tokens=0
 )
+COMPACTION = SummarizationCompaction(SUMMARIZER, 40, 10, max_summary_tokens=20)
 SPECS = (
     SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
     SectionSpec("messages", budget=60, placement="history", eviction="fifo"),
