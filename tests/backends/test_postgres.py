@@ -28,7 +28,7 @@ from kaosmem.backends.postgres import (
 from kaosmem.backends.postgres.graph import MAX_LABELS, returned_columns
 from kaosmem.backends.postgres.vectors import condition
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
-from kaosmem.stores import Entity, InMemoryFileStore, Relationship, Task, VectorDocument
+from kaosmem.stores import Entity, InMemoryFileStore, Relationship, VectorDocument
 from kaosmem.testing import (
     GraphContract,
     HistoryContract,
@@ -209,26 +209,6 @@ async def test_a_newer_schema_is_refused(postgres: str) -> None:
         )
     with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
         await PostgresShortTermMemory(database(postgres, known.schema)).get_state("s")
-
-
-async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: str) -> None:
-    """The others get InvalidArgumentError, at any speed."""
-    schema = f"t{next(_schemas)}"
-    workers = [database(postgres, schema, max_connections=2) for _ in range(4)]
-    boards = [PgTaskStore(each) for each in workers]
-    await boards[0].create_task_list("c", "a", [Task(str(n), "work") for n in range(10)])
-
-    async def take(board: PgTaskStore, task: int) -> bool:
-        try:
-            await board.update_status("c", "a", str(task), "in_progress")
-        except InvalidArgumentError:
-            return False
-        return True
-
-    taken = await asyncio.gather(*(take(board, task) for task in range(10) for board in boards))
-    assert sum(taken) == 10
-    for each in workers:
-        await each.close()
 
 
 async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str) -> None:

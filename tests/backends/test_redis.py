@@ -184,19 +184,6 @@ async def test_facts_that_other_processes_change_are_found(url: str) -> None:
         } == {2}
 
 
-async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
-    """A transaction whose namespace another one changed is tried again."""
-    async with RedisDatabase(url, tenant="race") as one, RedisDatabase(url, tenant="race") as other:
-        stores = [RedisLongTermMemory(one), RedisLongTermMemory(other)]
-        texts = [f"The rent is {n} euros." for n in range(24)]
-        await asyncio.gather(
-            *(stores[n % 2].save("a", text, key="rent") for n, text in enumerate(texts))
-        )
-        versions = await stores[0].versions("a", "rent")
-        assert sorted(each.item.content for each in versions) == sorted(texts)
-        assert [each.is_current for each in versions] == [False] * 23 + [True]
-
-
 async def test_a_cluster_serves_all_stores() -> None:
     """Keys that are changed together are in one slot.
 
