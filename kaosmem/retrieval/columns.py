@@ -6,6 +6,7 @@ A dump is a header line, then the columns, little-endian.
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -162,29 +163,28 @@ class Labels:
     def extend(self, names: Sequence[str | None]) -> list[str]:
         """Label the next slots, None for not at all, and return the labels that are new."""
         new = []
+        numbers = array("i")
         for name in names:
-            if name is None:
-                self._numbers.append(0)
-                continue
-            number = self._number_of.get(name)
+            number = 0 if name is None else self._number_of.get(name)
             if number is None:
                 number = len(self.names)
                 self._number_of[name] = number
                 self.names.append(name)
                 self.sizes.append(0)
                 new.append(name)
-            self._numbers.append(number)
             self.sizes[number] += 1
+            numbers.append(number)
+        self._numbers.extend(np.array(numbers, np.int32))
         return new
 
     def clear(self, slot: int) -> int:
         """Take a slot's label away, and return its number if no other slot has it, else 0."""
         number = int(self.numbers[slot])
         self.numbers[slot] = 0
+        self.sizes[number] -= 1
         name = self.names[number]
         if name is None:
             return 0
-        self.sizes[number] -= 1
         if self.sizes[number]:
             return 0
         del self._number_of[name]
@@ -205,7 +205,6 @@ class Labels:
         self.names = [None, *names]
         self._number_of = {name: number for number, name in enumerate(names, 1)}
         self.sizes = np.bincount(numbers, minlength=len(self.names)).tolist()
-        self.sizes[0] = 0
 
     def own(self) -> None:
         """Keep no memory of others, so that labels can be taken away."""

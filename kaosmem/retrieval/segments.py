@@ -25,8 +25,8 @@ TIMES_BITS = 8
 """A posting is slot << 8 | code of the number of occurrences."""
 TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
-MIN_SORTED = 1 << 12
-"""So many terms are sorted into a segment. Fewer are put into a table, one by one."""
+_MAX_IN_TABLE = 1 << 13
+"""So many terms of the newest entries are in a table before a segment is made of them."""
 _MAX_MERGED = 1 << 21
 """No larger segment is made by merging, which bounds the time of a merge to about 50 ms."""
 _MERGED_AT_ONCE = 1 << 20
@@ -185,7 +185,7 @@ class Postings:
             posting = shifted | times_code(occurrences)
             self._tail.setdefault(number, []).append(posting)
         starts = self._sequences.starts
-        if starts[slot + 1] - starts[self._indexed] >= 2 * MIN_SORTED:
+        if starts[slot + 1] - starts[self._indexed] >= _MAX_IN_TABLE:
             self._index_tail(slot + 1)
 
     def take_over(self, segment: Segment) -> None:

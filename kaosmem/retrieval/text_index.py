@@ -28,7 +28,6 @@ from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.scoring import Scorer
 from kaosmem.retrieval.segments import (
     MAX_SLOTS,
-    MIN_SORTED,
     TIMES_BITS,
     TIMES_MASK,
     Postings,
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
 
 _BATCH = 1_024
 """Entries that are read at a time."""
+_FEW = 8
+"""So many entries are sorted together. Fewer are indexed one by one."""
 _AVERAGE_BITS = 10
 _LEAST_STALE = 8_192
 """So many slots may be empty or out of order before the index is made anew."""
@@ -193,7 +194,7 @@ class TextIndex:
         values, sizes = self._reader.read(items)
         self.slots.extend(ordinals)
         self.sequences.extend(values, sizes)
-        if len(values) < MIN_SORTED:
+        if len(items) < _FEW:
             self._index_entries(first)
         else:
             self._index_batch(segment_of(values, sizes, first))
