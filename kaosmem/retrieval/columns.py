@@ -165,13 +165,12 @@ class Labels:
         new = []
         numbers = array("i")
         for name in names:
-            number = 0 if name is None else self._number_of.get(name)
-            if number is None:
-                number = len(self.names)
-                self._number_of[name] = number
+            if name is not None and name not in self._number_of:
+                self._number_of[name] = len(self.names)
                 self.names.append(name)
                 self.sizes.append(0)
                 new.append(name)
+            number = 0 if name is None else self._number_of[name]
             self.sizes[number] += 1
             numbers.append(number)
         self._numbers.extend(np.array(numbers, np.int32))

@@ -25,7 +25,7 @@ from kaosmem.retrieval.columns import (
 )
 from kaosmem.retrieval.order import top
 from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.scoring import Scorer
+from kaosmem.retrieval.scoring import bm25_scores
 from kaosmem.retrieval.segments import (
     MAX_SLOTS,
     TIMES_BITS,
@@ -382,16 +382,14 @@ class TextIndex:
         weights = self.weights(self.terms_of(query))
         if not weights or limit < 1:
             return []
-        scorer = self._scorer(self._parameters)
+        scores = self.bm25(weights)
         if among is None:
-            slots, scores = scorer.contenders(weights, limit)
+            slots = top(scores, self.slots.ordinals, limit)
         else:
-            slots = self.slots.among(among)
-            scores = scorer.scores(weights)[slots]
-        places = top(scores, self.slots.ordinals[slots], limit)
-        ordinals = self.slots.ordinals[slots[places]]
-        values = scores[places] * self._parameters.unit
-        return list(zip(ordinals.tolist(), values.tolist(), strict=True))
+            chosen = self.slots.among(among)
+            slots = chosen[top(scores[chosen], self.slots.ordinals[chosen], limit)]
+        values = scores[slots] * self._parameters.unit
+        return list(zip(self.slots.ordinals[slots].tolist(), values.tolist(), strict=True))
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
         """Return the number of entries with each term; None with an analysis of the caller's."""
@@ -429,7 +427,8 @@ class TextIndex:
         parameters = self._parameters
         if k1 is not None and b is not None:
             parameters = BM25.of(k1, b)
-        return self._scorer(parameters).scores(weights)
+        saturation = self._saturation(parameters)
+        return bm25_scores(weights, self._postings, self._codes.values, saturation)
 
     def postings(self, number: int) -> tuple[Int64s, Int64s]:
         """Return the slots of the entries with a term, and how often each has it."""
@@ -454,7 +453,7 @@ class TextIndex:
         size = max(1, len(self))
         return max(1, (units * self._total_length + size // 2) // size)
 
-    def _scorer(self, parameters: BM25) -> Scorer:
+    def _saturation(self, parameters: BM25) -> Saturation:
         # Most changes of a large index leave ten digits of the average as they are, and the table.
         exact = self._average_length(256)
         dropped = max(0, exact.bit_length() - _AVERAGE_BITS)
@@ -463,7 +462,7 @@ class TextIndex:
         if kept is None or kept[0] != key:
             kept = key, parameters.saturation(*key)
             self._tables[parameters] = kept
-        return Scorer(self._postings, self._codes.values, kept[1])
+        return kept[1]
 
 
 def _stored_segment(columns: StoredColumns, size: int, terms: int) -> Segment:

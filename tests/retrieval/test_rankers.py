@@ -49,8 +49,6 @@ def merged_and_settled_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_MAX_IN_TABLE", 64)
     monkeypatch.setattr(segments, "_MAX_MERGED", 500)
     monkeypatch.setattr(text_index, "_LEAST_STALE", 16)
-    monkeypatch.setattr(scoring, "_LEAST_PRUNED", 4)
-    monkeypatch.setattr(scoring, "_LOOK_UP", 1)
     monkeypatch.setattr(scoring, "_SCORED_AT_ONCE", 16)
 
 
