@@ -9,11 +9,11 @@ build  static sections, histories, then the block that depends on the query
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from kaosmem.arguments import check_share
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
@@ -21,78 +21,120 @@ from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, with_best_shortened
 from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
+from kaosmem.filters import MetadataFilter
 from kaosmem.formats import Format, Rendered
-from kaosmem.names import shown, shown_name, shown_number
+from kaosmem.names import shown, shown_number
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 
+Overflow: TypeAlias = Literal["raise", "cut"]
+"""The treatment of required items that do not fit: an error, or shortened copies."""
 
-def assemble(
-    specs: Sequence[SectionSpec],
-    proposals: Mapping[str, Proposal],
-    *,
-    budget: int,
-    format: Format,
-    counter: TokenCounter,
-    query: str = "",
-    reserve: int = 0,
-    overflow: Literal["raise", "cut"] = "raise",
-    min_confidence: float = 0.0,
-    limits: Limits | None = None,
-    decide: Callable[[str], Decision],
-    sources: Mapping[str, SourceReport] | None = None,
-) -> tuple[Context, Packing]:
-    """Return the context that packs the proposals into `budget - reserve` tokens, and its packing.
 
-    specs: in order of declaration. proposals: by section name; a section without one is not shown.
-    overflow: treatment of required items that do not fit. decide: answers for items that were not
-        proposed.
-    min_confidence: below it, retrieved units are left out. limits: as of `Packer`.
-    sources: status of attached sources, for the record.
-    Raises WindowTooSmallError, with the sums, if the required items do not fit;
-    InvalidArgumentError and InvalidArgumentError.
+@dataclass(frozen=True, kw_only=True)
+class Offers:
+    """Everything that is offered for a context, and how it is to be packed.
+
+    Args:
+        specs: The specs in order of declaration.
+        proposals: The proposals by section name. A section without one is not shown.
+        budget: Tokens of the request with its reserve.
+        reserve: Tokens that are kept free.
+        overflow: The treatment of required items that do not fit.
+        min_confidence: Retrieved units are left out below it.
+        wanted: The filter that the proposals passed, or None.
+        sources: The status of attached sources, for the record.
+        decide: Answers for items that were not proposed.
     """
-    window = check_budget(budget, reserve)
-    if overflow not in ("raise", "cut"):
-        raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
-    least = check_share(min_confidence, "min_confidence")
-    shown_specs = scaled_floors(
-        [spec for spec in specs if spec.name in proposals and proposals[spec.name].candidates]
-    )
-    pack = partial(
-        _packed,
-        shown_specs,
-        proposals,
-        window=window,
-        format=format,
-        counter=counter,
-        cuts=overflow == "cut",
-        limits=limits,
-    )
-    packed = pack()
-    judge = cache(partial(confidence_of, query, packed.packing.items, [*proposals.values()]))
-    if least and (found := judge()) is not None and found < least:
-        packed = pack(barred=packed.packing.retrieved)
-    by_section = packed.packing.by_section
-    context = Context(
-        format=format.name,
-        query=query,
-        budget=window,
-        used=packed.used,
-        frame=packed.used - sum(use.used for use in by_section.values()),
-        items=packed.packing.items,
-        by_section=by_section,
-        sources=dict(sources or {}),
-        rendered=packed.rendered,
-        _format=format,
-        _counter=counter,
-        _proposed=packed.packing.decide,
-        _others=decide,
-        _judge=judge,
-        notices=tuple(_notices(proposals, packed.packing)),
-    )
-    return context, packed.packing
+
+    specs: Sequence[SectionSpec]
+    proposals: Mapping[str, Proposal]
+    budget: int
+    reserve: int
+    format: Format
+    counter: TokenCounter
+    query: str
+    overflow: Overflow
+    min_confidence: float
+    wanted: MetadataFilter | None
+    sources: Mapping[str, SourceReport]
+    decide: Callable[[str], Decision]
+
+    def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
+        """Return the context that packs all this into the budget, and its packing.
+
+        Args:
+            limits: The limits of the histories and the block. The default is none.
+
+        Raises:
+            WindowTooSmallError: If the required items do not fit, with the sums.
+        """
+        packed = self._packed(limits)
+        proposals = self.proposals.values()
+        judge = cache(partial(confidence_of, self.query, packed.packing.items, proposals))
+        if self.min_confidence:
+            found = judge()
+            if found is not None and found < self.min_confidence:
+                packed = self._packed(limits, packed.packing.retrieved)
+        by_section = packed.packing.by_section
+        context = Context(
+            format=self.format.name,
+            query=self.query,
+            budget=self.budget - self.reserve,
+            used=packed.used,
+            frame=packed.used - sum(use.used for use in by_section.values()),
+            items=packed.packing.items,
+            by_section=by_section,
+            sources=dict(self.sources),
+            rendered=packed.rendered,
+            _format=self.format,
+            _counter=self.counter,
+            _proposed=packed.packing.decide,
+            _others=self.decide,
+            _judge=judge,
+            notices=tuple(_notices(self.proposals, packed.packing)),
+        )
+        return context, packed.packing
+
+    def _packed(
+        self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
+    ) -> _Packed:
+        """Return the proposals packed into the window, and counted as rendered.
+
+        barred: as of `Packer`.
+        """
+        window = self.budget - self.reserve
+        offered = [name for name, each in self.proposals.items() if each.candidates]
+        specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
+        costs = Costs(self.format, self.counter)
+        whole = with_best_shortened(specs, self.proposals, window, costs)
+        room = window
+
+        def pack(some: Shortened) -> Packing:
+            return Packer(specs, some.proposals, room, costs, some.ids, barred, limits).pack()
+
+        while True:
+            try:
+                if self.overflow == "cut":
+                    packing = Shortener(specs, whole, counter=self.counter).packed(pack)
+                else:
+                    packing = pack(whole)
+            except WindowTooSmallError as error:
+                if room == window or FRAME not in error.need:
+                    raise
+                heavier = {**error.need, FRAME: error.need[FRAME] + window - room}
+                raise window_too_small(heavier, window) from None
+            rendered = self.format.render(packing.layout)
+            if self.counter.additive and packing.adds_up:
+                used = packing.used
+            else:
+                used = self.format.count(rendered, self.counter)
+            if used <= window:
+                return _Packed(packing, rendered, used)
+            # Pieces of a counter that is not additive can weigh more together: give the difference
+            # up and pack again.
+            room -= used - window
 
 
 def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
@@ -110,53 +152,6 @@ class _Packed(NamedTuple):
     packing: Packing
     rendered: Rendered
     used: int
-
-
-def _packed(
-    specs: Sequence[SectionSpec],
-    proposals: Mapping[str, Proposal],
-    *,
-    window: int,
-    format: Format,
-    counter: TokenCounter,
-    cuts: bool,
-    limits: Limits | None = None,
-    barred: Mapping[str, frozenset[int]] = MappingProxyType({}),
-) -> _Packed:
-    """Return the proposals packed into a window, and counted as rendered.
-
-    cuts: whether required texts that do not fit are shortened. barred: as of `Packer`.
-    """
-    costs = Costs(format, counter)
-    whole = with_best_shortened(specs, proposals, window, costs)
-    room = window
-
-    def pack(what: Shortened) -> Packing:
-        return Packer(specs, what.proposals, room, costs, what.ids, barred, limits).pack()
-
-    while True:
-        try:
-            packing = (
-                Shortener(specs, whole.proposals, counter=counter, ids=whole.ids).packed(pack)
-                if cuts
-                else pack(whole)
-            )
-        except WindowTooSmallError as error:
-            if room == window or FRAME not in error.need:
-                raise
-            heavier = {**error.need, FRAME: error.need[FRAME] + window - room}
-            raise window_too_small(heavier, window) from None
-        rendered = format.render(packing.layout)
-        used = (
-            packing.used
-            if counter.additive and packing.adds_up
-            else format.count(rendered, counter)
-        )
-        if used <= window:
-            return _Packed(packing, rendered, used)
-        # Pieces of a counter that is not additive can weigh more together: give the difference up
-        # and pack again.
-        room -= used - window
 
 
 def check_budget(budget: object, reserve: object = 0) -> int:

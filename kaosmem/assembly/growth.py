@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from itertools import chain
 
 from kaosmem.arguments import json_text
+from kaosmem.assembly import Offers
 from kaosmem.assembly.allocation import Costs, entries_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
@@ -26,8 +27,7 @@ from kaosmem.assembly.windows import (
     stored_items,
     text_digest,
 )
-from kaosmem.filters import MetadataFilter
-from kaosmem.formats import Format, HistoryPart, Layout
+from kaosmem.formats import HistoryPart, Layout
 from kaosmem.formats.text import (
     NEWER,
     LabelStyle,
@@ -37,10 +37,8 @@ from kaosmem.formats.text import (
     recalled_header,
 )
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.items import ChatMessage, Item
 
@@ -52,45 +50,33 @@ _IN_FORCE = ", in force from here on as in the system message"
 class Request:
     """One call that continues a window.
 
-    proposals: as the sources made them. own: the session's own sections. attached: those of other
+    offers: all that may be shown. own: the session's own sections. attached: those of other
         sessions.
-    budget: tokens of the call with its reserve, which may change from turn to turn.
-    context, packing: of the request that a call without the window would make.
-    wanted: the call's filter.
+    model: of the call. context, packing: of the request that a call without the window would make.
     """
 
-    specs: Sequence[SectionSpec]
-    proposals: Mapping[str, Proposal]
+    offers: Offers
     own: Mapping[str, Section]
     attached: Mapping[str, Section]
-    budget: int
     model: str | None
     context: Context
     packing: Packing
-    wanted: MetadataFilter | None = None
-
-    @property
-    def format(self) -> Format:
-        return self.context._format
-
-    @property
-    def counter(self) -> TokenCounter:
-        return self.context._counter
 
     @property
     def settings(self) -> dict[str, JSONValue]:
         """Return the settings whose change ends an epoch, by reason, in their order."""
         static: list[JSONValue] = [
             [spec.name, spec.title, str(spec.labels)]
-            for spec in self.specs
+            for spec in self.offers.specs
             if spec.placement == "static"
         ]
         histories: list[JSONValue] = [spec.name for spec in self.histories]
-        filtered = "" if self.wanted is None else self.wanted.text
+        wanted = self.offers.wanted
+        filtered = "" if wanted is None else wanted.text
         return {
-            Rebased.FORMAT.value: self.format.name,
-            Rebased.COUNTER.value: self.counter.name,
-            Rebased.BUDGET.value: self.budget,
+            Rebased.FORMAT.value: self.offers.format.name,
+            Rebased.COUNTER.value: self.offers.counter.name,
+            Rebased.BUDGET.value: self.offers.budget,
             Rebased.MODEL.value: self.model,
             Rebased.FILTER.value: text_digest(filtered) if filtered else None,
             Rebased.STATIC.value: text_digest(json_text([static, histories])),
@@ -99,7 +85,7 @@ class Request:
     @property
     def histories(self) -> list[SectionSpec]:
         """Return the specs of the histories."""
-        return [spec for spec in self.specs if spec.placement == "history"]
+        return [spec for spec in self.offers.specs if spec.placement == "history"]
 
 
 class Growth:
@@ -122,7 +108,7 @@ class Growth:
         self._corrected = corrections
         self._window = window
         self._request = request
-        self._costs = Costs(request.format, request.counter)
+        self._costs = Costs(request.offers.format, request.offers.counter)
         foreign = window.foreign or {}
         self._new: dict[str, list[Candidate]] = {}
         self.is_asked = text_digest(request.context.query) != window.question
@@ -130,7 +116,9 @@ class Growth:
             self._new[name] = bound(units, foreign.get(name))
             self.is_asked = self.is_asked or any(map(is_asked, units))
         self._block = list(self._parts())
-        self.rendered = request.format.render(self._layout, after=window.rendered.messages or ())
+        self.rendered = request.offers.format.render(
+            self._layout, after=window.rendered.messages or ()
+        )
         self.used = window.used + self._appended
 
     @property
@@ -160,8 +148,8 @@ class Growth:
     @property
     def _appended(self) -> int:
         rendered = self.rendered
-        counter = self._request.counter
-        format_ = self._request.format
+        counter = self._request.offers.counter
+        format_ = self._request.offers.format
         if not (rendered.messages or rendered.text):
             return 0
         if rendered.text is not None and not counter.additive:
@@ -179,7 +167,7 @@ class Growth:
         """
         yield from self._static_parts()
         shares = {share.spec.name: share for share in self._request.packing.block_shares}
-        for spec in self._request.specs:
+        for spec in self._request.offers.specs:
             share = shares.get(spec.name)
             notes = {} if share is None else {**share.notes}
             earlier = self._lost_from_tail(spec.name)
@@ -294,8 +282,8 @@ class Growth:
                     sum(len(unit.items) for unit in units),
                 )
         for part in self._block:
-            add(part.spec, sum(map(self._request.counter, part.pieces)), len(part.items))
-        order = [spec.name for spec in self._request.specs]
+            add(part.spec, sum(map(self._request.offers.counter, part.pieces)), len(part.items))
+        order = [spec.name for spec in self._request.offers.specs]
         return dict(
             sorted(
                 uses.items(),
@@ -373,7 +361,7 @@ def record_of(
 def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     """Return items as they are stored, also if shown shortened, with the names of their sources."""
     proposed: dict[str, tuple[str, Item]] = {}
-    for name, proposal in request.proposals.items():
+    for name, proposal in request.offers.proposals.items():
         for item in items_of(chain(proposal.candidates, proposal.earlier)):
             proposed[item.id] = name, item
     visible = {}
@@ -387,7 +375,7 @@ def _marks(window: WindowState, request: Request) -> dict[str, JSONValue]:
     """Return how many messages each history has had, and the id of its last proposed one."""
     marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
     for spec in request.histories:
-        proposal = request.proposals.get(spec.name)
+        proposal = request.offers.proposals.get(spec.name)
         if proposal is not None:
             newest = max(proposal.candidates, key=lambda unit: unit.position, default=None)
             marks[spec.name] = [proposal.taken, newest.items[-1].id if newest else ""]

@@ -75,7 +75,7 @@ def _gained(window: WindowState, request: Request) -> dict[str, list[Candidate]]
     """
     found: dict[str, list[Candidate]] = {}
     for spec in request.histories:
-        proposal = request.proposals.get(spec.name)
+        proposal = request.offers.proposals.get(spec.name)
         if proposal is None:
             continue  # a source that failed
         mark, last = window.marks.get(spec.name, (0, ""))
@@ -120,11 +120,10 @@ def _reason(
         return Rebased.CHANGED
     if _has_lost_static(window, request, sections):
         return Rebased.STATIC
-    if request.wanted is not None:
-        for correction in corrections:
-            # The newer version may not be shown, so the older one may not stay.
-            if not request.wanted(correction.metadata):
-                return Rebased.CHANGED
+    wanted = request.offers.wanted
+    # If a newer version may not be shown, the older one may not stay.
+    if wanted is not None and not all(wanted(item.metadata) for item in corrections):
+        return Rebased.CHANGED
     return ""
 
 
@@ -139,9 +138,9 @@ def _has_lost_static(
     visible = {*window.shown}
     for share in request.packing.static_shares:
         visible.update(item.id for item in items_of(share.taken.values()))
-    static = {spec.name for spec in request.specs if spec.placement == "static"}
+    static = {spec.name for spec in request.offers.specs if spec.placement == "static"}
     for item_id, shown_item in window.shown.items():
-        proposal = request.proposals.get(shown_item.section)
+        proposal = request.offers.proposals.get(shown_item.section)
         if shown_item.section not in static or proposal is None:
             continue  # without a proposal, its source failed
         section = sections.get(shown_item.section)
@@ -172,7 +171,9 @@ def is_changed(window: WindowState, sections: Mapping[str, Section]) -> bool:
 def _corrections(window: WindowState, request: Request) -> list[Item]:
     """Return live items that supersede visible ones, and visible items that changed in place."""
     sections = request.own
-    queried = {spec.name for spec in request.specs if spec.placement == "query"} & sections.keys()
+    queried = {
+        spec.name for spec in request.offers.specs if spec.placement == "query"
+    } & sections.keys()
     found: dict[str, Item] = {}
     for item_id, visible in window.shown.items():
         if visible.section not in queried:

@@ -39,7 +39,7 @@ class Shortened:
 class Shortener:
     """Shortens the texts that must be shown until they can be packed.
 
-    ids: of items that are shortened already.
+    whole: the proposals, of which some items may be shortened already.
     Of a section that is too large for its own budget its texts alone are cut, else those of all
     sections: in each case to one length, about the greatest that fits. Static sections stay as they
         are: half a system prompt may say the
@@ -49,13 +49,12 @@ class Shortener:
     def __init__(
         self,
         specs: Iterable[SectionSpec],
-        proposals: Mapping[str, Proposal],
+        whole: Shortened,
         *,
         counter: TokenCounter,
-        ids: frozenset[str] = frozenset(),
     ) -> None:
-        self._ids = ids
-        self._proposals = proposals
+        self._ids = whole.ids
+        self._proposals = whole.proposals
         self._counter = counter
         self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
         self._sizes = cache(self._block_sizes)
@@ -197,7 +196,7 @@ def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
 
     If its texts cannot be cut to fewer tokens, return the item itself.
     """
-    return Shortener((), {}, counter=counter)._item(item, limit)
+    return Shortener((), Shortened({}), counter=counter)._item(item, limit)
 
 
 def with_best_shortened(

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from datetime import date, datetime
 
 from kaosmem.arguments import check_text, check_time
+from kaosmem.assembly import Overflow
 from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format
 from kaosmem.language.query import Query
 from kaosmem.sections.proposal import Hit
-from kaosmem.session.context_call import ContextCall, Overflow
+from kaosmem.session.context_call import ContextCall
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
 
@@ -78,20 +79,19 @@ class MemoryAt:
         """
         session = self._session
         session.check_loop()
-        call = ContextCall.of(
+        call = ContextCall(
             query,
             budget=budget,
             format=format,
             reserve=reserve,
-            sections=sections,
             filter=filter,
             overflow=overflow,
             min_confidence=min_confidence,
         )
-        specs = session.roster.shown(call.sections)
+        specs = session.roster.shown(sections)
         roster = await self._roster()
         offers = await call.ask(roster, specs, session, as_of=self.as_of, known_at=self.known_at)
-        context, _ = offers.pack(offers.proposals)
+        context, _ = offers.pack()
         return context
 
     async def search(

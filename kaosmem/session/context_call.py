@@ -1,87 +1,61 @@
-"""A call of `assemble_context`: its checked arguments, and what is offered for it."""
+"""A call of `assemble_context`: its checked arguments, and the inquiry to sections and sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from typing import Literal, TypeAlias
 
-from kaosmem.arguments import check_text
-from kaosmem.assembly import assemble, check_budget
+from kaosmem.arguments import Clock, check_share, check_text
+from kaosmem.assembly import Offers, Overflow, check_budget
+from kaosmem.assembly.allocation import cap_of
+from kaosmem.assembly.context import Decision, Reason, SourceReport
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formats import Format, get_format
 from kaosmem.language.query import Query
+from kaosmem.names import shown, shown_name
+from kaosmem.sections import Candidate
+from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.proposer import LABEL_TOKENS
+from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.session.inquiry import Inquiry
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.roster import Roster
-from kaosmem.session.windows import Pack
-
-Overflow: TypeAlias = Literal["raise", "cut"]
+from kaosmem.session.roster import Roster, qualified
+from kaosmem.types.items import Item
 
 
-@dataclass(frozen=True, slots=True)
-class Offers:
-    """The content that is offered for a call, and the function that packs it.
-
-    Args:
-        specs: The specs of the sections and sources that may be shown, by name.
-        proposals: The proposal of each.
-        pack: Packs proposals into a context by the arguments of the call.
-    """
-
-    specs: Mapping[str, SectionSpec]
-    proposals: Mapping[str, Proposal]
-    pack: Pack
-
-
-@dataclass(frozen=True, kw_only=True)
 class ContextCall:
     """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
 
-    Args:
-        tokens: The budget without the reserve.
-        filter: The parsed filter, or None.
+    tokens: the budget without the reserve. wanted: the parsed filter, or None.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
     """
 
-    query: str | None
-    budget: int
-    reserve: int
-    tokens: int
-    format: Format
-    sections: Iterable[str] | None
-    filter: MetadataFilter | None
-    overflow: Overflow
-    min_confidence: float
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         query: str | None,
         *,
         budget: int,
         format: str | Format,
         reserve: int,
-        sections: Iterable[str] | None,
         filter: Filter | None,
         overflow: Overflow,
         min_confidence: float,
-    ) -> ContextCall:
-        """Check the arguments of a call. Raises InvalidArgumentError."""
-        return cls(
-            query=None if query is None else check_text(query, "query"),
-            budget=budget,
-            reserve=reserve,
-            tokens=check_budget(budget, reserve),
-            format=get_format(format),
-            sections=sections,
-            filter=None if filter is None else parse_filter(filter),
-            overflow=overflow,
-            min_confidence=min_confidence,
-        )
+    ) -> None:
+        self.query = None if query is None else check_text(query, "query")
+        self.tokens = check_budget(budget, reserve)
+        self.reserve = reserve
+        self.format = get_format(format)
+        self.wanted = None if filter is None else parse_filter(filter)
+        if overflow not in ("raise", "cut"):
+            raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
+        self.overflow = overflow
+        self.min_confidence = check_share(min_confidence, "min_confidence")
 
     async def ask(
         self,
@@ -97,7 +71,7 @@ class ContextCall:
 
         Args:
             roster: The sections, now or as they were at another time, and the sources.
-            specs: The specs of the sections and sources that may be shown.
+            specs: The specs of the sections and sources that may be shown, by name.
             as_of: The time at which an item must have held.
             known_at: The time at which the session must have known an item.
             block: Tokens that the sections outside the histories may take together.
@@ -107,19 +81,293 @@ class ContextCall:
         """
         text = await roster.question(specs) if self.query is None else self.query
         query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
-        inquiry = Inquiry(roster, specs, query, self.filter, session.clock)
+        inquiry = Inquiry(roster, specs, query, self.wanted, session.clock)
         proposals, reports = await inquiry.propose(window=self.tokens, block=block)
-        pack = partial(
-            assemble,
-            list(specs.values()),
-            budget=self.budget,
+        return Offers(
+            specs=list(specs.values()),
+            proposals=proposals,
+            budget=self.tokens + self.reserve,
             reserve=self.reserve,
             format=self.format,
             counter=session.counter,
             query=text,
             overflow=self.overflow,
             min_confidence=self.min_confidence,
+            wanted=self.wanted,
             sources=reports,
             decide=inquiry.decide,
         )
-        return Offers(specs, proposals, pack)
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """An inquiry to the sections and sources of a roster: one query, one filter.
+
+    Args:
+        roster: The sections, now or as they were at another time, and the sources.
+        specs: The specs of the sections and sources that may be shown, by name.
+        query: The query, with the times that it asks for.
+        wanted: The filter, or None.
+        clock: Says which items are expired. Their units are left out.
+    """
+
+    roster: Roster
+    specs: Mapping[str, SectionSpec]
+    query: Query
+    wanted: MetadataFilter | None
+    clock: Clock
+
+    async def propose(
+        self, *, window: int, block: int | None = None
+    ) -> tuple[dict[str, Proposal], dict[str, SourceReport]]:
+        """Return the proposals of these sections and sources, and the reports of the sources.
+
+        All sources are awaited together. Drop a candidate of a source whose id a section has live
+        or an earlier source proposes, if the contents are equal. If they differ, prefix its id with
+        the name of its source.
+
+        Args:
+            window: Tokens of the request.
+            block: Tokens that the sections outside the histories may take together. The default is
+                the window.
+
+        Raises:
+            SourceError: If a required source fails or is late.
+        """
+        block = window if block is None else min(window, block)
+        caps = {}
+        for name, spec in self.specs.items():
+            caps[name] = cap_of(spec, block if spec.placement == "query" else window)
+        answers = await self._answers(caps)
+        own = await self._own_proposals(caps, block, has_sources=bool(answers))
+        known = _KnownItems(self.roster.sections[name] for name in own)
+        proposals = {}
+        for name, proposal in own.items():
+            is_new = known.without_reused(proposal, self.roster.sections[name])
+            proposals[name] = _unexpired(is_new, self.clock)
+        reports = {}
+        for name, answer in answers.items():
+            if isinstance(answer, BaseException):
+                raise answer
+            offered, reports[name] = answer
+            if offered is not None:
+                passed = _unexpired(self._passed(offered, self.specs[name]), self.clock)
+                proposals[name] = self._taken_in(name, passed, known)
+        return proposals, reports
+
+    async def _answers(
+        self, caps: Mapping[str, int]
+    ) -> dict[str, tuple[Proposal | None, SourceReport] | BaseException]:
+        """Ask all sources at once, and return their answers and errors by name."""
+        asked = {name: each for name, each in self.roster.attached.items() if name in self.specs}
+        answers = await asyncio.gather(
+            *(
+                attached.propose(self.query, cap=caps[name], wanted=self.wanted)
+                for name, attached in asked.items()
+            ),
+            # None is left running, and the error is the same whichever source was first.
+            return_exceptions=True,
+        )
+        return dict(zip(asked, answers, strict=True))
+
+    async def _own_proposals(
+        self, caps: Mapping[str, int], block: int, *, has_sources: bool
+    ) -> dict[str, Proposal]:
+        """Return the proposals of the sections, all made at one moment."""
+        sections = {name: each for name, each in self.roster.sections.items() if name in self.specs}
+        is_crowded = has_sources or _may_be_crowded(sections, block)
+        own: dict[str, Proposal] = {}
+        while True:
+            unread = {name: proposal.unread for name, proposal in own.items() if proposal.unread}
+            if len(own) == len(sections) and not unread:
+                break
+            await _caught_up(self.query, sections, caps, unread, is_crowded=is_crowded)
+            for name, section in sections.items():
+                own[name] = section.proposer.propose(
+                    self.query, cap=caps[name], wanted=self.wanted, is_crowded=is_crowded
+                )
+        for name, section in sections.items():
+            section.proposer.keep_texts(own[name])
+        return own
+
+    def _passed(self, proposal: Proposal, spec: SectionSpec) -> Proposal:
+        """Return a source's proposal without units that are too new or do not pass the filter.
+
+        The newest messages of a history need not pass the filter.
+        """
+        if self.query.as_of is not None or self.query.known_at is not None:
+            proposal = proposal.filtered(lambda unit: all(map(self.query.admits, unit.items)))
+        wanted = self.wanted
+        if wanted is None or spec.placement == "static":
+            return proposal
+        passed = proposal.filtered(lambda unit: any(wanted(item.metadata) for item in unit.items))
+        if spec.placement == "history":
+            return replace(passed, candidates=proposal.candidates)
+        return passed
+
+    def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
+        """Return a source's proposal without known items, counted by the session's counter."""
+        candidates = tuple(self._new_units(name, proposal.candidates, known))
+        earlier = tuple(self._new_units(name, proposal.earlier, known))
+        known.enter(item for unit in (*candidates, *earlier) for item in unit.items)
+        return replace(proposal, candidates=candidates, earlier=earlier)
+
+    def _new_units(
+        self, name: str, units: Iterable[Candidate], known: _KnownItems
+    ) -> list[Candidate]:
+        found = []
+        for unit in units:
+            others = [(item, known.get(item.id)) for item in unit.items]
+            clashes = [(item, other) for item, other in others if other is not None]
+            if not clashes:
+                found.append(self._counted(unit))
+            elif any(item.content != other.content for item, other in clashes):
+                items = [replace(item, id=qualified(name, item.id)) for item in unit.items]
+                found.append(self._counted(unit._replace(items=tuple(items))))
+        return found
+
+    def _counted(self, unit: Candidate) -> Candidate:
+        items = tuple(map(self.roster.counted, unit.items))
+        if items == unit.items:
+            return unit
+        return unit._replace(items=items, tokens=sum(item.tokens for item in items))
+
+    def decide(self, item_id: str) -> Decision:
+        """Return the decision on an item that was not proposed. Raises NotFoundError."""
+        decision = self._decided(self.roster, item_id)
+        if decision is not None:
+            return decision
+        if self.roster.present is not None:
+            decision = self._decided(self.roster.present, item_id)
+        if decision is None:
+            raise NotFoundError(
+                f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too"
+            )
+        fault = decision.fault or self._not_then()
+        return replace(
+            decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault
+        )
+
+    def _decided(self, roster: Roster, item_id: str) -> Decision | None:
+        for name, section in roster.all_sections():
+            if item_id in section:
+                return self._decided_live(name, section, item_id)
+        for name, section in roster.sections.items():
+            archived = section.archive.get(item_id)
+            if archived is not None:
+                return self._decided_archived(name, section, archived)
+        return None
+
+    def _decided_live(self, name: str, section: Section, item_id: str) -> Decision:
+        """Return the decision on a live item that its section did not propose."""
+        item = section.peek(item_id)
+        out = Decision(item_id, name, False, Reason.NOT_SHOWN, None, None, item.tokens, item=item)
+        if name not in self.specs:
+            return out
+        wanted = self.wanted
+        if not section.proposer.is_passed(item_id, wanted):
+            fault = "" if wanted is None else wanted.faults(item.metadata)
+            if wanted is not None and not fault:
+                fault = section.held.unanswered(wanted)
+            return replace(out, reason=Reason.FILTERED, fault=fault)
+        placement = section.spec.placement
+        if placement == "static":
+            return replace(out, reason=Reason.OUTRANKED)
+        rank, score = section.proposer.place(self.query, item_id)
+        is_unrelated = score is None and self.query.has_topic and placement == "query"
+        reason = Reason.UNRELATED if is_unrelated else Reason.OUTRANKED
+        return replace(out, reason=reason, rank=rank, score=score)
+
+    def _decided_archived(self, name: str, section: Section, item: Item) -> Decision:
+        newest = None if item.key is None else section.keyed(item.key)
+        fault = ""
+        if newest is None and item.is_expired(self.clock()) and item.expires_at is not None:
+            fault = f"it expired on {item.expires_at.isoformat()}"
+        same_as = None if newest is None else newest.id
+        out = Decision(item.id, name, False, Reason.ARCHIVED, None, None, item.tokens, same_as)
+        return replace(out, item=item, fault=fault)
+
+    def _not_then(self) -> str:
+        """Return why an item is left out of a look at another time."""
+        given = []
+        for name, time in (("as_of", self.query.as_of), ("known_at", self.query.known_at)):
+            if time is not None:
+                given.append(f"{name}={time.isoformat()}")
+        return f"it did not hold, or was not known, at {' and '.join(given)}"
+
+
+class _KnownItems:
+    """Items that a context may already hold, by id: live items of sections, and entered ones."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._sections = [section for section in sections if len(section)]
+        self._entered: dict[str, Item] = {}
+
+    def get(self, item_id: str) -> Item | None:
+        for section in self._sections:
+            if item_id in section:
+                return section.peek(item_id)
+        return self._entered.get(item_id)
+
+    def enter(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self._entered[item.id] = item
+
+    def without_reused(self, proposal: Proposal, section: Section) -> Proposal:
+        """Return a section's proposal without evicted items whose id another item has by now.
+
+        The other evicted items of the proposal become known.
+        """
+        if not proposal.evicted:
+            return proposal
+
+        def is_new(unit: Candidate) -> bool:
+            if not unit.recalled:
+                return True
+            evicted = [item for item in unit.items if item.id not in section]
+            if any(self.get(item.id) is not None for item in evicted):
+                return False
+            self.enter(evicted)
+            return True
+
+        return proposal.filtered(is_new)
+
+
+async def _caught_up(
+    query: Query,
+    sections: Mapping[str, Section],
+    caps: Mapping[str, int],
+    unread: Mapping[str, Sequence[EvictedItem]],
+    *,
+    is_crowded: bool,
+) -> None:
+    """Read evicted items, and index the sections that are to be ranked, in other threads."""
+    for name, evicted in unread.items():
+        sections[name].take_in(await asyncio.to_thread(read_evicted, evicted))
+    while True:
+        lagging = [
+            each
+            for name, each in sections.items()
+            if each.proposer.lag(query, cap=caps[name], is_crowded=is_crowded)
+        ]
+        if not lagging:
+            return
+        await asyncio.gather(*(each.catch_up() for each in lagging))
+
+
+def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:
+    """Return whether sections may not fit a window as a whole.
+
+    A layout adds labels and headers to their tokens.
+    """
+    items = sum(map(len, sections.values()))
+    return 2 * sum(section.used for section in sections.values()) + LABEL_TOKENS * items > window
+
+
+def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
+    """Return a proposal without units that hold an item whose time to live is over."""
+    units = (*proposal.candidates, *proposal.earlier)
+    if all(item.expires_at is None for unit in units for item in unit.items):
+        return proposal
+    now = clock()
+    return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))

@@ -13,6 +13,7 @@ from itertools import count
 from typing import NoReturn
 
 from kaosmem.arguments import Clock, check_instance, check_several, check_text
+from kaosmem.assembly import Overflow
 from kaosmem.assembly.allocation import check_required
 from kaosmem.assembly.context import Context
 from kaosmem.display import fitted
@@ -39,7 +40,7 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
-from kaosmem.session.context_call import ContextCall, Overflow
+from kaosmem.session.context_call import ContextCall
 from kaosmem.session.forgetting import forget
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
@@ -53,7 +54,7 @@ from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.tools import MemoryTools, tool_schemas
 from kaosmem.session.window import Window
-from kaosmem.session.windows import NamedWindows, WindowCall
+from kaosmem.session.windows import NamedWindows
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import ContentBlock, JSONValue
@@ -746,34 +747,33 @@ class SessionMemory:
         """
         session = self._session
         session.check_loop()
-        call = ContextCall.of(
+        call = ContextCall(
             query,
             budget=budget,
             format=format,
             reserve=reserve,
-            sections=sections,
             filter=filter,
             overflow=overflow,
             min_confidence=min_confidence,
         )
         roster = session.roster
-        specs = roster.shown(call.sections)
-        window_call = None if window is None else self._window_call(window, call)
+        specs = roster.shown(sections)
+        if isinstance(window, str):
+            window = Window(window)
+        if window is not None:
+            session.check_writable()
         await session.expire()
         await session.compact(call.format)
         await session.read_back([each for each in self if each.spec.name in specs])
-        if window_call is None:
+        if window is None:
             offers = await call.ask(roster, specs, session)
-            context, packing = offers.pack(offers.proposals)
+            context, packing = offers.pack()
         else:
-            offers = await call.ask(roster, specs, session, block=window_call.limits.block)
-            context, packing = session.saver.windows.turn(
-                window_call,
-                specs,
-                offers.proposals,
-                offers.pack,
-                sections=session.sections,
-                attached=roster.attached_sections,
+            block = window.block_of(call.tokens)
+            offers = await call.ask(roster, specs, session, block=block)
+            windows = session.saver.windows
+            context, packing = windows.turn(
+                window, offers, sections=session.sections, attached=roster.attached_sections
             )
         roster.use(packing.items)
         return context
@@ -1003,20 +1003,6 @@ class SessionMemory:
     def admin(self) -> SessionAdmin:
         """The administration: the session's place, other writers, indexes and erasures."""
         return SessionAdmin(self._session)
-
-    def _window_call(self, window: str | Window, call: ContextCall) -> WindowCall:
-        self._session.check_writable()
-        if not isinstance(window, Window):
-            window = Window(window)
-        return WindowCall(
-            window.name,
-            call.tokens,
-            window.block,
-            window.rebase,
-            window.model,
-            wanted=call.filter,
-            reserve=call.reserve,
-        )
 
 
 async def _read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kaosmem.arguments import check_count, check_text
+from kaosmem.assembly.windows import default_block
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_name, shown_number
 
@@ -47,3 +48,7 @@ class Window:
             check_count(self.block, "block")
         if self.model is not None:
             check_text(self.model, "model")
+
+    def block_of(self, tokens: int) -> int:
+        """Return the tokens of the block in a request of so many tokens."""
+        return default_block(tokens) if self.block is None else self.block

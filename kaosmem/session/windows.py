@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
+from kaosmem.assembly import Offers
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Request
 from kaosmem.assembly.next_request import is_changed, next_request
@@ -14,18 +15,16 @@ from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.windows import (
     Rebased,
     WindowState,
-    default_block,
     history_limit,
     thrashes,
     without_thinking,
 )
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections.operations import Turn
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.session.window import Window
 from kaosmem.tokens.models import preserves_thinking
 from kaosmem.types import JSONValue
 
@@ -37,38 +36,6 @@ _REMOVED = "removed"
 
 _WATCHED_CALLS = 8
 """A window that was packed anew in half of its last calls is reported."""
-
-Pack: TypeAlias = Callable[..., tuple[Context, Packing]]
-"""`assemble` with the arguments of a call, except its proposals and limits."""
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCall:
-    """The checked arguments of a call that continues a window.
-
-    Args:
-        name: The name of the window.
-        budget: Tokens of the request, without the reserve.
-        block: Tokens of the block. None is a default by the budget.
-        rebase: Pack the window anew.
-        model: The model that the request is sent to. None is a model with preserved thinking.
-        wanted: The filter of the call, or None.
-        reserve: Tokens that the call keeps free beside its budget.
-    """
-
-    name: str
-    budget: int
-    block: int | None = None
-    rebase: bool = False
-    model: str | None = None
-    wanted: MetadataFilter | None = None
-    reserve: int = 0
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits of the window's history and block."""
-        block = default_block(self.budget) if self.block is None else self.block
-        return Limits(history_limit(self.budget), block)
 
 
 class Windows:
@@ -154,58 +121,52 @@ class Windows:
 
     def turn(
         self,
-        call: WindowCall,
-        specs: Mapping[str, SectionSpec],
-        proposals: Mapping[str, Proposal],
-        pack: Pack,
+        window: Window,
+        offers: Offers,
         *,
         sections: Mapping[str, Section],
         attached: Mapping[str, Section],
     ) -> tuple[Context, Packing]:
         """Continue a window by one turn, or pack it anew.
 
-        specs, proposals: of all that may be shown. sections: the session's own. attached: those of
-            other sessions.
-        Returns the context of the window, and the packing of a call without it.
-        """
-        keeps_open_loop = call.model is not None and not preserves_thinking(call.model)
-        bound = without_thinking(specs.values(), proposals, keeps_open_loop=keeps_open_loop)
-        context, packing = pack(bound, limits=call.limits)
-        window = self.held.get(call.name, WindowState(call.name))
-        request = Request(
-            list(specs.values()),
-            proposals,
-            sections,
-            attached,
-            call.budget + call.reserve,
-            call.model,
-            context,
-            packing,
-            call.wanted,
-        )
-        turn, context = next_request(window, request, rebase=call.rebase)
-        self._watch(call, context.rebased or "")
-        self._take(turn, specs.values())
-        return context, packing
+        Args:
+            window: The window of the call.
+            offers: All that may be shown.
+            sections: The session's own sections.
+            attached: The attached sections of other sessions.
 
-    def _watch(self, call: WindowCall, reason: str) -> None:
+        Returns:
+            The context of the window, and the packing of a call without it.
+        """
+        keeps_open_loop = window.model is not None and not preserves_thinking(window.model)
+        bound = without_thinking(offers.specs, offers.proposals, keeps_open_loop=keeps_open_loop)
+        budget = offers.budget - offers.reserve
+        block = window.block_of(budget)
+        packed = replace(offers, proposals=bound).pack(Limits(history_limit(budget), block))
+        request = Request(offers, sections, attached, window.model, *packed)
+        before = self.held.get(window.name, WindowState(window.name))
+        turn, context = next_request(before, request, rebase=window.rebase)
+        self._watch(window.name, context.rebased or "", block, budget)
+        self._take(turn, offers.specs)
+        return context, request.packing
+
+    def _watch(self, name: str, reason: str, block: int, budget: int) -> None:
         """Give advice on a window that is packed anew too often, or take the advice back."""
-        reasons = self._reasons.setdefault(call.name, deque(maxlen=_WATCHED_CALLS))
+        reasons = self._reasons.setdefault(name, deque(maxlen=_WATCHED_CALLS))
         reasons.append(str(reason))
         rebased = Counter(each for each in reasons if each not in ("", Rebased.NEW, Rebased.ASKED))
-        block = call.limits.block
-        self.notices.pop(call.name, None)
-        if thrashes(block, call.budget):
-            self.notices[call.name] = (
-                f"window {shown(call.name)} has a block of {block:,} tokens in a budget of "
-                f"{call.budget:,}, and is "
-                f"packed anew every few turns; use a block of at most {call.budget // 8:,}, an "
+        self.notices.pop(name, None)
+        if thrashes(block, budget):
+            self.notices[name] = (
+                f"window {shown(name)} has a block of {block:,} tokens in a budget of "
+                f"{budget:,}, and is "
+                f"packed anew every few turns; use a block of at most {budget // 8:,}, an "
                 "eighth"
             )
         elif 2 * rebased.total() >= _WATCHED_CALLS:
             why = ", ".join(f"{each} {times}" for each, times in rebased.most_common())
-            self.notices[call.name] = (
-                f"window {shown(call.name)} was packed anew in {rebased.total()} of its last "
+            self.notices[name] = (
+                f"window {shown(name)} was packed anew in {rebased.total()} of its last "
                 f"{len(reasons)} calls "
                 f"({why}), and loses its thinking each time; raise its budget, or change visible "
                 "items less often"
