@@ -27,8 +27,8 @@ TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
 _MAX_IN_TABLE = 1 << 13
 """So many terms of the newest entries are in a table before a segment is made of them."""
-_MAX_MERGED = 1 << 21
-"""No larger segment is made by merging, which bounds the time of a merge to about 50 ms."""
+_MAX_MERGED = 1 << 20
+"""No larger segment is made by merging, which bounds the time of a merge to about 30 ms."""
 _MERGED_AT_ONCE = 1 << 20
 
 
