@@ -430,12 +430,14 @@ class TextIndex:
         saturation = self._saturation(parameters)
         return bm25_scores(weights, self._postings, self._codes.values, saturation)
 
-    def postings(self, number: int) -> tuple[Int64s, Int64s]:
-        """Return the slots of the entries with a term, and how often each has it."""
-        (parts,) = self._postings.of([number])
-        slots, codes = slots_and_codes(parts)
-        is_there = self._codes.values[slots] > 0
-        return slots[is_there], TIMES[codes[is_there]]
+    def postings(self, numbers: Sequence[int]) -> list[tuple[Int64s, Int64s]]:
+        """Return of each term the slots of the entries with it, and how often each has it."""
+        found = []
+        for parts in self._postings.of(list(numbers)):
+            slots, codes = slots_and_codes(parts)
+            is_there = self._codes.values[slots] > 0
+            found.append((slots[is_there], TIMES[codes[is_there]]))
+        return found
 
     def neighbours(self, slots: Int64s, step: int) -> Int64s:
         """Return the slots of the entries so many ordinals further in the same source, else -1."""

@@ -83,7 +83,7 @@ def test_columns_are_those_of_the_entries(
     assert len(index.roles) == len({item.role for item in entries.values()})
     for term in ("leas", "rent", "30"):
         having = {n: item_terms(item, analyze).count(term) for n, item in entries.items()}
-        found, times = index.postings(index.vocabulary.number(term))
+        ((found, times),) = index.postings([index.vocabulary.number(term)])
         postings = Counter(
             dict(zip(index.slots.ordinals[found].tolist(), times.tolist(), strict=True))
         )
