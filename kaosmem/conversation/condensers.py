@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
 
 from kaosmem.arguments import check_count, check_text
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
@@ -20,8 +19,6 @@ from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooS
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
 
-MAX_IN_A_ROW = 10
-"""Most condensations in a row without another event between: they can't free the rest."""
 PLACEHOLDER = "[what came back is left out: event {id}]"
 
 
@@ -48,28 +45,18 @@ class Condenser(ABC):
     ) -> ConversationView | Condensation:
         """Return the view of a conversation condensed, or the record to append to it before asking again.
 
-        state: its log, a view of it, or all its events.
-        Raises NoCondensationError where it has to be shorter and can't be, also where a record frees nothing, and where
-        `MAX_IN_A_ROW` of them were appended and it still has to be.
+        Args:
+            state: Its log, a view of it, or all its events.
+
+        Raises:
+            NoCondensationError: If the view has to be shorter and can't be, or if a record frees
+                nothing.
         """
         view = view_of(state)
         revision = view.revision
         condensed = await self.condense(view, limit=limit)
-        if isinstance(condensed, ConversationView):
-            return condensed
-        newest = islice(reversed(state), MAX_IN_A_ROW)
-        if (
-            sum(1 for _ in takewhile(lambda event: isinstance(event, Condensation), newest))
-            == MAX_IN_A_ROW
-        ):
-            raise NoCondensationError(
-                f"{MAX_IN_A_ROW} condensations in a row leave {len(view)} entries, which is still "
-                "too much; raise "
-                f"the limits of {type(self).__name__}, or shorten the protected entries"
-            )
-        if (
-            view.revision == revision
-        ):  # otherwise the view has lost entries while a model was thinking
+        # Otherwise the view has lost entries while a model was thinking.
+        if isinstance(condensed, Condensation) and view.revision == revision:
             _check_progress(condensed, view)
         return condensed
 
@@ -95,8 +82,8 @@ def _check_progress(record: Condensation, view: ConversationView) -> None:
     if freed < 0 or (freed == 0 and freed_chars <= 0):
         raise NoCondensationError(
             f"a condensation frees nothing: it forgets {len(forgotten)} of {len(view)} entries for "
-            "a summary of "
-            f"{len(record.summary or '')} characters; forget more, or summarise it in less"
+            f"a summary of {len(record.summary or '')} characters; forget more, or summarise it in "
+            "less"
         )
 
 

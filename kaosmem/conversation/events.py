@@ -294,10 +294,6 @@ class ActionEvent(ConversationEvent):
             return Link(role=self.role)
         return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
 
-    def without_call(self) -> ActionEvent:
-        """Return a copy without its call, with its text alone."""
-        return self.changed(call=None, response="")
-
     def _made_message(self) -> ChatMessage:
         content = self.content
         if self.call is not None:
