@@ -39,17 +39,6 @@ def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -
     return Condensation(event_ids, summary=summary, summary_offset=at)
 
 
-def test_a_log_without_records_is_shown_as_it_is() -> None:
-    log = logged(*messages(0, 1, 2, 3, 4))
-    view = ConversationView(log)
-    assert list(view) == list(log)
-    assert not view.unhandled_condensation_request
-
-
-def test_what_is_forgotten_is_not_shown_nor_is_the_record() -> None:
-    assert list(view_of(*messages(0, 1, 2, 3, 4), forget(0, 1, 2, 3, 4))) == []
-
-
 @pytest.mark.parametrize("offset", range(5))
 def test_a_summary_stands_at_its_offset(offset: int) -> None:
     view = view_of(*messages(0, 1, 2, 3, 4), forget(summary="S", at=offset))
@@ -58,31 +47,8 @@ def test_a_summary_stands_at_its_offset(offset: int) -> None:
     assert shown(view) == expected
 
 
-def test_a_request_is_flagged_and_not_shown() -> None:
-    view = view_of(user("e0"), user("e1"), REQUEST, user("e2"))
-    assert shown(view) == ["e0", "e1", "e2"]
-    assert view.unhandled_condensation_request
-
-
-def test_a_condensation_answers_the_requests_before_it_alone() -> None:
-    view = view_of(user("e0"), REQUEST, user("e1"), forget(0), user("e2"), REQUEST, user("e3"))
-    assert shown(view) == ["e1", "e2", "e3"]
-    assert view.unhandled_condensation_request
-
-
-def test_records_apply_in_the_order_of_the_log() -> None:
-    view = view_of(
-        *messages(0, 1),
-        forget(0, summary="A", at=0),
-        *messages(2, 3),
-        forget(3, summary="B", at=2),
-        user("e4"),
-    )
-    assert shown(view) == ["<A>", "e1", "<B>", "e3", "e4"]
-
-
 def test_a_summary_has_the_id_of_its_condensation() -> None:
-    """So a later record can forget it by an id that is the same in every view, alone or in a range."""
+    """So a later record can forget it by an id that is the same in every view."""
     log = logged(*messages(0, 1), forget(0, summary="A", at=0))
     assert ids(ConversationView(log)) == ids(ConversationView(log)) == [2, 1]
     log.append(Condensation((2,), summary="B", summary_offset=1))
@@ -139,16 +105,6 @@ def test_a_summary_in_the_place_of_earlier_events_leaves_a_later_one() -> None:
     assert shown(log.view) == ["<of 1>", "<pinned>", "e2"]
 
 
-def test_an_offset_counts_after_forgetting() -> None:
-    assert shown(view_of(*messages(0, 1, 2), forget(0, 1, summary="S", at=1), *messages(3, 4))) == [
-        *("e2", "<S>", "e3", "e4")
-    ]
-
-
-def test_forgetting_what_is_not_there_changes_nothing() -> None:
-    assert shown(view_of(*messages(0, 1), forget(77, -5), user("e2"))) == ["e0", "e1", "e2"]
-
-
 def test_half_of_a_summary_is_refused() -> None:
     """When it is made, and when it is read back."""
     with pytest.raises(InvalidArgumentError, match="both or neither"):
@@ -176,23 +132,6 @@ def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
     assert summary.message.sources == ("0", "1", "2")
 
 
-@pytest.mark.parametrize(
-    ("events", "cuts"),
-    [
-        pytest.param([], [0], id="I01"),
-        pytest.param([user(), call("1"), result("1"), user()], [0, 1, 3, 4], id="I03"),
-    ],
-)
-def test_a_call_and_its_result_are_not_parted(events: list[ActionEvent], cuts: list[int]) -> None:
-    assert view_of(*events).cut_points == cuts
-
-
-def test_the_calls_of_an_answer_and_their_results_are_not_parted() -> None:
-    first = [call("1", "r1"), call("2", "r1"), result("1"), result("2")]
-    second = [call("3", "r2"), call("4", "r2"), result("3"), result("4")]
-    assert view_of(*first, *second).cut_points == [0, 4, 8]
-
-
 def test_what_comes_while_a_call_is_open_stays_with_it() -> None:
     events = (
         user(),
@@ -217,15 +156,6 @@ def test_the_next_cut_is_at_or_after_a_position() -> None:
     assert [outline.next_cut(position) for position in range(7)] == [0, 2, 2, 3, 5, 5, 5]
 
 
-def test_an_answer_whose_results_come_in_between_is_not_parted() -> None:
-    assert view_of(call("1", "r"), result("1"), call("2", "r"), result("2")).cut_points == [0, 4]
-
-
-def test_a_call_without_a_result_stays() -> None:
-    """An agent that was interrupted learns that nothing came back."""
-    assert shown(view_of(user("U"), call("1"), result("1"), call("2"))) == ["U", "A1", "O1", "A2"]
-
-
 def test_whatever_answers_a_call_closes_it() -> None:
     pairs = [(call("1"), result("1", kind="rejection")), (call("2"), result("2", kind="error"))]
     unknown = ActionEvent("nobody_knows", "", call("3").call), result("3", kind="error")
@@ -234,50 +164,9 @@ def test_whatever_answers_a_call_closes_it() -> None:
     assert view.cut_points == [0, 2, 4, 6]
 
 
-def test_the_first_result_of_a_call_is_the_one() -> None:
-    view = view_of(call("1"), result("1", "crashed", kind="error"), result("1", "late"))
-    assert shown(view) == ["A1", "O1"]
-    assert view[1].text == "crashed"
-    assert view.cut_points == [0, 2]
-
-
-def test_a_summary_may_take_the_place_of_what_was_forgotten_before() -> None:
-    log = logged(user("U"), agent("forgotten"), agent("WWW"), forget(1))
-    assert shown(log.view) == ["U", "WWW"]
-    log.append(forget(summary="S", at=1))
-    assert shown(log.view) == ["U", "<S>", "WWW"]
-
-
-def test_a_summary_takes_the_place_of_a_call_under_way() -> None:
-    view = view_of(user("U"), call("1", says="I look"), agent("W"), forget(1, summary="S", at=1))
-    assert shown(view) == ["U", "<S>", "W"]
-
-
-def test_an_answer_is_forgotten_whole() -> None:
-    view = view_of(user("U"), call("1", "r"), call("2", "r"), result("1"), result("2"), forget(3))
-    assert shown(view) == ["U"]
-
-
 def test_a_round_that_is_forgotten_takes_no_other_with_it() -> None:
     """Its thinking is bound to its own answer."""
     assert shown(view_of(*loop(2, reasons="all"), forget(0))) == ["A2", "O2"]
-
-
-def test_calls_without_reasoning_stand_alone() -> None:
-    assert shown(view_of(call("1"), result("1"), call("2"), result("2"), forget(0, 1))) == [
-        "A2",
-        "O2",
-    ]
-
-
-def test_a_call_under_way_costs_no_other_event() -> None:
-    view = view_of(system(), user(), *loop(50), call("51"))
-    assert len(view) == 103
-
-
-def test_a_result_stays_though_its_neighbour_has_none() -> None:
-    view = view_of(user("U"), call("1", "r"), call("2", "r"), result("1", "important result"))
-    assert shown(view) == ["U", "A1", "A2", "O1"]
 
 
 def test_a_call_is_shown_at_its_place_before_its_result_comes() -> None:
