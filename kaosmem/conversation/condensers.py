@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kaosmem.arguments import check_count, check_text
@@ -287,12 +287,16 @@ class StrategyCondenser(Condenser):
             if is_new and places.keys() >= {*message.sources}:
                 return _record(message, [places[source] for source in message.sources], outline)
         left = {places[message.id]: message for message in after if message.id in places}
-        shown = [
-            _cut(event, left.get(place))
-            for place, event in enumerate(outline.events)
-            if not left.keys().isdisjoint(outline.unit_of[place])
-        ]
-        return ConversationView(shown, is_asked)
+        return ConversationView(_left_of(outline, left), is_asked)
+
+
+def _left_of(outline: ViewOutline, left: Mapping[int, ChatMessage]) -> list[ConversationEvent]:
+    """Return the entries whose units a strategy left something of, with the results that it cut."""
+    return [
+        _cut(event, left.get(place))
+        for place, event in enumerate(outline.events)
+        if not left.keys().isdisjoint(outline.unit_of[place])
+    ]
 
 
 def _record(summary: ChatMessage, told: Collection[int], outline: ViewOutline) -> Condensation:

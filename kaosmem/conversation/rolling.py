@@ -76,13 +76,7 @@ class RollingCondenser(Condenser):
                 "for a summary and an entry more; "
                 f"raise max_size to {2 * keep_first + 4} or keep fewer"
             )
-        given = minimum_progress
-        if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
-            raise InvalidArgumentError(
-                f"minimum_progress is {shown_number(given)}; give a share of the view, above 0 and "
-                "below 1"
-            )
-        self.minimum_progress = minimum_progress
+        self.minimum_progress = _checked_progress(minimum_progress)
         self.forgets_users = forgets_users
         self._counter = get_counter(counter)
         self._format = get_format(format)
@@ -340,3 +334,13 @@ class RollingCondenser(Condenser):
                 "tokens": outline.tokens,
             },
         )
+
+
+def _checked_progress(given: float) -> float:
+    """Return the least share of a view that a condensation frees. Raises InvalidArgumentError."""
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < 1:
+        raise InvalidArgumentError(
+            f"minimum_progress is {shown_number(given)}; give a share of the view, above 0 and "
+            "below 1"
+        )
+    return given
