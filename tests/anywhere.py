@@ -116,7 +116,7 @@ def examples() -> Iterator[tuple[str, str]]:
     import openai
 
     from tests.console import Console
-    from tests.test_readme import EXAMPLES, RANDOM_ID, Client
+    from tests.test_readme import EXAMPLES, RANDOM_ID, Client, is_program
 
     openai.AsyncOpenAI = Client  # type: ignore[assignment, misc]
     sys.displayhook = lambda _: None
@@ -128,7 +128,7 @@ def examples() -> Iterator[tuple[str, str]]:
             contextlib.chdir(folder),
             contextlib.redirect_stdout(printed),
         ):
-            if "asyncio.run(" in text or "asyncio.Runner(" in text:
+            if is_program(text):
                 exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
             else:
                 with Console() as console:
