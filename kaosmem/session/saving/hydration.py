@@ -32,7 +32,7 @@ from kaosmem.sections.operations import (
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import MAX_SECTIONS, SectionSpec
 from kaosmem.sections.substitution import Forgotten
-from kaosmem.session.saving.past import find_past, let_go
+from kaosmem.session.saving.past import by_section, find_past, let_go
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
@@ -335,10 +335,9 @@ def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
 
 def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:
     """Let go of archived versions that an archive file holds now."""
+    own = by_section(written)
     for section in sections:
-        section.archive.release(
-            version for version in written if version.item.section == section.spec.name
-        )
+        section.archive.release(own.get(section.spec.name, ()))
 
 
 class Checkpoints:

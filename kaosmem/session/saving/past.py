@@ -19,6 +19,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.errors import CorruptionError, InvalidArgumentError, KaosmemError
@@ -30,9 +31,10 @@ from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Replaced
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
+
+VersionT = TypeVar("VersionT", bound=EvictedItem | Archived)
 
 _READ_AT_ONCE = 4_096
 
@@ -56,8 +58,9 @@ async def load_past(
         except CorruptionError:
             found = await asyncio.to_thread(salvage_past, log, counter)
         found = [version for version in found if version.item.id not in unpurged]
+        own = by_section(found)
         for section in unloaded:
-            section.load(version for version in found if version.item.section == section.spec.name)
+            section.load(own.get(section.spec.name, ()))
     except (CorruptionError, InvalidArgumentError) as error:
         for section in unloaded:
             section.load(())
@@ -85,7 +88,7 @@ def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
 
     Raises CorruptionError unless it is read-only.
     """
-    return [_counted(Archived.from_dict(data, name), counter) for name, data in log.archive()]
+    return [*counted_versions(log.archive(), counter)]
 
 
 def find_versions(
@@ -95,15 +98,27 @@ def find_versions(
 
     This is I/O. Raises CorruptionError.
     """
-    stored = {
-        data["id"]: (name, data)
-        for name, data in log.archive(check_archived)
-        if data["id"] in item_ids
-    }
-    return {
-        item_id: _counted(Archived.from_dict(data, name), counter)
-        for item_id, (name, data) in stored.items()
-    }
+    entries = {}
+    for name, data in log.archive(check_archived):
+        if data["id"] in item_ids:
+            entries[data["id"]] = name, data
+    return {each.item.id: each for each in counted_versions(entries.values(), counter)}
+
+
+def counted_versions(entries: Iterable[Entry], counter: TokenCounter) -> Iterator[Archived]:
+    """Yield the stored versions of archive files, as a counter counts them."""
+    for name, data in entries:
+        version = Archived.from_dict(data, name)
+        tokens = count_content(version.item.content, counter)
+        yield replace(version, item=replace(version.item, tokens=tokens))
+
+
+def by_section(versions: Iterable[VersionT]) -> dict[str, list[VersionT]]:
+    """Return versions by the names of their sections, in order."""
+    found: dict[str, list[VersionT]] = {}
+    for version in versions:
+        found.setdefault(version.item.section, []).append(version)
+    return found
 
 
 def check_archived(entry: Entry) -> None:
@@ -114,10 +129,7 @@ def check_archived(entry: Entry) -> None:
 
 def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> None:
     """Drop from memory the texts that files hold now."""
-    by_section: dict[str, list[EvictedItem]] = {}
-    for each in evicted:
-        by_section.setdefault(each.section, []).append(each)
-    for name, own in by_section.items():
+    for name, own in by_section(evicted).items():
         if name in sections:
             sections[name].let_go(own)
 
@@ -128,12 +140,6 @@ def _recounted(evicted: Sequence[EvictedItem], counter: TokenCounter) -> Iterato
             if isinstance(item, CorruptionError):
                 raise item
             yield replace(each, tokens=count_content(item.content, counter))
-
-
-def _counted(version: Archived, counter: TokenCounter) -> Archived:
-    """Return a version as a counter counts it."""
-    tokens = count_content(version.item.content, counter)
-    return replace(version, item=replace(version.item, tokens=tokens))
 
 
 class Originals:
@@ -422,16 +428,7 @@ class Timeline:
             for name, section in self._sections.items()
         }
 
-    def _by_section(
-        self, entries: Iterable[tuple[str, Mapping[str, JSONValue]]]
-    ) -> dict[str, list[Archived]]:
+    def _by_section(self, entries: Iterable[Entry]) -> dict[str, list[Archived]]:
         unpurged = self._unpurged()
-        found = dict[str, list[Archived]]()
-        for name, data in entries:
-            if data["id"] not in unpurged:
-                version = Archived.from_dict(data, name)
-                tokens = count_content(version.item.content, self._counter)
-                found.setdefault(name, []).append(
-                    replace(version, item=replace(version.item, tokens=tokens))
-                )
-        return found
+        kept = (entry for entry in entries if entry[1]["id"] not in unpurged)
+        return by_section(counted_versions(kept, self._counter))

@@ -47,7 +47,7 @@ from kaosmem.session.saving.hydration import (
     operation_of,
     release,
 )
-from kaosmem.session.saving.past import check_archived, find_past, let_go
+from kaosmem.session.saving.past import by_section, check_archived, find_past, let_go
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
@@ -499,10 +499,8 @@ class Saver:
         """Return the archived items of all files, by section. Raises CorruptionError."""
 
         def read() -> dict[str, list[Archived]]:
-            archived: dict[str, list[Archived]] = {}
-            for name, data in self._log.archive(check_archived):
-                archived.setdefault(name, []).append(Archived.from_dict(data, name))
-            return archived
+            entries = self._log.archive(check_archived)
+            return by_section(Archived.from_dict(data, name) for name, data in entries)
 
         return await asyncio.to_thread(read)
 
