@@ -10,10 +10,10 @@ writers, and to the remains of a damaged session.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from typing import ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.memos import clear_memos
@@ -73,12 +73,53 @@ class Turn(_SessionOperation):
     op = "window"
 
 
+class _Form(NamedTuple):
+    """How a value of an operation is written as JSON, and read back for a section."""
+
+    write: Callable[[Any], JSONValue]
+    read: Callable[[Any, str], Any]
+
+
+def _read_versions(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list[Archived]:
+    return [Archived.from_dict(each, section) for each in stored]
+
+
+_FORMS = {
+    "item": _Form(Item.to_dict, Item.from_dict),
+    "versions": _Form(lambda versions: [each.to_dict() for each in versions], _read_versions),
+    "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
+}
+"""The forms of the fields whose values are not JSON themselves, by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class SectionOperation(Operation):
     """A change of one section.
 
+    data: its fields by name, without those that have their default value.
     touched: the items that the change leaves, by id; None for an item that it takes out.
     """
+
+    @property
+    def data(self) -> Mapping[str, JSONValue]:
+        stored = {}
+        for name, default, form in _FIELDS[self.op]:
+            value = getattr(self, name)
+            if value != default:
+                stored[name] = form.write(value) if form else value
+        return stored
+
+    @classmethod
+    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+        values: list[Any] = []
+        for name, default, form in _FIELDS[cls.op]:
+            value = default
+            if name in data or default is MISSING:
+                value = data[name]
+                if form:
+                    value = form.read(value, section)
+            values.append(value)
+        return cls(section, *values)
 
     @abstractmethod
     def apply(self, table: Table) -> None:
@@ -99,14 +140,6 @@ class Add(SectionOperation):
     op = "add"
     item: Item
     evicted: Sequence[str]
-
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {"item": self.item.to_dict(), "evicted": [*self.evicted]}
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, Item.from_dict(data["item"], section), data["evicted"])
 
     def apply(self, table: Table) -> None:
         if self.item.id in table.held.ordinals:
@@ -135,21 +168,6 @@ class Update(SectionOperation):
     at: datetime | None = None
     is_version: bool = True
 
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        mark = {} if self.is_version else {"is_version": False}
-        return {
-            "item": self.item.to_dict(),
-            "evicted": [*self.evicted],
-            **_stored_time(self.at),
-            **mark,
-        }
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        item = Item.from_dict(data["item"], section)
-        return cls(section, item, data["evicted"], _time(data), data.get("is_version", True))
-
     def apply(self, table: Table) -> None:
         evict(table, self.evicted, successor=self.item)
         held = table.held
@@ -176,18 +194,6 @@ class Remove(SectionOperation):
     at: datetime | None = None
     expired: bool = False
 
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {
-            "id": self.id,
-            **({"expired": True} if self.expired else {}),
-            **_stored_time(self.at),
-        }
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, data["id"], _time(data), "expired" in data)
-
     def apply(self, table: Table) -> None:
         remove(table, self.id, self.at)
 
@@ -199,14 +205,6 @@ class Remove(SectionOperation):
 @dataclass(frozen=True, slots=True)
 class _ItemsOperation(SectionOperation):
     ids: Sequence[str]
-
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {"ids": [*self.ids]}
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, data["ids"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,16 +288,6 @@ class Expand(SectionOperation):
     ids: Sequence[str]
     versions: Sequence[Archived]
 
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {"ids": [*self.ids], "versions": [version.to_dict() for version in self.versions]}
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(
-            section, data["ids"], [Archived.from_dict(each, section) for each in data["versions"]]
-        )
-
     def apply(self, table: Table) -> None:
         if not table.held.has_places(self.ids, self.versions):
             raise InvalidArgumentError("an item comes back to a place that is not free")
@@ -334,14 +322,6 @@ class Forget(SectionOperation):
     archived: int
     evicted: int
 
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {"ids": [*self.ids], "archived": self.archived, "evicted": self.evicted}
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(section, data["ids"], data["archived"], data["evicted"])
-
     def apply(self, table: Table) -> None:
         erased = {*self.ids}
         held = table.held
@@ -364,34 +344,17 @@ class Forget(SectionOperation):
 class Replace(SectionOperation):
     """A section that is stored as a whole has this state now.
 
-    state, entries: as `Section.restore` takes them. archived: the versions that have left since the
+    state, entries: as `Section.restore` takes them. versions: those that have left since the
         last such state.
     """
 
     op = "replace"
     state: Mapping[str, JSONValue]
     entries: Sequence[Mapping[str, JSONValue]]
-    archived: Sequence[Archived]
-
-    @property
-    def data(self) -> Mapping[str, JSONValue]:
-        return {
-            "state": self.state,
-            "entries": self.entries,
-            "archived": [each.to_dict() for each in self.archived],
-        }
-
-    @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
-        return cls(
-            section,
-            data["state"],
-            data["entries"],
-            [Archived.from_dict(each, section) for each in data["archived"]],
-        )
+    versions: Sequence[Archived]
 
     def apply(self, table: Table) -> None:
-        for version in self.archived:
+        for version in self.versions:
             table.archive.put(version)
         other = table.restore(
             table.spec,
@@ -467,6 +430,15 @@ _OPERATIONS = {
     for each in (Describe, Turn, Add, Update, Remove, Use, Evict, Compact, Expand, Forget, Replace)
 }
 
+_FIELDS = {
+    op: [(each.name, each.default, _FORMS.get(each.name)) for each in fields(operation)[1:]]
+    for op, operation in _OPERATIONS.items()
+}
+"""The name, the default and the form of each field but the section, by operation.
+
+To look them up for each record would take as long as to read it.
+"""
+
 
 def parse_operation(section: str, op: str, data: Mapping[str, JSONValue]) -> Operation:
     """Return the operation of a record.
@@ -488,11 +460,3 @@ def parse_operation(section: str, op: str, data: Mapping[str, JSONValue]) -> Ope
 
 def _touched(gone: Iterable[str], left: Iterable[Item] = ()) -> dict[str, Item | None]:
     return {**dict.fromkeys(gone), **{item.id: item for item in left}}
-
-
-def _stored_time(at: datetime | None) -> dict[str, JSONValue]:
-    return {} if at is None else {"at": at.isoformat()}
-
-
-def _time(data: Mapping[str, JSONValue]) -> datetime | None:
-    return parse_time(data["at"]) if "at" in data else None
