@@ -277,6 +277,8 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> No
     context = await memory.assemble_context("osprey", budget=40)
     assert context.decision(osprey.id).rank == 1
     assert memory["documents"].proposer.unindexed == 0
+    with index_of(memory["documents"]) as index:
+        assert len(index) == len(memory["documents"])
 
 
 def test_an_index_takes_changes_in_after_a_query_that_failed() -> None:
