@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
-from kaosmem.compaction.fallback import failed_model
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.compaction.strategies import strategy_within
@@ -286,26 +285,12 @@ class AgentContext:
             "compact in one place"
         )
 
-    async def expand(self, session_id: str, message: ChatMessage | str) -> list[ChatMessage]:
+    async def expand(self, session_id: str, message_id: str) -> list[ChatMessage]:
         """Return the messages that a summary stands for, oldest first.
 
-        Args:
-            message: A message of a window, or its id. An outline in place of a model that failed is
-                not stored, so only the message itself tells. Any other message than a summary is
-                returned itself.
-
-        Raises:
-            NotFoundError: If the message, or one that it stands for, is not in the session.
+        Any other message is returned itself. Raises NotFoundError.
         """
-        transcript = await self._transcript(session_id)
-        if isinstance(message, str):
-            return transcript.originals(message)
-        if message.id in transcript:
-            return transcript.originals(message.id)
-        found: list[ChatMessage] = []
-        for source in message.sources or (message.id,):
-            found += transcript.originals(source)
-        return found
+        return (await self._transcript(session_id)).originals(message_id)
 
     async def end_run(self, session_id: str, run_id: str) -> None:
         """Clear the run's messages and their summaries if the retention is RUN.
@@ -366,25 +351,19 @@ class AgentContext:
     ) -> list[ChatMessage] | None:
         """Store new summaries; return the window with their records, None if some of it is gone meanwhile.
 
-        Each record is a run of its own, which can be cleared alone. An outline in place of a model
-        that failed is not stored: the next window asks the model again.
+        Each record is a run of its own, which can be cleared alone.
         """
         after = Transcript(await self._stored(session_id))
         records: dict[str, ChatMessage] = {}
-        stands_for: dict[str, tuple[str, ...]] = {}
         for summary, left in steps:
-            sources: list[str] = []
-            for source in summary.sources:
-                sources += stands_for.get(source, (source,))
-            record = after.record_of(replace(summary, sources=tuple(sources)), left)
+            sources = tuple(
+                records[source].id if source in records else source for source in summary.sources
+            )
+            record = after.record_of(replace(summary, sources=sources), left)
             if record is None:
                 return None
-            if failed_model([summary]):
-                stands_for[summary.id] = record.sources
-            else:
-                stands_for[summary.id] = (record.id,)
-                records[summary.id] = record
-                after.append(record)
+            records[summary.id] = record
+            after.append(record)
         if any(message.id in before and message.id not in after for message in window):
             return None
         for record in records.values():

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from kaosmem.compaction.fallback import failed_model
 from kaosmem.compaction.outline import Outline, places_in
 from kaosmem.compaction.transcript import Transcript, is_record
 from kaosmem.types.content import unshown_chars
@@ -153,10 +152,8 @@ class CompactedThread:
             self._placed[each.message.id] = each
 
     def _recorded(self, summary: ChatMessage, window: list[ChatMessage]) -> ChatMessage:
-        """Return the record of a summary. An outline in place of a model that failed has none."""
-        record = None
-        if summary.id and not failed_model([summary]):
-            record = self.transcript.record_of(summary, window)
+        """Take in the record of a summary, and return it; the summary itself if it has none."""
+        record = self.transcript.record_of(summary, window) if summary.id else None
         if record is None:
             return summary
         self.transcript.append(record)
