@@ -121,10 +121,7 @@ class Offers:
                 else:
                     packing = pack(whole)
             except WindowTooSmallError as error:
-                if room == window or FRAME not in error.need:
-                    raise
-                heavier = {**error.need, FRAME: error.need[FRAME] + window - room}
-                raise window_too_small(heavier, window) from None
+                raise _with_loss(error, window, window - room) from None
             rendered = self.format.render(packing.layout)
             if self.counter.additive and packing.adds_up:
                 used = packing.used
@@ -135,6 +132,13 @@ class Offers:
             # Pieces of a counter that is not additive can weigh more together: give the difference
             # up and pack again.
             room -= used - window
+
+
+def _with_loss(error: WindowTooSmallError, window: int, lost: int) -> WindowTooSmallError:
+    """Return an error with the tokens in its sums that pieces weigh more together."""
+    if not lost or FRAME not in error.need:
+        return error
+    return window_too_small({**error.need, FRAME: error.need[FRAME] + lost}, window)
 
 
 def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:

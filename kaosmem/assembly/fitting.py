@@ -448,34 +448,42 @@ def _wanted(share: Share, units: Iterable[Candidate]) -> Iterator[_Wanted]:
     for unit in (*share.taken.values(), *units):
         score = unit.score or 0.0
         if waiting:
-            for least, wanted in waiting:
-                if score < least:
-                    yield wanted
+            yield from [wanted for least, wanted in waiting if score < least]
             waiting = [each for each in waiting if score >= each[0]]
-        corrections = share.corrections_of(unit) if unit.newer else []
         if unit.successor is not None:
             successor = share.needed_by(unit)
             if successor is not None:
                 yield _Wanted(unit, successor)
-        elif corrections and score < _WEAK * best and unit.position not in share.taken:
-            wanted = _Wanted(unit, corrections)
-            tokens: int = sum(each.tokens for each in (unit, *corrections))
-            if 2 * tokens > share.cap:
-                last.append(wanted)
-                share.outdated.add(unit.position)  # If it stays out, that is the reason.
+            continue
+        corrections = share.corrections_of(unit) if unit.newer else []
+        if corrections and score < _WEAK * best and unit.position not in share.taken:
+            if _is_large(share, unit, corrections):
+                last.append(_Wanted(unit, corrections))
             else:
-                yield wanted
-        else:
-            yield _Wanted(unit)
-            for place, correction in enumerate(corrections):
-                if place == 0:
-                    waiting.append((_WEAK * score, _Wanted(correction, after=(unit.position,))))
-                else:
-                    after = (unit.position, corrections[0].position)
-                    last.append(_Wanted(correction, after=after))
-    for _, wanted in waiting:
-        yield wanted
+                yield _Wanted(unit, corrections)
+            continue
+        yield _Wanted(unit)
+        if corrections:
+            newest = _Wanted(corrections[0], after=(unit.position,))
+            waiting.append((_WEAK * score, newest))
+            after = (unit.position, corrections[0].position)
+            last += [_Wanted(each, after=after) for each in corrections[1:]]
+    yield from [wanted for _, wanted in waiting]
     yield from last
+
+
+def _is_large(share: Share, unit: Candidate, corrections: Sequence[Candidate]) -> bool:
+    """Return whether a unit takes more than half of a share with its corrections.
+
+    If such a unit stays out, they are the reason.
+    """
+    tokens = unit.tokens
+    for correction in corrections:
+        tokens += correction.tokens
+    if 2 * tokens <= share.cap:
+        return False
+    share.outdated.add(unit.position)
+    return True
 
 
 def _fill(share: Share, order: _Order, most: int, shown: Shown | None) -> None:

@@ -212,38 +212,43 @@ class Windows:
         replies, which may belong to a request that others went on from.
         """
         mine = {turn["window"]: dict(turn) for turn in ours}
-        visible = [(name, self.held[name].shown) for name in mine if name in self.held]
-        visible += [
-            (turn["window"], turn.get("items", ())) for turn in ours
-        ]  # it may be packed anew since
-        erased = {name for name, item_ids in visible if any(each in forgotten for each in item_ids)}
+        erased = self._showing(forgotten, ours)
         removed = {name for name, turn in mine.items() if turn.get("ended") == _REMOVED}
         others = {turn["window"] for turn in theirs}
         if stored is not None:
-            others |= {
-                name for name, window in stored.held.items() if self.held.get(name) != window
-            } - mine.keys()
+            changed = {name for name, each in stored.held.items() if self.held.get(name) != each}
+            others |= changed - mine.keys()
         ended = erased | {name for name in mine if is_history_changed or name in others}
         ended = (ended | others if has_replies else ended) - removed
-        if stored is not None:
-            self.held = dict(stored.held)
+        self.journal = [turn for turn in mine.values() if turn["window"] in removed]
+        self.journal += [dict(turn) for turn in ours if turn["window"] not in ended | removed]
+        followed: Sequence[Mapping[str, Any]] = self.journal
         if stored is None:
-            for turn in theirs:
-                if turn["window"] not in mine:
-                    self.apply(turn)
-        kept = [turn for turn in mine.values() if turn["window"] in removed]
-        kept += [dict(turn) for turn in ours if turn["window"] not in ended | removed]
-        self.journal = kept
-        if stored is not None:
-            for turn in kept:
-                self.apply(turn)
+            followed = [turn for turn in theirs if turn["window"] not in mine]
+        else:
+            self.held = dict(stored.held)
+        for turn in followed:
+            self.apply(turn)
         for name in sorted(ended):
-            epoch = max(
-                self.held.get(name, WindowState(name)).epoch,
-                mine[name]["epoch"] if name in mine else 0,
-            )
+            epoch = self.held.get(name, WindowState(name)).epoch
+            if name in mine:
+                epoch = max(epoch, mine[name]["epoch"])
             reason = Rebased.FORGOTTEN if name in erased else Rebased.WRITERS
             self._take({"window": name, "epoch": epoch, "ended": reason.value})
+
+    def _showing(self, item_ids: Container[str], turns: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the names of the windows of some turns that show any of these items.
+
+        A window may be packed anew since a turn of its own.
+        """
+        names = set()
+        for turn in turns:
+            name = turn["window"]
+            window = self.held.get(name)
+            visible = () if window is None else window.shown
+            if any(item_id in item_ids for item_id in (*visible, *turn.get("items", ()))):
+                names.add(name)
+        return names
 
 
 class NamedWindows(Mapping[str, int]):
