@@ -166,6 +166,7 @@ class TailCutter:
         taken: int,
         is_whole: bool,
         evicted: int = 0,
+        is_answered: bool = False,
         size: Callable[[Candidate], int],
         mark_size: Callable[[int], int],
         header: int,
@@ -194,7 +195,7 @@ class TailCutter:
             index for index in range(self._last) if units[index].cut or (index == 0 and is_whole)
         )
         self._starts = [*starts, self._last]
-        self._pending = _first_pending(units)
+        self._pending = _first_pending(units, is_answered=is_answered)
 
     @property
     def last_shown(self) -> Candidate | None:
@@ -249,15 +250,19 @@ class TailCutter:
         return self._unmarked[start] + self._mark_size(self._left_out(start))
 
 
-def _first_pending(units: Sequence[Candidate]) -> int:
+def _first_pending(units: Sequence[Candidate], *, is_answered: bool) -> int:
     """Return the index of the first of the newest units that are users' and not answered yet.
 
     Return the number of units if there is none, or if only users speak: they wait for no answer.
+
+    Args:
+        units: The newest units of a history.
+        is_answered: Whether somebody has answered users before these units.
     """
     for index in range(len(units) - 1, -1, -1):
         if any(item.shown_role != "user" for item in units[index].items):
             return index + 1
-    return len(units)
+    return 0 if is_answered else len(units)
 
 
 class Line(NamedTuple):

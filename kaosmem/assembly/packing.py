@@ -55,7 +55,7 @@ _INCLUDING = frozenset(
 _LEAST_RECALL = 64
 """The tokens of a header and a short message.
 
-A history keeps them for recall, or half of itself.
+A history asks for them to recall messages, or for half of itself.
 """
 
 
@@ -144,6 +144,7 @@ class Packer:
             taken=proposal.taken,
             is_whole=proposal.is_all,
             evicted=proposal.evicted,
+            is_answered=proposal.is_answered,
             size=self.costs.entries,
             mark_size=self.costs.mark,
             header=self.costs.history_header(spec),
@@ -266,7 +267,7 @@ class Packer:
         if self.limits is not None:
             tail = cutter.cut(max(cutter.must, min(cap, self.limits.history)))
         elif self._has_earlier(spec, tail) and (is_cut or spec.compaction is None):
-            tail = _cut_beside(share, cutter, cap, min(cap - cutter.must, _reserved(spec, cap)))
+            tail = _cut_beside(share, cutter, cap)
             # Users' messages that nobody has answered come before the share for recall.
             tail = max(cutter.cut_pending(cap), tail, key=lambda each: len(each.units))
         share.elsewhere = {unit.position for unit in tail.shown}
@@ -608,7 +609,7 @@ class Packing:
 
 
 def _reserved(spec: SectionSpec, cap: int) -> int:
-    """Return the tokens that a history keeps for recall, whatever the query: a message at least."""
+    """Return the tokens that a history asks for to recall messages: those of a message at least."""
     if not spec.recall:
         return 0
     return max(int(spec.recall * cap), min(_LEAST_RECALL, cap // 2))
@@ -629,13 +630,20 @@ def _best_alone(share: Share, units: Sequence[Candidate]) -> int:
     return 0 if best is None else share.runs_of([best])[True].used
 
 
-def _cut_beside(share: Share, cutter: TailCutter, cap: int, recall: int) -> HistoryTail:
-    """Return the longest tail that leaves room for the earlier messages, up to `recall`.
+def _cut_beside(share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+    """Return the longest tail that leaves room for the earlier messages, up to the share for recall.
+
+    The best match may take more than that share. Without any match, the tail takes all the room.
 
     As the cap grows, the tail takes in earlier messages and they need less. So the tail never
     becomes shorter. Messages that are left out for low confidence count too, so that the tail does
     not depend on them.
     """
+    shortest = cutter.cut(cutter.must)
+    best = _best_alone(share, _not_in(shortest, share.candidates))
+    if not best:
+        return cutter.cut(cap)
+    recall = min(cap - cutter.must, max(int(share.spec.recall * cap), best))
     share.runs[True].cap = recall
     reserved = recall
     while True:

@@ -124,6 +124,8 @@ class Proposal:
     unanswered: why the filter lets none of the items through, if it can't be compared with any of
         them.
     has_no_match: whether a store was searched and found nothing for the query.
+    is_answered: of a history, whether somebody other than a user has spoken, also before the
+        candidates.
     """
 
     candidates: tuple[Candidate, ...]
@@ -141,6 +143,7 @@ class Proposal:
     unrelated: frozenset[int] = frozenset()
     offers_all: bool = False
     has_no_match: bool = False
+    is_answered: bool = False
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:

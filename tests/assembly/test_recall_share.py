@@ -252,3 +252,46 @@ async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall() -> 
     memory.add("messages", "Hello.")
     context = await memory.assemble_context(QUESTION, budget=2_000)
     assert context.decision(fact.id).reason is Reason.RECALLED
+
+
+@pytest.mark.parametrize("question", ["Where is crate 1?", "", None])
+@pytest.mark.parametrize("answered", [0, 5, 30])
+async def test_many_pending_messages_fill_a_small_window(
+    question: str | None, answered: int
+) -> None:
+    """The newest are shown, also if the answers before them are far from the window.
+
+    If only users speak, a match for the question may stand between them.
+    """
+    memory = SessionMemory.test_mode()
+    for number in range(answered):
+        memory.add("messages", f"What is the state of box {number}?", role="user")
+        memory.add("messages", f"Box {number} is at shelf {number}.", role="assistant")
+    pending = [
+        memory.add("messages", f"Please pack crate {number}.", role="user") for number in range(12)
+    ]
+    earlier: set[str] = set()
+    for budget in range(30, 130, 8):
+        context = await memory.assemble_context(question, budget=budget)
+        shown = [item.id for item in context.items]
+        newest = [item.id for item in pending if item.id in shown]
+        if answered or question == "":
+            assert newest == [item.id for item in pending[len(pending) - len(newest) :]]
+        if len(newest) < len(pending):
+            assert budget - context.used < 3 * pending[-1].tokens
+        assert earlier <= {*newest}
+        earlier = {*newest} if answered or question == "" else set()
+
+
+@pytest.mark.parametrize("budget", [52, 60, 68, 100])
+async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(budget: int) -> None:
+    """An empty question matches no earlier message, so that no room is kept for one."""
+    memory = SessionMemory.test_mode()
+    messages = [
+        memory.add("messages", f"Pending {number}: please pack crate {number}.")
+        for number in range(12)
+    ]
+    context = await memory.assemble_context("", budget=budget)
+    assert budget - context.used < 2 * messages[0].tokens
+    shown = len(context.items)
+    assert [item.id for item in context.items] == [item.id for item in messages[-shown:]]
