@@ -55,6 +55,8 @@ _CALL = re.compile(
 _AFTER_END = re.compile(r"[\s\"'`”’»」』)\]}*_|]*")
 _ENTRY = re.compile(r"\s*(?:[-*•#|>]|\d{1,3}[.)]|[^\W\d_][\w ]{0,30}[:：])")
 """The beginning of a line that may be whole without a sign at its end: an entry, a heading, a label."""
+_NUMBERED = re.compile(r"(?<!\S)\d{1,3}\.\Z")
+"""A number that may count the words after it."""
 _HEADING = re.compile(r"#.*|.{1,80}[:：]\s*")
 """A line before one that may be whole without a sign at its end."""
 
@@ -174,7 +176,7 @@ def whole_part(text: str, *, stop_reason: str = "") -> str:
     >>> whole_part("They met. They agreed on the")
     'They met.'
     """
-    ends = sentence_ends(text)
+    ends = [end for end in sentence_ends(text) if not _is_number_of(text, end)]
     last = ends[-1] if ends else 0
     if _AFTER_END.fullmatch(text, last) or stop_reason.lower() in _FINISHED:
         return text
@@ -182,6 +184,14 @@ def whole_part(text: str, *, stop_reason: str = "") -> str:
     is_headed = _HEADING.fullmatch(whole.rpartition("\n")[2]) is not None
     is_cut = stop_reason.lower() in _CUT or not (is_headed or _may_end(text[last:]))
     return whole if is_cut else text
+
+
+def _is_number_of(text: str, end: int) -> bool:
+    """Return whether the point at an end belongs to a number before other words.
+
+    It is the number of an entry, as in `2. Book a train`, or of a day, as in `am 6. Oktober`.
+    """
+    return text[end:].strip() != "" and _NUMBERED.search(text, max(0, end - 5), end) is not None
 
 
 def _may_end(line: str) -> bool:

@@ -172,6 +172,15 @@ def test_half_a_sentence_alone_leaves_nothing(text: str) -> None:
     assert whole_part(text) == ""
 
 
+def test_a_number_before_words_ends_no_sentence() -> None:
+    """It counts an entry, or a day."""
+    entries = "1. Copy the database\n2. Move to PostgreSQL\n3. Restart the shop"
+    assert whole_part(entries) == entries
+    half = "Herr Wenzel kommt ab dem 6. Oktober und der Estrich wird ab dem"
+    assert whole_part(f"Die Küche wird renoviert. {half}") == "Die Küche wird renoviert."
+    assert whole_part(half) == ""
+
+
 def test_a_summary_of_a_long_source_has_more_of_its_words() -> None:
     """Three words of a short source are enough, of one of a few words all of them."""
     words = [f"word{chr(97 + n // 10)}{chr(97 + n % 10)}x" for n in range(200)]
