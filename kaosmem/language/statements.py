@@ -61,7 +61,10 @@ _DAY_NAMES = """
 """
 _DAYS = frozenset(_DAY_NAMES.split())
 _PERSONS = frozenset(analyze("i me my mine myself m ve d ll re us"))
-_NO_SUBJECT = _PERSONS | frozenset(analyze(" ".join(_DAYS)))
+_NOW_NAMES = "now currently instead jetzt nun maintenant désormais ahora"
+_NOW = frozenset(_NOW_NAMES.split())
+"""Words of a correction that belong to no subject."""
+_NO_SUBJECT = _PERSONS | frozenset(analyze(" ".join((*_DAYS, *_NOW))))
 """Terms of no subject that are not stop words either."""
 
 _VERBS = """
@@ -263,7 +266,9 @@ class _Token(NamedTuple):
 def _mark(text: str, before: str) -> str:
     """Return a token, a small number with its noun, since `code 3` is not `order 3`."""
     is_small = text.isdigit() and len(text) < _DIGITS_OF_A_NAME
-    return f"{before} {text}" if is_small and before not in STOP_WORDS else text
+    if is_small and before not in STOP_WORDS and before not in _NOW:
+        return f"{before} {text}"
+    return text
 
 
 def _tokens(sentence: str) -> list[_Token]:
@@ -315,7 +320,7 @@ def _labelled(tokens: Sequence[_Token]) -> Iterator[str]:
         is_identifier = token.text[:1].isalpha() or token.chunk.startswith("#")
         label = tokens[place - 1].text if place else ""
         if is_identifier or (
-            label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS
+            label.isalpha() and label not in STOP_WORDS and label not in _DAYS | _IS | _NOW
         ):
             yield token.mark
 
@@ -380,7 +385,7 @@ def _is_identifier(tokens: Sequence[_Token], place: int) -> bool:
     if place == 0 or tokens[place - 1].text in _TIMES:
         return False
     label = tokens[place - 1].text
-    is_noun = label.isalpha() and label not in STOP_WORDS | _BEFORE_A_NOUN | _DAYS | _IS
+    is_noun = label.isalpha() and label not in STOP_WORDS | _BEFORE_A_NOUN | _DAYS | _IS | _NOW
     if _IDENTIFIER.match(written) is None:
         is_of_noun = is_noun and _is_numbered(tokens, place)
         if not is_of_noun or _NUMBER.match(written) is None:
@@ -427,9 +432,16 @@ def _before(tokens: Sequence[_Token]) -> tuple[str, ...]:
 
 
 def _beside(tokens: Sequence[_Token], place: int, marks: set[str]) -> frozenset[str]:
-    """Return the marks before a value, and the names and numbered things after it."""
+    """Return the marks before a value, and the names and numbered things after it.
+
+    Names next to a value that is said of the subject are of the value, as in `is 9 Oak Avenue`.
+    """
     before = {token.mark for token in tokens[: len(_before(tokens[:place]))] if token.is_name}
-    rest = tokens[place + 1 :]
+    start = place + 1
+    if _is_said(tokens, place):
+        while start < len(tokens) and tokens[start].is_name:
+            start += 1
+    rest = tokens[start:]
     after = {token.mark for token in rest if token.is_name and token.text not in _DAYS}
     return frozenset({*marks, *before, *after, *_labelled(rest)})
 
