@@ -295,3 +295,17 @@ async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(bud
     assert budget - context.used < 2 * messages[0].tokens
     shown = len(context.items)
     assert [item.id for item in context.items] == [item.id for item in messages[-shown:]]
+
+
+@pytest.mark.parametrize("budget", [76, 84, 92])
+async def test_answers_out_of_reach_make_no_chat_in_which_only_users_speak(budget: int) -> None:
+    """Long pending messages come before recall, though no answer is among the proposed units."""
+    memory = SessionMemory.test_mode()
+    for number in range(5):
+        memory.add("messages", f"What is in box {number}?{' filler' * 15}", role="user")
+        memory.add("messages", f"Box {number} is empty.{' filler' * 15}", role="assistant")
+    for number in range(12):
+        text = f"Pending {number}: please pack crate {number}.{' extra' * 15}"
+        memory.add("messages", text, id=str(number))
+    context = await memory.assemble_context(budget=budget)
+    assert [item.id for item in context.items] == ["10", "11"]
