@@ -146,12 +146,15 @@ def questions(facts: list[str], count: int) -> list[str]:
 
 
 async def check_facts(store: LongTermMemory, reference: LongTermMemory, asked: list[str]) -> None:
-    """Compare what both stores find: the same texts in the same order, with the same scores."""
+    """Compare what both stores find: the same texts in the same order, with nearly the same scores.
+
+    In memory, logarithms have 16 bits.
+    """
     for query in asked:
         found, expected = await store.search("a", query), await reference.search("a", query)
         assert [each.content for each in found] == [each.content for each in expected]
         assert [each.score for each in found] == pytest.approx(
-            [each.score for each in expected], abs=1e-6
+            [each.score for each in expected], rel=1e-3
         )
 
 

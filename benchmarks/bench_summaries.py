@@ -103,10 +103,11 @@ def lossy(seed: int, facts: Facts) -> ScriptedLLM:
             for fact in facts.get(kind, ())
             if fact in text and rng.random() < share
         ]
-        words = [*rng.choices(WORDS, k=PROSE_TOKENS), *(f"about {fact}," for fact in named)]
-        while count(" ".join(words)) > PROSE_TOKENS:
-            del words[0]
-        return " ".join(words).rstrip(",")
+        words = rng.choices(WORDS, k=PROSE_TOKENS)
+        said = [f"It is about {fact}." for fact in named]
+        while count(f"They spoke of {' '.join(words)}. {' '.join(said)}") > PROSE_TOKENS:
+            del (words or said)[0]
+        return f"They spoke of {' '.join(words)}. {' '.join(said)}".rstrip()
 
     return ScriptedLLM(answer)
 

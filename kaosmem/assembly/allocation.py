@@ -30,6 +30,9 @@ from kaosmem.units import repair, repaired
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
 
+_MAX_PENDING = 16
+"""Number of unanswered messages that come before a history's share for recall."""
+
 _NOISE = 1e-6
 """Shares of tokens do not add up exactly."""
 
@@ -253,16 +256,19 @@ class TailCutter:
 def _first_pending(units: Sequence[Candidate], *, is_answered: bool) -> int:
     """Return the index of the first of the newest units that are users' and not answered yet.
 
-    Return the number of units if there is none, or if only users speak: they wait for no answer.
+    Of more than _MAX_PENDING such units, the newest ones count: a group talks among itself, and
+    earlier messages stay with the share for recall. Return the number of units if there is none, or
+    if only users speak: they wait for no answer.
 
     Args:
         units: The newest units of a history.
         is_answered: Whether somebody has answered users before these units.
     """
+    first = max(0, len(units) - _MAX_PENDING)
     for index in range(len(units) - 1, -1, -1):
         if any(item.shown_role != "user" for item in units[index].items):
-            return index + 1
-    return 0 if is_answered else len(units)
+            return max(first, index + 1)
+    return first if is_answered else len(units)
 
 
 class Line(NamedTuple):

@@ -254,6 +254,18 @@ async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall() -> 
     assert context.decision(fact.id).reason is Reason.RECALLED
 
 
+async def test_a_group_that_was_answered_once_keeps_its_share_for_recall() -> None:
+    """Its members talk among themselves: not all that follows waits for an answer."""
+    spec = SectionSpec("messages", placement="history", recall=0.25)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    fact = memory.add("messages", FACT)
+    memory.add("messages", "Noted.", role="assistant")
+    for text in seeded_texts(60, seed=5, words=12):
+        memory.add("messages", text)
+    context = await memory.assemble_context(QUESTION, budget=900)
+    assert context.decision(fact.id).reason is Reason.RECALLED
+
+
 @pytest.mark.parametrize("question", ["Where is crate 1?", "", None])
 @pytest.mark.parametrize("answered", [0, 5, 30])
 async def test_many_pending_messages_fill_a_small_window(

@@ -167,6 +167,7 @@ async def talk_till_recalled(memory: SessionMemory, item_id: str) -> Context:
     """Say one thing after another until an early message is out of the tail, and is recalled."""
     for text in seeded_texts(60, words=12):
         memory.add("messages", text)
+        memory.add("messages", "Noted.", role="assistant")
         context = await memory.assemble_context("Is the vault open or shut in Zurich?", budget=900)
         if context.decision(item_id).reason is Reason.RECALLED:
             return context
