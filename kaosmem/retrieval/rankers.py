@@ -248,7 +248,7 @@ class DenseRanker:
     """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
 
     An entry with a similar meaning is a candidate even without a word of the query. Each text is
-    embedded once, before the first ranking that needs it, or by `SessionMemory.prepare`.
+    embedded once, before the first ranking that needs it, or by `memory.admin.prepare`.
 
     Args:
         embedder: The default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a
