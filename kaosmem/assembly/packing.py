@@ -52,12 +52,6 @@ _INCLUDING = frozenset(
     )
 )
 
-_LEAST_RECALL = 64
-"""The tokens of a header and a short message.
-
-A history asks for them to recall messages, or for half of itself.
-"""
-
 
 class Limits(NamedTuple):
     """The most tokens that the histories and the block may take, beside what must be shown."""
@@ -131,7 +125,7 @@ class Packer:
             cutter = cutters.get(spec.name)
             if cutter is not None:
                 is_emptied = self.proposals[spec.name].evicted > 0
-                recall = _reserved(spec, cap_of(spec, self.window)) if is_emptied else 0
+                recall = int(spec.recall * cap_of(spec, self.window)) if is_emptied else 0
                 needs[spec.name] = TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
         return needs
 
@@ -606,13 +600,6 @@ class Packing:
                 reason = _left_out_reason(share, unit)
             reasons.append((unit, reason or Reason.BEFORE_TAIL))
         return reasons
-
-
-def _reserved(spec: SectionSpec, cap: int) -> int:
-    """Return the tokens that a history asks for to recall messages: those of a message at least."""
-    if not spec.recall:
-        return 0
-    return max(int(spec.recall * cap), min(_LEAST_RECALL, cap // 2))
 
 
 def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
