@@ -60,8 +60,11 @@ from kaosmem.persistence.recovery import (
     is_purge_unfinished,
 )
 from kaosmem.persistence.steps import List, Noted, Read, Steps
+from kaosmem.sections.operations import Update
 from kaosmem.types import JSONValue
 
+LOST = "lost"
+"""The field that names the item of an update whose text is lost."""
 _OLDER_ITEMS = "an item that they changed is as it was before"
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 _BESIDE_A_LINE = b"\xef\xbb\xbf\r"
@@ -419,13 +422,20 @@ def _fill_items(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
 def _filled_records(
     records: dict[int, Record], damage: list[CorruptionError]
 ) -> Steps[list[Record]]:
-    """Return the records in order, their long texts in their places, without those that lack one."""
+    """Return the records in order, their long texts in their places, without those that lack one.
+
+    Of an update that lacks its text, the id of its item and its time are left.
+    """
     filled = []
     for seq in sorted(records):
         record = records[seq]
         lost = f"record {seq} is lost without its text, and {_OLDER_ITEMS}"
         if (yield from _fill(record.data, record.blobs, lost, damage, seq)):
             filled.append(record)
+            continue
+        match record.op, record.data:
+            case Update.op, {"item": {"id": str(item_id)}, "at": str(at)}:
+                filled.append(record._replace(data={LOST: item_id, "at": at}, blobs=()))
     return filled
 
 

@@ -120,6 +120,23 @@ async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
     assert older > marked > 10
 
 
+async def test_an_item_whose_long_update_lost_its_text_is_marked(tmp_path: Path) -> None:
+    """The record still names the item: its older text is in the archive, with a note, and not shown."""
+    async with opened(tmp_path) as memory:
+        memory.add("documents", "The rent is 900 euros.", id="rent")
+        await memory.save()
+        memory.update("rent", f"The rent is 950 euros. {LONG}")
+    for blob in (tmp_path / "default" / "s" / "blob").iterdir():
+        blob.unlink()
+    report = await repair_session(tmp_path, "s", "repaired")
+    assert report.outdated == ("rent",)
+    async with opened(tmp_path, "repaired") as memory:
+        assert "rent" not in memory
+        item = await memory.fetch("rent")
+        assert item.text == "The rent is 900 euros."
+        assert "newer_text_lost" in item.metadata
+
+
 async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) -> None:
     """Nothing in a copied folder tells how many records the segment had: the end is left open."""
     older = 0
