@@ -461,7 +461,8 @@ class SessionMemory:
 
         Give the full list before each call of the model, as frameworks hand it over. Messages are
         compared by role and content, so that they need no ids, and the objects may be new. They are
-        known again after the section shortened, summarised or evicted them, and in another process.
+        known again after the section shortened, summarised or evicted them, and in another process,
+        as long as the section holds one of the newest of them, or a summary of it.
 
         - Messages after the newest known one are added.
         - A list that begins later, or whose earlier messages were rewritten, adds nothing for these:
@@ -469,6 +470,7 @@ class SessionMemory:
         - If the list goes on from an earlier message, the section's later ones were taken back. They
           move to the archive. A section belongs to one conversation, therefore.
         - System messages at the beginning are left out: they are no part of the conversation.
+        - If the newest messages were forgotten, take them out of the list, too. Else they are new.
 
         Args:
             messages: All messages, or the newest ones, oldest first.
@@ -491,14 +493,20 @@ class SessionMemory:
         ['Ann.']
         """
         target = self._session.writable(section)
-        listed = list(check_several(messages, "messages"))
-        sync = MessageSync(target, listed, lambda message: parse_message(message, format))
-        plan = await sync.plan(self._session.is_archived)
+        sync = MessageSync(
+            target,
+            list(check_several(messages, "messages")),
+            parse=lambda message: parse_message(message, format),
+            fetch=self._session.fetch,
+        )
+        plan = await sync.plan()
         for item_id in plan.withdrawn:
             self.remove(item_id)
-        return [
-            self.add_message(each.message, id=each.item_id, section=section) for each in plan.new
-        ]
+        added = []
+        for place, message in plan.new:
+            item_id = f"{place}-{self._session.factory.free_id()}"
+            added.append(self.add_message(message, id=item_id, section=section))
+        return added
 
     def update(
         self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]

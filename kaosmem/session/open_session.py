@@ -268,24 +268,11 @@ class OpenSession:
                 return attached
         except SourceError as error:
             unavailable = error
-        stored = await self._read_archived(check_item_id(item_id))
-        if stored is not None:
-            return stored
+        stored = await asyncio.to_thread(self.log.archived, check_item_id(item_id), check_archived)
+        if stored is not None and item_id not in self.saver.unpurged:
+            section_name, data = stored
+            return Item.from_dict(data, section_name)
         if unavailable is not None:
             raise unavailable
         missing = "; memory.damage says what is missing of the session" if self.damage else ""
         raise NotFoundError(f"no item {shown(item_id)}, live or archived{missing}")
-
-    async def is_archived(self, item_id: str) -> bool:
-        """Return whether the archive of a section has an item with this id."""
-        if any(section.archive.get(item_id) for section in self.sections.values()):
-            return True
-        return await self._read_archived(item_id) is not None
-
-    async def _read_archived(self, item_id: str) -> Item | None:
-        """Return an item of the archive files, or None."""
-        stored = await asyncio.to_thread(self.log.archived, item_id, check_archived)
-        if stored is None or item_id in self.saver.unpurged:
-            return None
-        section_name, data = stored
-        return Item.from_dict(data, section_name)
