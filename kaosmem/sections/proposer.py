@@ -25,8 +25,8 @@ _RANK_SLACK = 256
 LABEL_TOKENS = 32
 """The most that a layout adds to an item, in general."""
 
-_MAX_PENDING = 256
-"""So many of the newest items of a history are looked at for an answer to users."""
+_LOOKED_AT_FOR_ANSWERS = 256
+"""Number of the newest items of a history that are looked at for an answer to users."""
 
 _TO_READ = 1.25
 """So many tokens of evicted units are proposed for each token that recalled units may take.
@@ -437,7 +437,7 @@ class Proposer:
 
     def _is_answered(self) -> bool:
         """Return whether somebody other than a user has spoken among the newest items."""
-        newest = islice(reversed(self._held), _MAX_PENDING)
+        newest = islice(reversed(self._held), _LOOKED_AT_FOR_ANSWERS)
         return any(self._held[ordinal].shown_role != "user" for ordinal in newest)
 
     def _earlier(

@@ -949,19 +949,19 @@ class SessionMemory:
     ) -> str:
         """Run a model's call of a tool, and return the result for the model.
 
-        A search covers the sections, their archives and the attached sources. A text that the model
-        stores has the trust of a model. The model corrects and forgets only what has no higher
-        trust. An error that the model can mend is a result that begins with "error:".
+        A search covers the sections, their archives and the attached sources. The model replaces,
+        corrects and forgets only what it remembered by these tools. An error that the model can
+        mend is a result that begins with "error:".
 
         Args:
             name: The name of the tool.
             arguments: A mapping, or JSON text as the model wrote it.
-            section: The section that gets what the model remembers.
+            section: The section that gets what the model remembers. It is not static.
             max_tokens: Size of the result, at least 1. A longer result is cut.
 
         Raises:
-            NotFoundError: If there is no tool with this name.
-            InvalidArgumentError: If max_tokens is below 1.
+            NotFoundError: If there is no tool or no section with this name.
+            InvalidArgumentError: If the section is static, or max_tokens is below 1.
 
         >>> memory = SessionMemory.test_mode()
         >>> fact = {"text": "Ann owns the deal.", "key": "deal.owner"}

@@ -106,16 +106,16 @@ class Sessions:
 
         Raises:
             InvalidNameError: If the id is not valid.
-            ReadOnlyError: If the sessions were closed.
+            ReadOnlyError: If the sessions were closed, also while the turn waited.
             KaosmemError: As `SessionMemory.open` and `SessionMemory.save`.
         """
-        if self._is_closed:
-            raise ReadOnlyError("these sessions were closed; make new ones")
+        self._check_open()
         session = self._sessions.setdefault(check_name(session_id, "session id"), _Open())
         self._sessions.move_to_end(session_id)
         session.waiting += 1
         try:
             async with session.lock:
+                self._check_open()
                 memory = await self._opened(session_id, session)
                 try:
                     yield memory
@@ -146,6 +146,10 @@ class Sessions:
             async with session.lock:
                 await self._close(session)
         self._sessions.clear()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ReadOnlyError("these sessions were closed; make new ones")
 
     async def _opened(self, session_id: str, session: _Open) -> SessionMemory:
         if session.memory is not None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_count, check_text
+from kaosmem.assembly.context import Decision
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.names import shown
@@ -17,6 +18,8 @@ from kaosmem.types.items import Item
 if TYPE_CHECKING:
     from kaosmem.session.memory import SessionMemory
 
+REMEMBERED = "remembered"
+"""The tag of an item that a model stored by these tools."""
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
 _QUERY = {"type": "string", "description": "What to look for, in words or as a question."}
@@ -33,16 +36,26 @@ _Run = Callable[["MemoryTools", Mapping[str, Any]], Awaitable[str]]
 class MemoryTools:
     """The tools of a session for one model.
 
-    Results are texts within a budget. Text that a model stores has the trust of a model, and a model
-    changes or forgets only what has no higher trust.
+    Results are texts within a budget. A model replaces, corrects and forgets only the items that it
+    remembered by these tools. They have a tag and the trust of a model.
 
     Args:
         memory: The session.
-        section: The section that gets new items.
+        section: The section that gets new items. It is not static: no text of a model stands in the
+            system message.
         max_tokens: Size of a result, in tokens of the session's counter.
+
+    Raises:
+        NotFoundError: If there is no such section.
+        InvalidArgumentError: If the section is static, or max_tokens is below 1.
     """
 
     def __init__(self, memory: SessionMemory, section: str, max_tokens: int) -> None:
+        if memory[section].spec.placement == "static":
+            raise InvalidArgumentError(
+                f"section {shown(section)} is static, and a model may not write into the system "
+                "message; name another section"
+            )
         self._memory = memory
         self._section = section
         self._max_tokens = check_count(max_tokens, "max_tokens", least=1)
@@ -112,32 +125,37 @@ class MemoryTools:
 
     async def remember(self, given: Mapping[str, Any]) -> str:
         """Store a statement."""
+        key = given.get("key")
+        replaced = None if key is None else self._memory[self._section].keyed(key)
+        if replaced is not None:
+            _check_remembered(replaced)
         item = self._memory.add(
-            self._section, given["text"], role="assistant", key=given.get("key"), trust=Trust.MODEL
+            self._section,
+            given["text"],
+            role="assistant",
+            key=key,
+            tags=(REMEMBERED,),
+            trust=Trust.MODEL,
         )
         return f"remembered as {item.id}"
 
     async def correct(self, given: Mapping[str, Any]) -> str:
         """Replace the text of an item. Its old text stays in the archive."""
-        item = self._changeable(given["id"])
+        item = self._remembered(given["id"])
         self._memory.update(item.id, given["text"])
         return f"corrected {item.id}"
 
     async def forget(self, given: Mapping[str, Any]) -> str:
         """Erase an item and everything that was derived from it."""
-        item = self._changeable(given["id"])
+        item = self._remembered(given["id"])
         receipt = await self._memory.forget(item.id)
         return f"forgot {', '.join(receipt.items)}"
 
-    def _changeable(self, item_id: str) -> Item:
+    def _remembered(self, item_id: str) -> Item:
         item = self._memory.get(item_id)
         if item is None:
             raise NotFoundError(f"no live item {shown(item_id)}; search_memory shows the ids")
-        if item.trust > Trust.MODEL:
-            raise InvalidArgumentError(
-                f"item {item_id} comes from a {item.trust.name.lower()}, and a model may not change "
-                "it; remember a statement beside it"
-            )
+        _check_remembered(item)
         return item
 
 
@@ -230,7 +248,16 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     return found
 
 
-def _included(decisions: Iterable[Any]) -> list[Item]:
+def _check_remembered(item: Item) -> None:
+    """Raise InvalidArgumentError for an item that a model did not store by these tools."""
+    if REMEMBERED not in item.tags:
+        raise InvalidArgumentError(
+            f"item {item.id} was not remembered by these tools, and a model may not change it; "
+            "remember a statement beside it"
+        )
+
+
+def _included(decisions: Iterable[Decision]) -> list[Item]:
     """Return the items that are in a context."""
     return [each.item for each in decisions if each.included and each.item is not None]
 

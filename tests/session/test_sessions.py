@@ -77,6 +77,30 @@ async def test_idle_sessions_and_the_oldest_of_too_many_close(tmp_path: Path) ->
             pass
 
 
+async def test_closing_waits_for_the_turn_that_runs_and_refuses_those_that_wait(
+    tmp_path: Path,
+) -> None:
+    sessions = Sessions(tmp_path)
+    order: list[str] = []
+
+    async def turn(text: str) -> None:
+        async with sessions.turn("a") as memory:
+            order.append(text)
+            memory.add("messages", text)
+            await asyncio.sleep(0.01)
+
+    first = asyncio.create_task(turn("first"))
+    while not order:
+        await asyncio.sleep(0)
+    second = asyncio.create_task(turn("second"))
+    await asyncio.sleep(0)
+    await sessions.close()
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    assert results[0] is None
+    assert isinstance(results[1], ReadOnlyError)
+    assert await texts(tmp_path, "a") == ["first"]
+
+
 async def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     for wrong in ({"max_open": 0}, {"idle_s": -1}, {"read_only": True}, {"in_turn": True}):
         with pytest.raises(InvalidArgumentError):
