@@ -5,7 +5,8 @@ half that the decision was made with. `answers/sources.json` holds eleven conver
 languages. Each line of `answers/tuning.tsv` and `answers/held_out.tsv` is an answer about one of
 them: a summary, some in another language than its source, or a refusal, an announcement, an
 error's text, a call, half a sentence or a summary of something else. The held-out half was written
-before the decision, and nobody has looked at its mistakes since. This project's authors wrote all.
+before the decision. Its totals were seen while the decision was made, not its mistakes. This
+project's authors wrote all.
 
 Precision is the share of the texts taken that are summaries, recall the share of the summaries
 that are taken.
