@@ -35,7 +35,7 @@ from kaosmem.compaction import (
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
-from kaosmem.errors import SummaryError
+from kaosmem.errors import InvalidNameError, SummaryError
 from kaosmem.formats import parse_message
 from kaosmem.sources import HistorySource
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
@@ -499,3 +499,126 @@ async def test_a_window_that_grows_keeps_thinking_valid(steps, budget, model, rn
             last = []
         else:
             await history.clear_run("agent", session_id="s", run_id=f"r{number - 1}")
+
+
+def brief(_: Sequence[ChatMessage]) -> str:
+    return "They talked."
+
+
+async def test_agents_and_sessions_are_apart() -> None:
+    config = ContextConfig.default()
+    one = AgentContext(config, "one")
+    other = AgentContext(config, "other")
+    await one.append(said("a"), "s")
+    assert await other.get_prompt_window("s") == []
+    await other.append(said("b"), "s")
+    await one.clear("s")
+    assert (await one.get_prompt_window("s"), len(await other.get_prompt_window("s"))) == ([], 1)
+    with pytest.raises(InvalidNameError):
+        AgentContext(config, "")
+
+
+async def test_by_default_a_hundred_messages_are_shown() -> None:
+    """And all are kept."""
+    context, history = context_of()
+    await context.append(numbered(150), "s")
+    window = await context.get_prompt_window("s")
+    assert len(window) == 100 and window[-1].text.startswith("fact-149")
+    assert await history.count_messages("agent", session_id="s") == 150
+
+
+async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None:
+    """By whoever else writes to the history."""
+    llm = ScriptedLLM(gist)
+    context, history = context_of(summing_up(llm))
+    await history.append_many("agent", numbered(20), session_id="s")
+    window = await context.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert await context.get_prompt_window("s") == window
+    assert len(llm.requests) == 1
+
+
+async def test_nobody_else_says_what_stands_for_what() -> None:
+    """A summary that names sources is refused; one without is a message like any other."""
+    context, history = context_of()
+    with pytest.raises(InvalidArgumentError, match="names sources"):
+        await context.append([ChatMessage("summary", "x", sources=("a",))], "s")
+    await context.append([ChatMessage("summary", "of another session")], "s")
+    for name in ("", "x"):
+        await history.append(
+            "agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s"
+        )
+    assert texts(await context.get_prompt_window("s")) == ["of another session"]
+
+
+async def test_contexts_of_one_config_have_the_same_strategies() -> None:
+    """An iterator too, which gives them once."""
+    config = ContextConfig(InMemoryHistoryProvider(), iter([SlidingWindowCompaction(5)]))
+    for agent_id in ("one", "other"):
+        context = AgentContext(config, agent_id)
+        await context.append(numbered(20), "s")
+        assert len(await context.get_prompt_window("s")) == 5
+
+
+async def test_what_is_appended_while_the_model_thinks_survives() -> None:
+    context, history = context_of()
+    meddling = Meddling(lambda: context.append(said("late"), "s"))
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(meddling, 200, 200)), "agent"
+    )
+    await context.append(numbered(20), "s")
+    await thinking.get_prompt_window("s")
+    assert (await thinking.get_prompt_window("s"))[-1].text.startswith("late")
+    assert meddling.asked == 1
+
+
+async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
+    """Nothing of it is shown, and nothing of it is written."""
+    context, history = context_of()
+
+    async def clear() -> None:
+        await context.clear("s")
+        await context.append(said("new"), "s")
+
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(Meddling(clear), 200, 200)), "agent"
+    )
+    await context.append(numbered(20), "s")
+    assert texts(await thinking.get_prompt_window("s")) == texts(said("new"))
+    assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
+
+
+async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought() -> None:
+    """Beside the summary either, which stands for what is still there."""
+    context, history = context_of()
+
+    async def clear_run() -> None:
+        await history.clear_run("agent", session_id="s", run_id="late")
+
+    thinking = AgentContext(
+        ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent"
+    )
+    await context.append(numbered(20), "s")
+    await context.append(said("late"), "s", "late")
+    window = await thinking.get_prompt_window("s")
+    assert "summary" in [message.role for message in window]
+    assert window[-1].text.startswith("fact-19 ")
+
+
+async def test_a_window_that_grows_is_the_one_before_and_the_new_messages() -> None:
+    """The pipeline runs only when the next request would not fit."""
+    llm = ScriptedLLM(brief)
+    context, _ = context_of(summing_up(llm))
+    last: list[ChatMessage] = []
+    rebased = 0
+    for number in range(60):
+        await context.append(numbered(2, 2 * number), "s")
+        window = await context.get_prompt_window("s", budget=2_000, grows=True)
+        rebased += window[: len(last)] != last
+        last = window
+    assert 0 < rebased <= 6
+    assert len(llm.requests) <= rebased
+    with pytest.raises(InvalidArgumentError, match="name one"):
+        await context.get_prompt_window("s", grows=True)
+    await context.clear("s")
+    assert await context.get_prompt_window("s", budget=2_000, grows=True) == []

@@ -448,3 +448,42 @@ async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same() -> No
     context = await shared.assemble_context("rent", budget=500, filter={"tenant": "acme"})
     assert [item.text for item in context.items] == ["rent of acme"]
     assert (await shared.assemble_context("rent", budget=500, filter={"tennant": "acme"})).notices
+
+
+async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
+    """What a section is told of an item's new version counts from then on."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("documents", "notice", metadata={"source": "draft.pdf"})
+    wanted = {"source": "final.pdf"}
+    memory.add("documents", "term", metadata=wanted)
+    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
+        "documents"
+    ].items == 1
+    memory["documents"].update(replace(item, metadata=wanted))
+    assert (await memory.assemble_context("notice", budget=100, filter=wanted)).by_section[
+        "documents"
+    ].items == 2
+
+
+async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
+    """The filter was answered: nothing is of that year.
+
+    The decision names the field and no value.
+    """
+    memory = SessionMemory.test_mode()
+    item = memory.add("documents", "The rent is 900 euros.", metadata={"year": 2024})
+    context = await memory.assemble_context("rent", budget=500, filter={"year": {"$lt": 2020}})
+    assert (context.items, context.notices) == ((), ())
+    assert context.decision(item.id).why == "filtered: by 'year'"
+
+
+async def test_a_summary_of_filtered_items_does_not_pass_for_them() -> None:
+    """A derived item passes by its own metadata: without the field, it is left out."""
+    memory = SessionMemory.test_mode()
+    said = [
+        memory.add("documents", f"The rent of {tenant} is 900 euros.", metadata={"tenant": tenant})
+        for tenant in ("acme", "globex")
+    ]
+    memory.add("findings", "Both rents are 900 euros.", sources=[item.id for item in said])
+    context = await memory.assemble_context("rent", budget=500, filter={"tenant": "acme"})
+    assert [item.id for item in context.items] == [said[0].id]

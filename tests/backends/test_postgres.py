@@ -28,7 +28,7 @@ from kaosmem.backends.postgres import (
 from kaosmem.backends.postgres.graph import MAX_LABELS, returned_columns
 from kaosmem.backends.postgres.vectors import condition
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
-from kaosmem.stores import Entity, InMemoryFileStore, Relationship, VectorDocument
+from kaosmem.stores import Entity, InMemoryFileStore, Relationship, Task, VectorDocument
 from kaosmem.testing import (
     GraphContract,
     HistoryContract,
@@ -525,3 +525,53 @@ async def test_parts_of_the_graph_that_queries_made_belong_to_it(postgres: str) 
         assert await graph.list_entities() == ["7", "Zed", "acme", "oslo"]
         await graph.delete_all()
         assert await graph.query_cypher("MATCH (e) RETURN count(e) AS left") == [{"left": 0}]
+
+
+async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: str) -> None:
+    """The others get InvalidArgumentError, at any speed."""
+    schema = f"t{next(_schemas)}"
+    workers = [database(postgres, schema, max_connections=2) for _ in range(4)]
+    boards = [PgTaskStore(each) for each in workers]
+    await boards[0].create_task_list("c", "a", [Task(str(n), "work") for n in range(10)])
+
+    async def take(board: PgTaskStore, task: int) -> bool:
+        try:
+            await board.update_status("c", "a", str(task), "in_progress")
+        except InvalidArgumentError:
+            return False
+        return True
+
+    taken = await asyncio.gather(*(take(board, task) for task in range(10) for board in boards))
+    assert sum(taken) == 10
+    for each in workers:
+        await each.close()
+
+
+async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> None:
+    """The next call works; what was acknowledged is there."""
+    async with database(postgres, max_connections=2) as cut:
+        history = PostgresHistoryProvider(cut)
+        for number in range(3):
+            await history.append("a", ChatMessage("user", str(number)), session_id="s")
+            with psycopg.connect(postgres, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name = 'kaosmem' AND pid <> pg_backend_pid()"
+                )
+        assert [message.content for message in await history.get_messages("a", "s")] == [
+            "0",
+            "1",
+            "2",
+        ]
+
+
+def test_a_store_serves_several_event_loops(postgres: str) -> None:
+    """A synchronous program may call `asyncio.run` again and again."""
+    shared = database(postgres)
+    states = PostgresShortTermMemory(shared)
+    for number in range(3):
+        asyncio.run(states.update_state("s", {str(number): number}))
+    assert asyncio.run(states.get_state("s")) == {"0": 0, "1": 1, "2": 2}
+    asyncio.run(shared.close())
+    with pytest.raises(NotOpenedError):
+        asyncio.run(states.get_state("s"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from kaosmem import ChatMessage, InvalidArgumentError
+from kaosmem import ChatMessage, DurabilityError, InvalidArgumentError
 from kaosmem.backends.redis import (
     RedisDatabase,
     RedisHistoryProvider,
@@ -260,3 +260,62 @@ async def test_one_database_serves_all_tenants(url: str) -> None:
             assert await RedisSessionStore(other).list_states() == []
         assert await RedisSessionStore(shared).list_states() == []
         assert await RedisSessionStore(tenants[0]).list_states() == ["s"]
+
+
+async def test_tenants_are_kept_apart(url: str) -> None:
+    """The same ids of another tenant are another thread, and hostile ids are data."""
+    for hostile in ("*", "a} | @tenant:{b", "{x}", "a:b", "%2F", "a/b", "'; --"):
+        async with (
+            RedisDatabase(url, tenant="one") as one,
+            RedisDatabase(url, tenant="other") as other,
+        ):
+            mine = RedisHistoryProvider(one)
+            theirs = RedisHistoryProvider(other)
+            await mine.append(hostile, *said(hostile), session_id=hostile, run_id=hostile)
+            assert await theirs.count_messages(hostile, session_id=hostile) == 0
+            await theirs.clear(hostile, session_id=hostile)
+            assert [each.text for each in await mine.get_messages(hostile, session_id=hostile)] == [
+                hostile
+            ]
+
+
+async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
+    """A transaction whose namespace another one changed is tried again."""
+    async with RedisDatabase(url, tenant="race") as one, RedisDatabase(url, tenant="race") as other:
+        stores = [RedisLongTermMemory(one), RedisLongTermMemory(other)]
+        texts = [f"The rent is {n} euros." for n in range(24)]
+        await asyncio.gather(
+            *(stores[n % 2].save("a", text, key="rent") for n, text in enumerate(texts))
+        )
+        versions = await stores[0].versions("a", "rent")
+        assert sorted(each.item.content for each in versions) == sorted(texts)
+        assert [each.is_current for each in versions] == [False] * 23 + [True]
+
+
+async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
+    """The driver runs a transaction again when it does not know whether the server did it."""
+    async with RedisDatabase(url, tenant="lost") as database:
+        store = RedisLongTermMemory(database)
+        run = database.run
+
+        async def twice(work: Any) -> Any:
+            await run(work)
+            return await run(work)
+
+        database.run = twice  # type: ignore[method-assign]
+        memory_id = await store.save("a", "The rent is 900 euros.")
+        assert [each.id for each in await store.search("a", "rent")] == [memory_id]
+
+
+async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
+    """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
+    with own_redis_server() as local:
+        async with RedisDatabase(local.server.url, timeout_s=2) as database:
+            states = RedisSessionStore(database)
+            await states.set_state("s", {"a": 1})
+            local.stop()
+            with pytest.raises(DurabilityError, match="can't be reached"):
+                await states.get_state("s")
+            local.start()
+            assert await states.get_state("s") in ({}, {"a": 1})  # as the server is configured
+            await states.set_state("s", {"a": 2})

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,10 +26,11 @@ from kaosmem import (
     SessionMemory,
 )
 from kaosmem.cli import main, run
-from kaosmem.errors import InvalidNameError, MissingFileError
+from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
 from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE
 from kaosmem.evaluation.report import FIGURES_HEADER
 from kaosmem.formats import count_messages
+from kaosmem.retrieval.rankers import RANKERS
 
 QUESTION = "how long is the notice of termination"
 PROCESS = [sys.executable, "-m", "kaosmem.cli"]
@@ -897,4 +899,175 @@ def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout
         == "\n"
+    )
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_each_ranker_can_be_named(ranker: str, place: Path, command: Command) -> None:
+    """With --ranker, also for a session that is kept, which may be asked by any."""
+    args = (
+        "assemble",
+        "docs",
+        "-q",
+        "How long in advance must one say that it ends?",
+        "-b",
+        150,
+        "--json",
+    )
+    code, out, _ = command(*args, "--session", "kept/deal", "--ranker", ranker)
+    signals = [
+        decision["signals"] for decision in json.loads(out)["decisions"] if decision["included"]
+    ]
+    assert code == 0
+    assert any("likeness" in each for each in signals) == (ranker == "dense")
+    assert json.loads(command(*args, "--ranker", ranker).out)["text"] == json.loads(out)["text"]
+    assert command(*args, "--ranker", "magic").code == 2
+
+
+def test_messages_on_a_terminal_follow_their_summary(
+    place: Path, on_terminal: Callable[..., str]
+) -> None:
+    """A format of messages is printed as JSON, whole, since its reader asked for the request."""
+    shown = on_terminal(
+        "assemble",
+        "docs",
+        "-q",
+        QUESTION,
+        "--format",
+        "openai",
+        "--counter",
+        "estimate",
+        columns=80,
+    )
+    summary, messages = shown.split("\n[\n", 1)
+    assert "shown: " in summary
+    assert json.loads("[" + messages)[0]["role"]
+
+
+def test_a_path_with_undecodable_bytes_is_read(place: Path) -> None:
+    """A folder whose name is no UTF-8 is ingested, and one that is not there is an error of one line."""
+    folder = os.fsencode(place) + b"/caf\xe9"
+    os.mkdir(folder)  # noqa: PTH102
+    (place / os.fsdecode(folder) / "a.txt").write_text("The notice is thirty days.")
+    for path, code in ((folder, 0), (folder + b"\xff", 2)):
+        args = [*PROCESS, "assemble", path, "-q", "notice", "--counter", "estimate"]
+        done = subprocess.run(args, capture_output=True, check=False)
+        assert done.returncode == code
+        assert b"Traceback" not in done.stderr
+        assert (b"The notice is thirty days." in done.stdout) == (code == 0)
+
+
+def test_the_openai_format_gives_messages(place: Path, command: Command) -> None:
+    """Messages are printed as JSON, in --json under their own key, counted in their own format."""
+    answer = json.loads(
+        command("assemble", "docs", "-q", QUESTION, "--format", "openai", "--json").out
+    )
+    assert answer["used"] == count_messages(answer["messages"], "openai")
+    printed = command("assemble", "docs", "-q", QUESTION, "--format", "openai").out
+    assert printed.startswith(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
+
+
+def test_a_second_question_reads_what_changed_and_drops_what_vanished(
+    place: Path, command: Command
+) -> None:
+    """Only the changed file is read again, and passages of a file that is gone are not shown."""
+    command("assemble", "docs", "-q", QUESTION, "--session", "kept/deal")
+    (place / "docs/contracts/03.md").write_text("The notice of termination is now forty days.\n")
+    (place / "docs/contracts/04.md").unlink()
+    _, out, err = command(
+        "assemble", "docs", "-q", "forty days of notice", "--session", "kept/deal"
+    )
+    assert err.splitlines()[0].startswith(
+        "files: 1 changed, 30 unchanged, 1 vanished, 1 skipped; passages: 1 added"
+    )
+    assert "forty days" in out
+    assert "04.md" not in out
+
+
+def test_another_process_gives_the_same_answer(place: Path, command: Command) -> None:
+    """The answer of a process with another hash seed, into a pipe, is byte for byte this one's."""
+    args = ["assemble", "docs", "-q", QUESTION, "-b", "150", "--counter", "estimate"]
+    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONUTF8": "1"}
+    done = subprocess.run([*PROCESS, *args], capture_output=True, env=env, check=True)
+    assert done.stdout.decode() == command(*args).out
+
+
+def test_a_driver_that_is_missing_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session on an object store whose package is not installed says which it needs."""
+    from fsspec.registry import _registry
+
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(
+        _registry, "s3", raising=False
+    )  # which knows the class if another test has used it
+    with pytest.raises(
+        MissingExtraError, match=r"'s3://bucket' needs a package that is not installed.*s3fs"
+    ):
+        run([*ASSEMBLE[:-1], "s3://bucket/deal"])
+
+
+def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place: Path, command: Command) -> None:
+    """Ideographs take two columns, so that what stands beside them is aligned on a terminal."""
+
+    async def fill() -> None:
+        async with SessionMemory.open(str(place / "kept"), "wide") as memory:
+            memory.add("findings", "one", id="条款", role="律师")
+            memory.add("findings", "two", id="clause", role="lawyer")
+
+    asyncio.run(fill())
+    out = command("show", "kept/wide").out
+    assert "clause  lawyer       1  two\n条款    律师         1  one\n" in out
+
+
+def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: Command) -> None:
+    """A section that is not there is a typed error."""
+    code, out, err = command("show", session, "--section", "nope")
+    assert (code, out) == (2, "")
+    assert "no section 'nope'; there are role, " in err
+    with pytest.raises(NotFoundError):
+        run(["show", session, "--section", "nope"])
+
+
+def test_bench_measures_data_sets_and_assemblers_of_one_s_own(
+    evidence: Path, place: Path, command: Command
+) -> None:
+    """Of a folder of folders each is a data set; a module in the current folder can bring what is compared."""
+    for name in ("lockers", "copies"):
+        shutil.copytree(evidence, place / "both" / name)
+    (place / "all_in.py").write_text(
+        "from kaosmem.evaluation.assemblers import OrderAssembler, get_assembler\n"
+        "def newest(): return OrderAssembler('newest', get_assembler('recency').order, "
+        "skips=False)\n"
+    )
+    chosen = ("--assembler", "rank-bm25", "--assembler", "all_in:newest")
+    out = command("bench", "both", "-b", 100, *chosen).out
+    assert out.startswith("28 questions on 240 items of 4 corpora in 2 data sets\n")
+    assert rows(out[out.index("data set ") :])[1:] == [
+        [name, "all", "14", "100", "1.000", "0.000"] for name in ("copies", "lockers")
+    ]
+    out = command("bench", "both", "-b", 100, *chosen, "--datasets", "lockers").out
+    assert out.startswith("14 questions on 120 items of 2 corpora\n")
+
+
+def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -> None:
+    """A file that makes fewer passages than a section ranks by itself is answered by words, not by age."""
+    paragraphs = [
+        f"Clause {name}: {f'the {name} is due. ' * 40}"
+        for name in ("rent", "fee", "deposit", "interest")
+    ]
+    Path("lease.md").write_text("\n\n".join(paragraphs))
+    for session in ((), ("--session", "kept/room")):
+        code, out, _ = command(
+            "assemble", "lease.md", "-q", "When is the fee due?", "-b", "300", *session
+        )
+        assert code == 0
+        assert "Clause fee" in out
+        assert "Clause interest" not in out
+
+
+def test_bench_of_what_is_not_there_says_so(command: Command) -> None:
+    """Not that its questions are missing."""
+    assert (
+        command("bench", "nope.jsonl").err
+        == "kaosmem: 'nope.jsonl' does not exist; check the path\n"
     )

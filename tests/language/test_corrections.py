@@ -445,3 +445,125 @@ async def test_stored_text_cannot_pass_for_newer() -> None:
     context = await memory.assemble_context(budget=200)
     assert "\n\\Emi (newer): " in context.text
     assert "\n\\[a.md, newer] " in context.text
+
+
+NAMES = ("Anna", "Bert", "Carla", "Dora", "Emil", "Femi", "Gina", "Hugo")
+
+
+GOODS = ("tea", "coffee", "sugar", "flour", "rice", "salt", "pepper", "butter")
+
+
+SUBJECTS_OF_RECORDS = (
+    lambda n: (f"Ticket {n}: the build", f"ticket {n}"),
+    lambda n: (f"The test run {n} of the parser", f"test run {n}"),
+    lambda n: (f"Order {n} of {GOODS[n % 8]}", f"order {n}"),
+    lambda n: (f"Worker node-{n} of the cluster", f"node-{n}"),
+    lambda n: (f"Invoice INV-{1000 + n} for the customer", f"INV-{1000 + n}"),
+    lambda n: (f"[SUP-{n}] The printer of the office", f"SUP-{n}"),
+    lambda n: (f"Experiment {n} with the model", f"experiment {n}"),
+)
+
+
+PREDICATES = (
+    lambda n: f"failed with exit code {n % 5 + 1} after {n * 7} seconds on runner {n % 3}.",
+    lambda n: f"took {n * 3 % 50} minutes and was checked by {NAMES[n % 8]}.",
+    lambda n: f"costs {n * 11 % 90} euros without tax.",
+    lambda n: f"is handled by {NAMES[n % 8]} and has priority {n % 4}.",
+    lambda n: f"has {n % 9} errors and {n % 7} warnings in its report.",
+    lambda n: f"was closed. It had waited for the answer for {n * 5 % 60} hours.",
+)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(SUBJECTS_OF_RECORDS),
+    st.sampled_from(PREDICATES),
+    st.integers(20, 200),
+    st.integers(30, 300),
+    st.data(),
+)
+def test_records_of_one_pattern_are_found_as_without_corrections(
+    subject, predicate, count, budget, data
+) -> None:
+    """At any budget a question about one of many records shows it with corrections if it does without them."""
+    asked = data.draw(st.integers(1, count))
+    shown = []
+    for has_corrections in (True, False):
+        spec = SectionSpec(
+            "findings", eviction="none", retrieval_threshold=0, corrections=has_corrections
+        )
+        memory = SessionMemory.test_mode(sections=(spec,))
+        for n in range(1, count + 1):
+            memory.add("findings", f"{subject(n)[0]} {predicate(n)}", role="assistant", id=f"r{n}")
+        context = assembled(memory, f"What about {subject(asked)[1]}?", budget)
+        shown.append(context.decision(f"r{asked}").included)
+    assert shown[0] >= shown[1]
+
+
+ENDINGS = (
+    (lambda n: f"The nightly build failed for ticket {n}.", lambda n: f"ticket {n}"),
+    (lambda n: f"{NAMES[n % 8]} merged pull request #{n}.", lambda n: f"pull request #{n}"),
+    (lambda n: f"The customer has paid invoice INV-{1000 + n}.", lambda n: f"INV-{1000 + n}"),
+)
+
+
+@pytest.mark.parametrize("record", range(len(ENDINGS)))
+def test_records_that_end_in_their_identifier_have_no_corrections(record: int) -> None:
+    """Each is shown in the smallest window that shows it without corrections, and none is marked as newer."""
+    text, asked = ENDINGS[record]
+    for budget in (14, 16, 18, 20, 24, 64):
+        shown = []
+        for has_corrections in (True, False):
+            spec = SectionSpec(
+                "findings", eviction="none", retrieval_threshold=0, corrections=has_corrections
+            )
+            memory = SessionMemory.test_mode(sections=(spec,))
+            for n in range(1, 61):
+                memory.add("findings", text(n), role="assistant", id=f"r{n}")
+            context = assembled(memory, f"What about {asked(17)}?", budget)
+            assert "newer" not in (context.text or "")
+            shown.append(context.decision("r17").included)
+        assert shown[0] == shown[1]
+
+
+async def test_a_correction_without_a_subject_is_found_in_a_large_section() -> None:
+    """Among 1,500 items it comes with the value that was told before it, though it shares no word with the question."""
+    memory = SessionMemory.test_mode()
+    for number in range(1_500):
+        memory.add("documents", f"Note {number} on the weather.", role="Ella")
+        if number == 700:
+            memory.add("documents", "The budget of the project is $50,000.", role="Emi", id="old")
+            memory.add("documents", "Noted.", role="Ella")
+            memory.add("documents", "Make that $40,000.", role="Emi", id="new")
+    context = await memory.assemble_context("What is the budget of the project?", budget=200)
+    shown = [item.id for item in context.items]
+    assert shown.index("old") < shown.index("new")
+    assert "[Emi, newer] Make that $40,000." in (context.text or "")
+
+
+async def test_recalled_messages_of_a_history_come_with_their_corrections() -> None:
+    """A recalled message is followed by the one that corrects it, if that is not among the newest messages."""
+    spec = SectionSpec("messages", 600, placement="history", recall=0.4, eviction="none")
+    memory = SessionMemory.test_mode(sections=(spec,))
+    memory.add(
+        "messages", "The launch of Apollo from Oslo is planned for day 12.", role="user", id="old"
+    )
+    memory.add("messages", "Fine.", role="assistant")
+    memory.add(
+        "messages",
+        "By the way, that launch of Apollo is now planned for day 14.",
+        role="user",
+        id="new",
+    )
+    for number in range(60):
+        memory.add(
+            "messages",
+            f"Note {number}: the weather is fine, we go on.",
+            role=("assistant", "user")[number % 2],
+        )
+    context = await memory.assemble_context("When is the launch from Oslo?", budget=400)
+    shown = [item.id for item in context.items]
+    assert shown.index("old") < shown.index("new")
+    assert "(newer): By the way" in (context.text or "") or "newer] By the way" in (
+        context.text or ""
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from kaosmem import (
     LinearRanker,
     Query,
     Ranker,
+    Reason,
     SectionSpec,
     SessionMemory,
     SessionOptions,
@@ -334,3 +336,31 @@ def test_versions_follow_one_another(days: list[int]) -> None:
     assert all(
         isinstance(each, Version) and each.is_current is (each is versions[-1]) for each in versions
     )
+
+
+async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path: Path) -> None:
+    """An item is found by its day in an index that was read back, after updates, removals and evictions."""
+    spec = SectionSpec("log", 10_000, eviction="fifo", max_items=900, recall=0.5)
+
+    def of_day(memory: SessionMemory, days: int) -> list[str]:
+        return [item.text for item, _ in memory.search(f"{days} days ago", limit=3)]
+
+    def stamp(days: int) -> dict[str, str]:
+        return {"timestamp": (NOW - timedelta(days=days)).isoformat()}
+
+    async with SessionMemory.open(
+        tmp_path, "s", sections=(spec,), options=SessionOptions(clock=lambda: NOW)
+    ) as memory:
+        added = [memory.add("log", f"text {n}", metadata=stamp(n)) for n in range(1_000)]
+        assert of_day(memory, 777) == ["text 777"]
+    async with SessionMemory.open(
+        tmp_path, "s", sections=(spec,), options=SessionOptions(clock=lambda: NOW)
+    ) as memory:
+        assert of_day(memory, 777) == ["text 777"]
+        assert of_day(memory, 77) == []
+        context = await memory.assemble_context("77 days ago", budget=500)
+        assert context.decision(added[77].id).reason is Reason.RECALLED
+        memory.remove(added[777].id)
+        assert of_day(memory, 777) == []
+        memory.add("log", "another text", metadata=stamp(777))
+        assert of_day(memory, 777) == ["another text"]

@@ -22,10 +22,11 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from kaosmem.assembly import packing
 from kaosmem.language.duplicates import Shown, Told, newest_first, statement
 from kaosmem.language.query import Query
-from kaosmem.sections import Candidate
-from tests.contexts import assembled
+from kaosmem.sections import Candidate, proposer
+from tests.contexts import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
 
@@ -238,3 +239,139 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
             proposed = world.memory[decision.section]
             text = (proposed.get(decision.item_id) or proposed.archive.get(decision.item_id)).text
             assert says_the_same(text, by_id[decision.same_as].text)
+
+
+def test_units_with_images_keep_their_places() -> None:
+    """Images are never duplicates of one another, so the newest does not come before a better one."""
+    memory = SessionMemory.test_mode()
+    items = [
+        memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)
+    ]
+    units = [
+        Candidate(
+            (item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1
+        )
+        for at, item in enumerate(items)
+    ]
+    assert newest_first(units) == tuple(units)
+
+
+SPECS = (
+    SectionSpec("role", placement="static", eviction="none"),
+    SectionSpec("messages", placement="history", eviction="none"),
+    SectionSpec("findings", eviction="none", priority=1, retrieval_threshold=0),
+    SectionSpec("documents", eviction="none", retrieval_threshold=0),
+)
+
+
+TEXT = seeded_texts(1, words=60)[0]
+
+
+def variants(number: int) -> list[str]:
+    """Return so many texts that say the same."""
+    return [f"{TEXT} {' ' * at}copy" for at in range(number)]
+
+
+@pytest.mark.parametrize("threshold", [0, 1_000])
+async def test_copies_do_not_fill_a_window(threshold: int) -> None:
+    """However many copies there are, one is in, and the others' room goes to what else is wanted."""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("documents", eviction="none", retrieval_threshold=threshold),)
+    )
+    others = [
+        memory.add("documents", f"{text} {TEXT[:20]}") for text in seeded_texts(8, seed=5, words=30)
+    ]
+    memory.add_many("documents", variants(60))
+    context = await memory.assemble_context(TEXT, budget=1_500)
+    assert sum(TEXT in item.text for item in context.items) == 1
+    assert {item.id for item in others} <= {item.id for item in context.items}
+    (stands,) = [item.id for item in context.items if TEXT in item.text]
+    copies = [each for each in context.decisions if each.reason is Reason.DUPLICATE]
+    assert len(copies) > 5
+    assert {each.same_as for each in copies} == {stands}
+    assert f"duplicate of {TEXT[:12]}" in context.explain()
+
+
+async def test_the_section_that_is_served_first_shows_it() -> None:
+    """Duplicates are found across sections; the one of the higher priority is in."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    document = memory.add("documents", TEXT)
+    finding = memory.add("findings", TEXT.upper())
+    context = await memory.assemble_context(TEXT, budget=1_000)
+    assert context.items == (finding,)
+    decision = context.decision(document.id)
+    assert (decision.reason, decision.same_as, decision.included) == (
+        Reason.DUPLICATE,
+        finding.id,
+        False,
+    )
+    assert decision.why == f"duplicate of {finding.id}"
+    assert context.decision(finding.id).same_as is None
+
+
+async def test_what_is_shown_anyway_stands_for_its_duplicates() -> None:
+    """What stands in the system message or the tail is not repeated in the block, and is never left out itself."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    memory.add("role", "Answer in the language of the question.")
+    rule = memory.add("role", "Answer in the language of the question.")
+    asked = [memory.add("messages", TEXT), memory.add("messages", TEXT)]
+    pinned = [memory.add("findings", TEXT, pinned=True) for _ in range(2)]
+    known = [memory.add("documents", text) for text in (TEXT, rule.text)]
+    context = await memory.assemble_context(TEXT, budget=2_000)
+    assert {item.id for item in known}.isdisjoint(item.id for item in context.items)
+    assert [context.decision(item.id).same_as for item in known] == [asked[1].id, rule.id]
+    assert all(context.decision(item.id).included for item in (*asked, *pinned, *memory["role"]))
+
+
+@pytest.mark.parametrize("eviction", ["none", "fifo"])
+async def test_what_the_tail_says_is_not_recalled(eviction: str) -> None:
+    """An earlier message that is said again in the tail stays out, and its decision names the later one."""
+    spec = SectionSpec(
+        "messages", 300, placement="history", eviction=eviction, recall=0.5, retrieval_threshold=0
+    )
+    memory = SessionMemory.test_mode(sections=(spec,))
+    fact = "The vault code of the Zurich office is 4711."
+    first = memory.add("messages", fact)
+    await talk_till_recalled(memory, first.id)
+    again = memory.add("messages", fact)
+    context = await memory.assemble_context("Is the vault open or shut in Zurich?", budget=900)
+    assert (context.decision(first.id).reason, context.decision(first.id).same_as) == (
+        Reason.DUPLICATE,
+        again.id,
+    )
+
+
+class AnyShown(Shown):
+    """Admits all."""
+
+    def admit(self, items: object) -> tuple[str, ...]:
+        return ()
+
+
+class NothingTold(Told):
+    """Knows none."""
+
+    def knows(self, item: Item) -> bool:
+        return False
+
+
+@given(worlds(), queries, budgets, formats)
+def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budget, format) -> None:
+    """Where no two items say the same, looking for duplicates changes no byte and no decision."""
+    items = [
+        version.item
+        for spec in world.memory.sections
+        for version in world.memory[spec.name].archive.in_memory()
+    ]
+    items += [item for spec in world.memory.sections for item in world.memory[spec.name]]
+    if len({statement(item) for item in items}) < len(items):
+        return
+    context = assembled(world, query, budget, format)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "Shown", AnyShown)
+        patch.setattr(proposer, "Told", NothingTold)
+        plain = assembled(world, query, budget, format)
+    if isinstance(context, Context):
+        assert isinstance(plain, Context)
+        assert handed_over(context) == handed_over(plain)
+        assert context.decisions == plain.decisions

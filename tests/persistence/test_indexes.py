@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from kaosmem.errors import ConflictError
+from kaosmem.errors import ConflictError, ReadOnlyError
 from kaosmem.persistence.checkpoint import decode_index, encode_index
 from kaosmem.persistence.files.records import Change
-from kaosmem.persistence.layout import INDEX, index_numbers, log_file
+from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.steps import Step, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
@@ -298,3 +301,129 @@ class Interrupted:
                 self.happening()
             self.is_locked = self.storage.appends
         return self.storage.perform(step)
+
+
+def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: Any) -> None:
+    log = started(place, "a")
+    other = opened(place)
+    keep(other)
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    assert kept(opened(place)) == WORDS
+
+
+def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
+    log = started(place, "a")
+    other = opened(place)
+    other.adopt(other.catch_up())
+    log.commit([add("b")])
+    keep(log, b"newer")
+    other.adopt(other.catch_up())
+    assert keep(other, seq=2)
+    assert kept(opened(place)) == b"newer"
+
+
+@pytest.mark.parametrize(
+    "name", ["Messages", "con", "a" * 128, "A" * 128, "a.b:c+d", "x-00000000000000000001.bin"]
+)
+def test_a_section_of_any_name_has_an_index(name: str, place: Any) -> None:
+    log = started(place, "a")
+    assert keep(log, section=name)
+    assert kept(opened(place), name) == WORDS
+    assert kept(opened(place), name[:-1] + "z") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
+def test_it_is_its_owners_alone(tmp_path: Path) -> None:
+    log = started(tmp_path, "a")
+    keep(log)
+    (path,) = (tmp_path / "default" / "s" / INDEX).iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_nobody_who_only_reads_writes_one(place: Any) -> None:
+    started(place, "a")
+    before = files(place)
+    log = opened(place, read_only=True)
+    with pytest.raises(ReadOnlyError):
+        keep(log)
+    assert kept(log) is None
+    assert files(place) == before
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"\n", b"{}\n1234", b'{"crc":"00000000","index":1}\nabcd', b"\xff" * 99]
+)
+def test_a_file_of_anything_is_passed_over(bad: bytes, tmp_path: Path) -> None:
+    """The session opens, and one that can be used is read although a newer one cannot."""
+    log = started(tmp_path, "a")
+    keep(log)
+    log.commit([add("b")])
+    folder = tmp_path / "default" / "s" / INDEX
+    (folder / index_file("messages", 3).partition("/")[2]).write_bytes(bad)
+    (folder / "other.txt").write_bytes(bad)
+    (folder / index_file("findings", 3).partition("/")[2]).mkdir()
+    again = opened(tmp_path)
+    assert not again.damage
+    assert kept(again) == WORDS
+    assert kept(again, "findings") is None
+    again.commit([add("c")])
+    snapshot(again, ["a"])
+    assert kept(opened(tmp_path)) == WORDS
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    log = started(tmp_path / "root", "a")
+    keep(log)
+    (path,) = (tmp_path / "root" / "default" / "s" / INDEX).iterdir()
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert kept(opened(tmp_path / "root")) is None
+
+
+def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) -> None:
+    log = started(tmp_path, "a")
+    keep(log)
+    copied = tmp_path / "copy"
+    shutil.copytree(tmp_path / "default" / "s", copied / "default" / "s")
+    assert kept(opened(copied)) == WORDS
+    log.commit([add("b")])
+    keep(log, b"of the first")
+    other = opened(copied)
+    other.commit([add("c")])
+    shutil.rmtree(copied / "default" / "s" / INDEX)
+    shutil.copytree(tmp_path / "default" / "s" / INDEX, copied / "default" / "s" / INDEX)
+    assert kept(opened(copied)) is None
+
+
+def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
+    log = started(place, "a", "b")
+    other = opened(place)
+    purge(log)
+    with pytest.raises(ConflictError):
+        keep(other)
+    log_changes = other.catch_up()
+    assert log_changes.is_whole
+    other.adopt(log_changes)
+    assert not keep(other, seq=3)
+    assert holding(place, WORDS) == []
+
+
+def test_one_from_before_is_not_used_even_if_it_came_back(place: Any) -> None:
+    log = started(place, "a", "b")
+    keep(log)
+    before = {path: data for path, data in files(place).items() if INDEX in path}
+    purge(log)
+    for path, data in before.items():
+        put(place, path, data)
+    assert kept(log) is kept(opened(place)) is None
+    purge(log)
+    assert holding(place, WORDS) == []
+
+
+def test_it_costs_no_session_that_is_not_there(tmp_path: Path) -> None:
+    """A session that was never saved has none."""
+    log = opened(IsolatedMemoryFileSystem())
+    assert kept(log) is None
+    assert not keep(log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
@@ -367,3 +368,149 @@ def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path: Path) -> None:
     first.unlock()
     first.close()
     second.close()
+
+
+def tree(root: Path) -> list[str]:
+    return sorted(
+        str(path.relative_to(root / "default" / "s")) for path in root.rglob("*") if path.is_file()
+    )
+
+
+@pytest.mark.parametrize("tail", [b'{"crc":"00', b"\0" * 512, b'\0\0"m"}\n{"', b"x"])
+def test_a_torn_tail_is_cut_at_the_next_commit(tail: bytes, tmp_path: Path) -> None:
+    """Opening leaves a torn tail where it is; the next commit moves it to quarantine and stands in its place."""
+    started(tmp_path, "a")
+    if tail.startswith(b"\0"):  # to the end of a sector
+        tail = bytes(-segment(tmp_path).stat().st_size % 512) + tail.lstrip(b"\0")
+    with segment(tmp_path).open("ab") as file:
+        file.write(tail)
+    torn = segment(tmp_path).read_bytes()
+    log, found = SessionLog.open(tmp_path, "s")
+    assert "unfinished" in str(found.damage[0])
+    assert segment(tmp_path).read_bytes() == torn
+    log.commit([add("b")])
+    _, found = SessionLog.open(tmp_path, "s")
+    assert (ids(found), found.damage) == (["a", "b"], [])
+    (cut,) = (tmp_path / "default" / "s" / "quarantine").iterdir()
+    assert cut.read_bytes() == tail
+
+
+def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> None:
+    """Wherever a crash cut the last commit, also the first of a segment, the next one makes the log whole again."""
+    for session in ("plain", "rolled"):
+        log = started(tmp_path, "a", session_id=session)
+        path = tmp_path / "default" / session / "log"
+        start = (path / f"{1:020d}.jsonl").stat().st_size
+        if session == "rolled":
+            snapshot(log, ["a"])
+            start = 0
+        identity = path.parent / "session.json"
+        before = identity.read_bytes()
+        log.commit([add("b"), add("c")])
+        file = max(path.iterdir())
+        whole = file.read_bytes()
+        for size in {*range(start, len(whole), 7), *range(len(whole) - 2, len(whole) + 1)}:
+            file.write_bytes(whole[:size])
+            identity.write_bytes(
+                before
+            )  # it is written after the commit, as is the note of its last record
+            (path.parent / "lock").write_bytes(b"1")
+            log, found = SessionLog.open(tmp_path, session)
+            survived = ["a", "b", "c"] if size >= len(whole) - 1 else ["a"]
+            assert ids(found) == survived
+            log.commit([add("d")])
+            log.commit([add("e")])
+            _, found = SessionLog.open(tmp_path, session)
+            assert (ids(found), found.damage) == ([*survived, "d", "e"], [])
+
+
+def test_a_writer_cuts_what_another_left_torn(tmp_path: Path) -> None:
+    """A tail that another writer's crash tore after this one opened is cut, not taken for a commit."""
+    log = started(tmp_path, "a")
+    with segment(tmp_path).open("ab") as file:
+        file.write(b'{"crc":"12')
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    segment(tmp_path, log.seq + 1).write_bytes(b'{"crc":"12')
+    log.commit([add("c")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
+def test_a_last_newline_may_be_missing_or_come_late(tmp_path: Path) -> None:
+    """A record that lacked its newline when it was read is followed right, whoever adds the newline."""
+    log = started(tmp_path, "a")
+    file = segment(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    log, _ = SessionLog.open(tmp_path, "s")
+    file.write_bytes(whole)
+    log.commit([add("b")])
+    file.write_bytes(file.read_bytes()[:-1])
+    segment(tmp_path, log.seq + 1).touch()
+    log, found = SessionLog.open(tmp_path, "s")
+    assert ids(found) == ["a", "b"]
+    log.commit([add("c")])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
+    log = started(tmp_path, "a")
+    before = segment(tmp_path).read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
+    try:
+        with pytest.raises(DurabilityError) as caught:
+            log.commit([add("b", "x" * 1000)])
+        with pytest.raises(DurabilityError):
+            log.snapshot({}, [("m", {"id": "a", "content": "x" * 1000})], seq=log.seq)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.errno is not None
+    assert segment(tmp_path).read_bytes() == before
+    assert [path for path in tree(tmp_path) if "tmp" in path] == []
+    log.commit([add("b", "x" * 1000)])
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+
+
+def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
+    """Two snapshots and the log since the older one stay, and every archive."""
+    log = started(tmp_path)
+    ends = []
+    for number in range(5):
+        log.commit([add(f"i{number}")])
+        snapshot(log, [f"i{n}" for n in range(number + 1)], archived=[f"old{number}"])
+        log, _ = SessionLog.open(tmp_path, "s")
+        ends.append(log.seq)
+    log.commit([add("last")])
+    assert [path for path in tree(tmp_path) if not path.startswith("archive")] == [
+        "lock",
+        f"log/{ends[-2] + 1:020d}.jsonl",
+        f"log/{ends[-1] + 1:020d}.jsonl",
+        "session.json",
+        f"snap/{ends[-2]:020d}.jsonl",
+        f"snap/{ends[-1]:020d}.jsonl",
+    ]
+    assert log.archived("old0") == ("messages", {"id": "old0"})
+
+
+def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path: Path) -> None:
+    """A snapshot that was found damaged does not count as one to fall back on."""
+    log = started(tmp_path, "a")
+    snapshot(log, ["a"])
+    (tmp_path / "default" / "s" / "snap" / f"{log.seq:020d}.jsonl").write_bytes(b"x")
+    log, _ = SessionLog.open(tmp_path, "s")
+    log.commit([add("b")])
+    snapshot(log, ["a", "b"])
+    assert segment(tmp_path).exists()
+    (tmp_path / "default" / "s" / "snap" / f"{log.seq:020d}.jsonl").write_bytes(b"x")
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
+
+
+def test_an_interrupted_deletion_is_completed(tmp_path: Path) -> None:
+    """What a deletion that was killed left is no session, and goes when the session is deleted again."""
+    started(tmp_path, "a")
+    (tmp_path / "default" / "s").rename(tmp_path / "default" / ".deleted-s")
+    assert list_sessions(tmp_path) == []
+    delete_session(tmp_path, "s")
+    assert list((tmp_path / "default").iterdir()) == []

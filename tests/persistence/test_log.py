@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,16 @@ import pytest
 from fsspec import AbstractFileSystem
 
 from kaosmem.errors import (
+    ConflictError,
     CorruptionError,
     DurabilityError,
+    InvalidArgumentError,
+    ReadOnlyError,
 )
 from kaosmem.persistence import checkpoint
 from kaosmem.persistence.files.records import TXNS_KEPT, Change
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
-from kaosmem.persistence.log import SessionLog
+from kaosmem.persistence.log import MIN_LOG_BYTES, SessionLog
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
@@ -380,3 +384,147 @@ def written() -> int:
     if not counters.exists():
         return 0
     return int(dict(line.split(": ") for line in counters.read_text().splitlines())["wchar"])
+
+
+def test_read_only_never_writes(place: Any) -> None:
+    """A log opened read-only, or closed, refuses commits and snapshots."""
+    started(place, "a").close()
+    log, _ = SessionLog.open(place, "s", read_only=True)
+    closed, _ = SessionLog.open(place, "s")
+    closed.close()
+    for refusing in (log, closed):
+        with pytest.raises(ReadOnlyError):
+            refusing.commit([add("b")])
+        with pytest.raises(ReadOnlyError):
+            snapshot(refusing, [])
+
+
+def test_a_commit_on_a_head_that_moved_is_a_conflict(place: Any) -> None:
+    """The second of two writers gets ConflictError, nothing of it is written, and it can go on when it reopens."""
+    first = started(place, "a")
+    second, _ = SessionLog.open(place, "s")
+    first.commit([add("b")])
+    before = contents(place)
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="open the session again"):
+            second.commit([add("c"), add("d")])
+    assert contents(place) == before
+    second, _ = SessionLog.open(place, "s")
+    second.commit([add("c")])
+    with pytest.raises(ConflictError):
+        first.commit([add("e")])
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b", "c"]
+
+
+def test_racing_writers_lose_nothing(place: Any) -> None:
+    """Whatever threads do at once, each acknowledged commit is there once and each refused one isn't."""
+    started(place)
+    acknowledged: list[str] = []
+
+    def write(name: str) -> None:
+        for number in range(15):
+            log, _ = SessionLog.open(place, "s")
+            try:
+                log.commit([add(f"{name}{number}"), add(f"{name}{number}'")])
+            except ConflictError:
+                continue
+            acknowledged.extend([f"{name}{number}", f"{name}{number}'"])
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = ids(SessionLog.open(place, "s")[1])
+    assert sorted(found) == sorted(acknowledged)
+    assert len(found) >= 30
+
+
+def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
+    """A change or snapshot item that JSON can't hold is refused whole, and the next commit works."""
+    log = started(place, "a")
+    before = contents(place)
+    with pytest.raises(InvalidArgumentError):
+        log.commit([add("b"), Change("m", "add", {"id": float("nan")})])
+    with pytest.raises(InvalidArgumentError):
+        log.snapshot({}, [("m", {"id": "\ud800"})], seq=log.seq)
+    assert contents(place) == before
+    log.commit([add("b")])
+    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
+
+
+def test_the_archive_gives_the_newest_version(place: Any) -> None:
+    """An archived item is found by id, its newest version first, by any later reader; others are None."""
+    log = started(place, "a")
+    assert log.archived("a") is None
+    log.snapshot(
+        {}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], seq=log.seq
+    )
+    log.commit([add("b")])
+    log.snapshot(
+        {}, [], archived=[("m", {"id": "b", "n": 3}), ("m", {"id": "c", "n": 4})], seq=log.seq
+    )
+    log.commit([add("c")])
+    log.snapshot({}, [], archived=[("m", {"id": "c", "n": 5})], seq=log.seq)
+    reader, _ = SessionLog.open(place, "s", read_only=True)
+    assert reader.archived("a") == ("m", {"id": "a", "n": 2})
+    assert reader.archived("b") == ("m", {"id": "b", "n": 3})
+    assert reader.archived("c") == ("m", {"id": "c", "n": 5})
+    assert reader.archived("d") is None
+
+
+def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
+    """Small logs need none; then each time the log has grown by as much as the last snapshot."""
+    log = started(place)
+    big = [("messages", {"id": f"i{n}", "content": "x" * 1000}) for n in range(600)]
+    assert not log.snapshot_due
+    log.commit([Change("messages", "add", item) for _, item in big[:300]])
+    assert log.snapshot_due
+    log.snapshot({}, big, seq=log.seq)
+    assert not log.snapshot_due
+    log.commit([Change("messages", "add", item) for _, item in big[:300]])
+    assert not log.snapshot_due
+    assert not SessionLog.open(place, "s")[0].snapshot_due
+    log.commit([Change("messages", "add", item) for _, item in big[:300]])
+    assert log.snapshot_due
+    assert SessionLog.open(place, "s")[0].snapshot_due
+    assert MIN_LOG_BYTES < 300_000
+
+
+def test_files_of_others_are_refused_and_kept(tmp_path: Path) -> None:
+    """A folder that holds anything but a session is refused by the name of the file, and left alone."""
+    folder = tmp_path / "default" / "s"
+    (folder / "log").mkdir(parents=True)
+    (folder / "log" / "notes.txt").write_text("mine")
+    with pytest.raises(CorruptionError, match=r"notes\.txt"):
+        SessionLog.open(tmp_path, "s")
+    (damage,) = SessionLog.open(tmp_path, "s", read_only=True)[1].damage
+    assert "notes.txt" in str(damage)
+    (folder / "log" / "notes.txt").rename(folder / "main.py")
+    with pytest.raises(CorruptionError, match=r"main\.py"):
+        SessionLog.open(tmp_path, "s")
+    (folder / "main.py").rename(folder / "log" / f"{1:020d}.jsonl")
+    with pytest.raises(CorruptionError):
+        SessionLog.open(tmp_path, "s")
+    assert (folder / "log" / f"{1:020d}.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize("held", [10, 5000])
+def test_one_message_costs_one_append_of_its_size(held: int, tmp_path: Path) -> None:
+    """A commit of one message writes its own size and a few field names, whatever the session holds."""
+    message = add("new", "x" * 500)
+    memory = CountingFileSystem()
+    for place in (memory, tmp_path):
+        log = started(place)
+        log.commit([add(f"i{n}", "y" * 100) for n in range(held)])
+        log, _ = SessionLog.open(place, "s")
+        before = memory.stored, written(), memory.reads, memory.fetched
+        log.commit([message])
+        if place is memory:
+            assert 500 < memory.stored - before[0] < 700
+            assert (memory.reads - before[2], memory.fetched - before[3] < 300) == (
+                1,
+                True,
+            )  # the record before
+        elif before[1]:
+            assert 500 < written() - before[1] < 700

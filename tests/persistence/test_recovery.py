@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from kaosmem.errors import CorruptionError
+from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.persistence.files.items import ItemFile, encode_items
 from kaosmem.persistence.files.records import Change, Record, encode_commit
 from kaosmem.persistence.layout import log_file, snapshot_file
@@ -300,3 +302,50 @@ def test_a_log_without_a_version_is_no_session() -> None:
     (first,) = stored([[add("a")]])
     with pytest.raises(CorruptionError, match="no kaosmem session"):
         opened((1, first))
+
+
+@pytest.mark.parametrize("content", [b"x", b"\n", b"\n\n", b"x\n", b"\xef\xbb\xbf\n"])
+def test_a_line_that_is_nothing_is_corruption(content: bytes) -> None:
+    """A file of lines that are no records is corruption."""
+    with pytest.raises(CorruptionError):
+        opened((1, content))
+
+
+def test_an_empty_segment_is_fine() -> None:
+    """A segment that was made and never written holds nothing."""
+    assert opened((1, b"")).recovered.records == []
+    parts = stored()
+    assert committed(opened((1, b"".join(parts[:2])), (4, b"")).recovered.records) == 2
+
+
+def test_a_missing_segment_is_a_gap() -> None:
+    """A segment missing at the start or in the middle is corruption, never a shorter history."""
+    one, two, three, four = stored()
+    for segments in (
+        [(3, two), (4, three)],
+        [(1, one), (4, three), (7, four)],
+        [(1, one), (3, two), (7, four)],
+    ):
+        with pytest.raises(CorruptionError, match="gap"):
+            opened(*segments)
+
+
+def test_a_newer_version_is_refused() -> None:
+    """A session of a newer format is refused by its version, even if its later records are of another form."""
+    (first,) = stored([[Change("", "open", {"version": 99})]])
+    for rest in (b"", b"binary\n"):
+        with pytest.raises(UnsupportedVersionError, match="99"):
+            opened((1, first + rest))
+
+
+def test_noise_in_the_middle_is_never_read() -> None:
+    """Any stretch of random bytes in the middle of a log is corruption or torn, never another state."""
+    rng = random.Random(5)
+    whole = b"".join(stored())
+    for _ in range(2000):
+        start = rng.randrange(len(whole))
+        size = rng.randrange(1, 60)
+        noisy = whole[:start] + rng.randbytes(size) + whole[start + rng.choice([0, size]) :]
+        if noisy != whole:
+            with suppress(CorruptionError):
+                committed(opened((1, noisy)).recovered.records)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, count
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,15 +18,18 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import (
+    ConflictError,
     DurabilityError,
+    NotFoundError,
     SectionSpec,
     SessionMemory,
+    SessionOptions,
 )
 from kaosmem.persistence.steps import Read, Write
 from kaosmem.persistence.storage import objects
 from kaosmem.persistence.storage.objects import ObjectStorage
 from kaosmem.session import ErasureReceipt, delete_namespace, list_namespaces, stored_sessions
-from kaosmem.session.directory import list_sessions
+from kaosmem.session.directory import delete_session, list_sessions
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
 from tests.persistence.storage_machine import StorageMachine
@@ -234,3 +242,189 @@ async def test_deleted_sessions_are_listed_no_more(place: DirFileSystem) -> None
     assert await list_sessions(place, "acme") == []
     assert await stored_sessions(place, "acme") == []
     assert await list_namespaces(place) == ["globex"]
+
+
+async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirFileSystem) -> None:
+    """The deleted session is unknown at once, its writer gets a typed error, and a new session can take the name."""
+    async with SessionMemory.open(place, "s", counter="estimate") as memory:
+        memory.add("findings", "before")
+        await memory.save()
+        await delete_session(place, "s")
+        with pytest.raises(NotFoundError):
+            await SessionMemory.open(place, "s", counter="estimate", read_only=True).__aenter__()
+        memory.add("findings", "after")
+        with pytest.raises((ConflictError, DurabilityError)):
+            await memory.save()
+    async with SessionMemory.open(place, "s", counter="estimate") as memory:
+        memory.add("findings", "new")
+    async with SessionMemory.open(place, "s", counter="estimate", read_only=True) as memory:
+        assert [item.text for item in memory["findings"]] == ["new"]
+
+
+async def test_a_forgotten_text_is_in_no_object(s3: S3, place: DirFileSystem) -> None:
+    """Short or long enough for an object of its own: after `forget` no object of the bucket holds it."""
+    secret = "the code is 4711-0815"
+    async with SessionMemory.open(
+        place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate"
+    ) as memory:
+        for item_id, text in {
+            "short": secret,
+            "long": secret + " filler" * 20_000,
+            "other": "stays",
+        }.items():
+            memory.add("findings", text, id=item_id)
+        await memory.save()
+        assert any(secret.encode() in data for data in _objects(s3, place))
+        await memory.forget("short")
+        await memory.forget("long")
+    assert not any(secret.encode() in data for data in _objects(s3, place))
+    async with SessionMemory.open(
+        place, "s", sections=(SectionSpec("findings", 10**6),), counter="estimate"
+    ) as memory:
+        assert [item.id for item in memory["findings"]] == ["other"]
+
+
+async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
+    """Where a second writer would overwrite the first's commit, nothing is stored unless the caller writes alone."""
+    with _proxy(s3.url) as url:
+        place = _through(s3, url)
+        with pytest.raises(DurabilityError, match="single_writer=True"):
+            async with SessionMemory.open(place, "s", counter="estimate") as memory:
+                memory.add("findings", "one")
+        assert _objects(s3, place) == []
+        async with SessionMemory.open(
+            place, "s", counter="estimate", options=SessionOptions(single_writer=True)
+        ) as memory:
+            memory.add("findings", "one")
+        assert await list_sessions(place) == ["s"]
+
+
+async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
+    """Saving raises a typed error while the server is away, and stores the same items once it is back."""
+    with ExitStack() as server:
+        url = server.enter_context(_proxy(s3.url))
+        place = _through(s3, url)
+        async with SessionMemory.open(
+            place, "s", counter="estimate", options=SessionOptions(single_writer=True)
+        ) as memory:
+            memory.add("findings", "before")
+            await memory.save()
+            memory.add("findings", "after")
+            server.close()
+            with pytest.raises(DurabilityError):
+                await memory.save()
+            with pytest.raises(DurabilityError):
+                await SessionMemory.open(
+                    place, "s", counter="estimate", read_only=True
+                ).__aenter__()
+            with _proxy(s3.url, urlsplit(url).port or 0):
+                await memory.save()
+                async with SessionMemory.open(
+                    place, "s", counter="estimate", read_only=True
+                ) as stored:
+                    assert [item.text for item in stored["findings"]] == ["before", "after"]
+
+
+def _through(s3: S3, url: str) -> DirFileSystem:
+    """Return an empty place behind a proxy.
+
+    The proxy's requests are not signed, and failures are told early.
+    """
+    impatient = {"retries": {"max_attempts": 0}, "connect_timeout": 20, "read_timeout": 20}
+    filesystem = s3.filesystem(
+        endpoint_url=url, key=None, secret=None, anon=True, config_kwargs=impatient
+    )
+    filesystem.retries = 1
+    return DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
+
+
+def _objects(s3: S3, place: DirFileSystem) -> list[bytes]:
+    """Return the bytes of every object under a place that has any."""
+    filesystem = s3.filesystem()
+    found = filesystem.find(place.path, detail=True)
+    return [filesystem.cat_file(path) for path, info in found.items() if info["size"]]
+
+
+@contextmanager
+def _proxy(url: str, port: int = 0, *, denied: str = "") -> Iterator[str]:
+    """Run a proxy of a server that leaves out the conditions of requests, as some servers do; yield its URL.
+
+    denied: requests with this in their path are denied.
+    """
+    server = urlsplit(url).netloc
+
+    class Proxy(BaseHTTPRequestHandler):
+        protocol_version = (
+            "HTTP/1.1"  # which knows that clients expect to be asked for the body of a PUT
+        )
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if denied and denied in self.path:
+                self.send_error(403)
+                return
+            headers = {
+                name: value
+                for name, value in self.headers.items()
+                if not name.lower().startswith("if-")
+            }
+            with closing(HTTPConnection(server)) as connection:
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                data = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                    self.send_header(name, value)
+            size = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
+            self.send_header("Content-Length", size or "0")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = forward  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{proxy.server_port}"
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
+async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3: S3) -> None:
+    """Whenever its caller gives up; the next save stores the rest."""
+    with network(urlsplit(s3.url).netloc) as way:
+        filesystem = s3.filesystem(endpoint_url=f"http://127.0.0.1:{way.port}")
+        place = DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
+        pairs = [[f"{number} one", f"{number} two"] for number in range(6)]
+        async with SessionMemory.open(place, "s", counter="estimate") as memory:
+            way.delay_s = 0.02
+            for number, pair in enumerate(pairs):
+                memory.add_many("findings", pair)
+                saving = asyncio.create_task(memory.save())
+                await asyncio.sleep(0.01 * number)
+                saving.cancel()
+                with suppress(asyncio.CancelledError):
+                    await saving
+            way.delay_s = 0
+            async with SessionMemory.open(
+                a_copy(s3, place),
+                "s",
+                counter="estimate",
+                read_only=True,
+                options=SessionOptions(missing_ok=True),
+            ) as stored:
+                found = [item.text for item in stored["findings"]]
+            assert found == list(chain.from_iterable(pairs))[: len(found)]
+            assert len(found) % 2 == 0
+            await memory.save()
+        async with SessionMemory.open(
+            a_copy(s3, place), "s", counter="estimate", read_only=True
+        ) as stored:
+            assert [item.text for item in stored["findings"]] == list(chain.from_iterable(pairs))

@@ -217,3 +217,35 @@ def test_urls_paths_and_filesystems_name_the_same_place(tmp_path: Path) -> None:
     ):
         assert ids(SessionLog.open(place, "s")[1]) == ["a"]
         assert list_sessions(place) == ["s"]
+
+
+def test_a_deleted_session_can_be_made_again(place: Any) -> None:
+    """Nothing of a deleted session comes back under its name."""
+    snapshot(started(place, "old"), ["old"], archived=["older"])
+    delete_session(place, "s")
+    log = started(place, "new")
+    assert ids(SessionLog.open(place, "s")[1]) == ["new"]
+    assert log.archived("older") is None
+
+
+def test_a_writer_of_a_session_made_anew_is_refused(tmp_path: Path) -> None:
+    """A writer from before a deletion adds nothing to the session that has the name now, however long its log."""
+    for again in ([], ["x"], ["x", "y", "z"]):
+        log = started(tmp_path, "a", session_id=f"s{len(again)}")
+        delete_session(tmp_path, f"s{len(again)}")
+        started(tmp_path, *again, session_id=f"s{len(again)}")
+        with pytest.raises(ConflictError, match="replaced"):
+            log.commit([add("b")])
+        with pytest.raises(ConflictError, match="replaced"):
+            snapshot(log, ["a"])
+        assert ids(SessionLog.open(tmp_path, f"s{len(again)}")[1]) == again
+
+
+def test_a_url_of_objects_is_a_place() -> None:
+    """A `memory://` URL keeps a session until it is deleted."""
+    place = "memory://kaosmem-test/deep"
+    started(place, "a")
+    assert ids(SessionLog.open(place, "s")[1]) == ["a"]
+    assert list_sessions(place) == ["s"]
+    delete_session(place, "s")
+    assert list_sessions(place) == []

@@ -195,3 +195,32 @@ async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
     after = await memory.assemble_context(budget=1_000, sections=["talk"])
     assert ("fact1x" in after.text, "fact5x and" in after.text) == (False, True)
     assert not any("fact1x" in item.text for item in memory["talk"])
+
+
+async def test_two_writers_may_both_take_an_expired_item_out(tmp_path: Any) -> None:
+    """It is no conflict, and what each of them adds stays."""
+    clock = Clock()
+    async with opened(tmp_path, clock) as memory:
+        memory.add("documents", "The door code is 4711.", id="code", ttl_s=60)
+    async with opened(tmp_path, clock) as one, opened(tmp_path, clock) as other:
+        clock.advance(60)
+        for number, memory in enumerate((one, other)):
+            memory.add("documents", f"document {number}")
+            await memory.assemble_context("door", budget=200)
+        await one.save()
+        await other.save()
+        assert [item.text for item in other["documents"]] == ["document 0", "document 1"]
+
+
+def test_a_derived_item_ends_with_the_first_of_its_sources() -> None:
+    """It may end earlier, but not later."""
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=Clock()))
+    short = memory.add("findings", "The door code is 4711.", ttl_s=60)
+    long = memory.add("findings", "Ann owns the deal.", ttl_s=600)
+    derived = memory.add("findings", "Ann knows the code.", sources=[short.id, long.id], ttl_s=300)
+    assert derived.expires_at == short.expires_at
+    earlier = memory.add("findings", "Ann knows a code.", sources=[short.id], ttl_s=30)
+    assert earlier.expires_at is not None
+    assert short.expires_at is not None
+    assert earlier.expires_at < short.expires_at
+    assert memory.update(short.id, "The door code is 4712.").expires_at == short.expires_at

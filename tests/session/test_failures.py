@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 
 from kaosmem import SessionOptions
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from tests.stored import ids_at, memory_at, session
+from tests.stored import folder_of, ids_at, memory_at, session
 
 
 async def test_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
@@ -114,3 +116,57 @@ async def test_a_cancelled_save_is_whole_or_nothing() -> None:
         memory.add("messages", "text", id="d")
         await memory.save()
     assert await ids_at(store) == ["a", "b", "c", "d"]
+
+
+HOLDER = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="flock")
+async def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
+    """A writer that waits for the lock goes on when its holder is killed."""
+    await session(tmp_path, "a")
+    lock = folder_of(tmp_path) / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        waiting = asyncio.create_task(session(tmp_path, "b"))
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        assert not done
+        holder.send_signal(signal.SIGKILL)
+        await asyncio.wait_for(waiting, 60)
+    assert await ids_at(tmp_path) == ["a", "b"]
+
+
+async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) -> None:
+    """Saves from event loops in two threads are made one after the other, or refused; what is acknowledged is there."""
+    await session(tmp_path, "a")
+    acknowledged: list[str] = []
+    async with memory_at(tmp_path) as memory:
+
+        def work(name: str) -> None:
+            for number in range(10):
+                try:
+                    memory.add("messages", "text", id=f"{name}{number}")
+                    asyncio.run(memory.save())
+                except RuntimeError:
+                    return
+                acknowledged.append(f"{name}{number}")
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "xy"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        memory.save = partial(ids_at, tmp_path)  # type: ignore[method-assign, assignment]
+    held = await ids_at(tmp_path)
+    assert held[0] == "a"
+    assert len(held) == len(set(held))
+    assert set(acknowledged) <= set(held)

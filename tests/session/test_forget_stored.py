@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import kaosmem.persistence.log as log_module
 from kaosmem import (
+    ConflictError,
+    CorruptionError,
     DurabilityError,
     NotFoundError,
     SectionSpec,
     SessionMemory,
     Window,
     list_sessions,
+    repair_session,
 )
 from kaosmem.persistence.layout import FOLDERS, PURGE
-from kaosmem.persistence.steps import Delete, Publish, Step, Write
+from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
+from kaosmem.persistence.storage.disk import Disk
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.testing import paths_holding
-from tests.session.erasing import CANARY, LONG, Failing, filled, opened
+from tests.persistence.damage.forgery import encoded, seal
+from tests.places import files_in
+from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
 
 
 @pytest.mark.usefixtures("small_snapshots")
@@ -211,3 +225,355 @@ async def test_a_writer_that_was_open_finishes_what_another_left(
         await memory.save()
         assert not [*tmp_path.rglob(PURGE)]
         assert not paths_holding(tmp_path, f"{CANARY}, version")
+
+
+async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
+    """Its log is empty, its snapshot says what was forgotten, and it can be gone on with and deleted."""
+    async with opened(place) as memory:
+        memory.add("documents", CANARY, id="only")
+        await memory.forget("only")
+    assert paths_holding(place, CANARY) == []
+    assert await list_sessions(place) == ["default"]
+    async with opened(place) as memory:
+        with pytest.raises(NotFoundError):
+            await memory.forget("only")
+        with pytest.raises(NotFoundError, match="forgotten"):
+            memory.add("findings", "as it said", sources=["only"])
+        memory.add("documents", "another of this name", id="only")
+    async with opened(place) as memory:
+        assert (await memory.fetch("only")).text == "another of this name"
+        memory.remove("only")
+        await memory.save()
+        await memory.forget("only")
+        with pytest.raises(NotFoundError):
+            await memory.fetch("only")
+
+
+@pytest.mark.usefixtures("small_snapshots")
+async def test_other_writers_go_on_without_it(place: Any) -> None:
+    """A writer that has the item still loses it with its next save, and nothing else."""
+    await filled(place)
+    async with opened(place) as one, opened(place) as other:
+        other.add("findings", "of my own", id="mine")
+        await one.forget("secret")
+        await one.forget("m7")
+        one.add("messages", "after it")
+        await one.save()
+        await other.save()
+        assert "secret" not in other
+        assert "mine" in other
+        assert [item.text for item in other["messages"]][-1] == "after it"
+        other.add("findings", "more", id="more")
+        await other.save()
+        await one.save()
+    async with opened(place) as memory:
+        assert {item.id for item in memory["findings"]} == {"mine", "more"}
+    assert not paths_holding(place, f"{CANARY}, version")
+    assert not paths_holding(place, f"{CANARY} said 7")
+
+
+async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> None:
+    """A finding from an item that another writer has forgotten is not stored."""
+    async with opened(place) as memory:
+        memory.add("documents", CANARY, id="secret")
+    with pytest.raises(ConflictError, match="forgotten"):
+        async with opened(place) as other:
+            other.add("findings", f"{CANARY} it says", sources=["secret"])
+            async with opened(place) as one:
+                await one.forget("secret")
+    assert paths_holding(place, CANARY) == []
+
+
+class FaultyStore(IsolatedMemoryFileSystem):
+    """A store whose changes of these numbers fail, before they take effect or, of the others, after."""
+
+    def __init__(self, fails: Mapping[int, bool]) -> None:
+        super().__init__(skip_instance_cache=True)
+        self.fails = fails
+        self.changes = 0
+        self.is_faulty = True
+
+    def _change(self, change: Callable[[], None]) -> None:
+        self.changes += self.is_faulty
+        fault = self.fails.get(self.changes) if self.is_faulty else None
+        if fault is not True:
+            change()
+        if fault is not None:
+            raise OSError(5, "the store does not answer")
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self._change(lambda: super(FaultyStore, self).pipe_file(path, value, **options))
+
+    def rm_file(self, path: str) -> None:
+        self._change(lambda: super(FaultyStore, self).rm_file(path))
+
+
+async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call raises, as the text is still there."""
+
+    def rm_file(path: str) -> None:
+        raise NotImplementedError
+
+    place = IsolatedMemoryFileSystem()
+    async with opened(place) as memory:
+        memory.add("documents", f"{CANARY} {LONG}", id="secret")
+        await memory.save()
+        monkeypatch.setattr(place, "rm_file", rm_file)
+        with pytest.raises(DurabilityError):
+            await memory.forget("secret")
+        monkeypatch.undo()
+        await memory.save()
+    assert paths_holding(place, CANARY) == []
+
+
+class FaultyDisk(Disk):
+    """A disk whose changes of these numbers fail, before they take effect or, of the others, after."""
+
+    def __init__(self, fails: Mapping[int, bool]) -> None:
+        self.fails = fails
+        self.changes = 0
+        self.is_faulty = True
+
+    def _change(self, name: str, *given: Any) -> Any:
+        self.changes += self.is_faulty
+        fault = self.fails.get(self.changes) if self.is_faulty else None
+        answer = None if fault is True else getattr(super(), name)(*given)
+        if fault is not None:
+            raise OSError(5, "the disk does not answer")
+        return answer
+
+    def write(self, descriptor: int, data: memoryview, start: int | None = None) -> int:
+        return int(self._change("write", descriptor, data, start))
+
+    def sync(self, descriptor: int) -> None:
+        self._change("sync", descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._change("truncate", descriptor, size)
+
+    def replace(self, old: str, new: str) -> None:
+        self._change("replace", old, new)
+
+    def unlink(self, path: str) -> None:
+        self._change("unlink", path)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 80), st.booleans(), max_size=8),
+    st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
+)
+def test_a_disk_keeps_nothing_forgotten_after_faults(
+    fails: dict[int, bool], actions: list[str]
+) -> None:
+    """Whichever calls failed before, a `forget` that returns leaves no file with the text, and its receipt holds."""
+    disk = FaultyDisk(fails)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kaosmem.persistence.storage.local.Disk", lambda: disk)
+        asyncio.run(_forgotten_with_faults(disk, Path(folder), actions))
+        assert paths_holding(folder, CANARY) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
+    st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
+)
+def test_an_object_store_keeps_nothing_forgotten_after_faults(
+    fails: dict[int, bool], actions: list[str]
+) -> None:
+    """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
+    place = FaultyStore(fails)
+    asyncio.run(_forgotten_with_faults(place, place, actions))
+    assert not paths_holding(place, CANARY)
+
+
+async def _forgotten_with_faults(
+    faulty: FaultyStore | FaultyDisk, place: Any, actions: list[str]
+) -> None:
+    """Carry out the actions; then store the text and forget it without faults.
+
+    `leave` closes the session.
+    """
+    known: set[str] = set()
+    for is_faulty in (True, False):
+        left = list(actions) if is_faulty else ["add", "save", "forget"]
+        while left:
+            with suppress(DurabilityError):
+                faulty.is_faulty = is_faulty
+                async with opened(place) as memory:
+                    while left and (action := left.pop(0)) != "leave":
+                        with suppress(DurabilityError):
+                            await _act(memory, action, known)
+
+
+async def _act(memory: SessionMemory, action: str, known: set[str]) -> None:
+    match action:
+        case "add":
+            known.add(memory.add("documents", f"{CANARY} {LONG}").id)
+        case "save":
+            await memory.save()
+        case "forget":
+            for item_id in known:
+                with suppress(NotFoundError):
+                    receipt = await memory.forget(item_id)
+                    assert await memory.admin.verify(receipt) == ()
+
+
+def _is_tombstone(step: Step) -> bool:
+    return isinstance(step, Append) and b'"op":"forget"' in step.data
+
+
+async def test_what_is_asked_for_after_a_failure_is_forgotten_too(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """A tombstone tried again speaks for what it was made for, and not for what was asked for since."""
+    async with opened(tmp_path) as memory:
+        memory.add("documents", CANARY, id="first")
+        memory.add("documents", f"more {CANARY}", id="second")
+        await memory.save()
+        failing.refused = staticmethod(_is_tombstone)
+        with pytest.raises(DurabilityError):
+            await memory.forget("first")
+        failing.refused = staticmethod(lambda step: False)
+        await memory.forget("second")
+        assert list(memory["documents"]) == []
+        assert paths_holding(tmp_path, CANARY) == []
+
+
+async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
+    tmp_path: Path, failing: type[Failing]
+) -> None:
+    """Two may be forgotten at once, the second while the disk is at work on the first."""
+    loop = asyncio.get_running_loop()
+    asked = []
+
+    async def forget_second() -> None:
+        asked.append(asyncio.create_task(memory.forget("second")))
+        await asyncio.sleep(0)  # until it waits for its turn
+
+    def ask(step: Step) -> bool:
+        if _is_tombstone(step) and not asked:
+            asyncio.run_coroutine_threadsafe(forget_second(), loop).result(30)
+        return False
+
+    async with opened(tmp_path) as memory:
+        memory.add("documents", CANARY, id="first")
+        memory.add("documents", f"more {CANARY}", id="second")
+        await memory.save()
+        failing.refused = staticmethod(ask)
+        await memory.forget("first")
+        await asyncio.gather(*asked)
+        assert list(memory["documents"]) == []
+        assert paths_holding(tmp_path, CANARY) == []
+
+
+async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
+    """There is no file to rewrite, and none is made."""
+    async with SessionMemory.open(
+        place, sections=[SectionSpec("scratch", persistence="none")]
+    ) as memory:
+        memory.add("scratch", CANARY, id="note")
+        await asyncio.wait_for(memory.forget("note"), 30)
+        assert len(memory["scratch"]) == 0
+    assert files_in(place) == {}
+
+
+async def test_the_newest_version_stays_the_newest(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was archived, and archived again alike, is found as it last was when something else is forgotten.
+
+    Each version says when it left, so that no two of them are one.
+    """
+    async with opened(place) as memory:
+        memory.add("documents", "first", id="plan")
+        memory.add("documents", CANARY, id="secret")
+        await memory.save()
+        monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
+        memory.update("plan", "second")
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 2**20)
+    async with opened(place) as memory:
+        memory.update("plan", "first")
+        memory.remove("plan")
+        await memory.forget("secret")
+        assert (await memory.fetch("plan")).text == "first"
+    async with opened(place) as memory:
+        assert (await memory.fetch("plan")).text == "first"
+        assert len(memory["documents"].archive) == 3
+    assert (await repair_session(place, "default")).damage == ()
+
+
+@pytest.mark.parametrize("late", ["opens", "goes on"])
+async def test_a_long_text_forgotten_by_another_can_be_added_again(late: str) -> None:
+    """Where nothing locks, a writer that has seen the tombstone does not count on texts that are being deleted."""
+    place = IsolatedMemoryFileSystem()
+    refused = OSError(28, "no space left on device")
+    async with opened(place) as first:
+        first.add("documents", LONG, id="report")
+        first.add("documents", "a contract", id="contract")
+        await first.save()
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(DurabilityError):
+            patch.setattr(ObjectStorage, "_put", _raising_for(PURGE, refused))
+            await first.forget("report")
+        async with opened(place) as second:
+            finisher, other = (first, second) if late == "opens" else (second, first)
+            await finisher.save()
+            other.add("documents", LONG, id="again")
+            await other.save()
+    async with opened(place) as memory:
+        assert [item.text for item in memory["documents"]] == ["a contract", LONG]
+
+
+def _raising_for(name: str, error: OSError) -> Any:
+    put = ObjectStorage._put
+
+    def raising(self: ObjectStorage, path: str, data: bytes, **options: str) -> None:
+        if path.startswith(name):
+            raise error
+        put(self, path, data, **options)
+
+    return raising
+
+
+async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> None:
+    """Nothing is written by a forgetting that means nothing."""
+    async with opened(place) as memory:
+        memory.add("documents", "a contract", id="contract")
+    before = files_in(place)
+    async with opened(place) as memory:
+        with pytest.raises(NotFoundError):
+            await memory.forget("nothing")
+    async with SessionMemory.open(place, sections=SPECS, read_only=True) as memory:
+        with pytest.raises(PermissionError):
+            await memory.forget("contract")
+    assert files_in(place) == before
+
+
+@pytest.mark.parametrize("field", ["tokens", "created_at", "position"])
+async def test_a_stored_version_that_makes_no_sense_is_damage(
+    place: Any, field: str, monkeypatch: Any
+) -> None:
+    """Though its checksum fits: forgetting raises CorruptionError with the file's name, as fetching it does."""
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
+    async with opened(place) as memory:
+        for number in range(4):
+            memory.add("messages", f"message {number} " + "word " * 12, id=f"m{number}")
+        memory.add("documents", "a contract", id="contract")
+    [path] = (path for path in files_in(place) if "/archive/" in path)
+    lines = files_in(place)[path].split(b"\n")[:-1]
+    fields = json.loads(lines[1])
+    fields["d"][field] = "none"
+    lines[1] = encoded(fields)
+    [sealed] = seal({"archive/1.jsonl": lines}).values()
+    place.pipe_file(path, sealed) if not isinstance(place, Path) else (place / path).write_bytes(
+        sealed
+    )
+    file = path[path.index("archive/") :]
+    for call in (SessionMemory.forget, SessionMemory.fetch):
+        with pytest.raises(CorruptionError) as caught:
+            async with opened(place) as memory:
+                await call(
+                    memory, "contract" if call is SessionMemory.forget else fields["d"]["id"]
+                )
+        assert caught.value.file == file

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kaosmem import (
@@ -16,6 +22,7 @@ from kaosmem import (
     Context,
     ImageBlock,
     Item,
+    KaosmemError,
     Section,
     SectionSpec,
     SessionMemory,
@@ -23,6 +30,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from kaosmem.errors import ReadOnlyError, SourceError
 from kaosmem.language.query import Query
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import ForgettingSource
@@ -453,3 +461,138 @@ async def test_a_session_read_before_is_dropped_from_the_process(tmp_path: Path)
     shared.drop(opening(f"file://{tmp_path}"))
     assert traces(NEEDLES, [shared]) == []
     assert await asyncio.to_thread(read, tmp_path) is not kept
+
+
+@dataclass
+class Holder:
+    held: object
+
+
+def holders(planted: str) -> dict[str, object]:
+    """Return objects that hold a text, each in its own way."""
+
+    @lru_cache(maxsize=4)
+    def bounded(text: str) -> int:
+        return len(text)
+
+    @cache
+    def unbounded(number: int) -> str:
+        return planted + str(number)
+
+    def closure() -> str:
+        return planted
+
+    bounded(planted)
+    unbounded(1)
+
+    class Slotted:
+        __slots__ = ("held",)
+
+    slotted = Slotted()
+    slotted.held = {"deep": [(deque([planted]),)]}
+    encoded = planted.encode()
+    return {
+        "argument of a memo": bounded,
+        "result of a memo": unbounded,
+        "closure": closure,
+        "partial": partial(print, planted),
+        "slot": slotted,
+        "field": Holder(OrderedDict(key=planted)),
+        "key of a table": {planted: 1},
+        "member": frozenset({planted}),
+        "part of a longer text": [f"before {planted.upper()} after"],
+        "bytes": [encoded],
+        "bytearray": [bytearray(encoded)],
+        "UTF-16": [planted.encode("utf-16")],
+        "buffer": [memoryview(encoded)],
+        "file in memory": [io.BytesIO(encoded)],
+        "array of bytes": [array("B", encoded)],
+        "array of characters": [np.array([planted])],
+        "array of objects": [np.array([planted, None], dtype=object)],
+    }
+
+
+@pytest.mark.parametrize("where", holders(""))
+def test_the_search_finds_what_is_planted(where: str) -> None:
+    """Wherever a text may hide it is found, so that finding nothing means something."""
+    planted = "".join(["plant", "ed-", "canary"])
+    assert traces([planted], [holders(planted)[where]])
+    assert not traces([planted], [holders("nothing")[where]])
+
+
+def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> None:
+    """As after a removal: the results of a call that is forgotten are one unit, which nobody is shown."""
+    section = history(CALL, *RESULTS, item("next"))
+    section.forget({"call"})
+    [orphans] = [
+        each for each in section.proposer.propose(Query(""), cap=100).candidates if each.orphan
+    ]
+    assert [each.id for each in orphans.items] == ["first", "second"]
+    assert section.used == 30
+
+
+def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive() -> None:
+    """The archive still says of the others which unit they were of."""
+    section = history(item("a"), CALL, *RESULTS, *map(item, "bcde"))
+    kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
+    section.forget({"call"})
+    entries = list(section.held.entries())
+    again = Section.restore(section.spec, section.state(), entries)
+    again.load(kept)
+    assert again.state() == section.state()
+    assert earlier(again) == earlier(section)
+
+
+def test_places_of_others_do_not_move_and_counts_are_right() -> None:
+    """What was taken stays taken; what is held and archived is less."""
+    section = history(*map(item, "abcdefg"))
+    before = {entry["id"]: entry["position"] for entry in section.held.entries()}
+    taken = section.state()["taken"]
+    tombstone = section.forget(["a", "e", "nowhere"])
+    assert tombstone.data == {"ids": ["a", "e"], "archived": 1, "evicted": 1}
+    assert {entry["id"]: entry["position"] for entry in section.held.entries()} == {
+        each: position for each, position in before.items() if each != "e"
+    }
+    assert section.state()["taken"] == taken
+    assert (section.used, len(section), len(section.archive)) == (30, 3, 2)
+    assert section.forget(["a", "e"]).data == {"ids": [], "archived": 0, "evicted": 0}
+
+
+def test_what_is_still_to_be_stored_of_an_archive_lacks_what_is_forgotten() -> None:
+    """And nothing else: what came since the last drain is drained, and no version that was drained before."""
+    section = history(*map(item, "abcdef"))
+    assert [version.item.id for version in section.archive.drain()] == ["a", "b"]
+    for each in "ghi":
+        section.add(item(each))
+    section.drain_journal()
+    section.forget({"a", "d"})
+    assert [version.item.id for version in section.archive.drain()] == ["c", "e"]
+    assert [version.item.id for version in section.archive.in_memory()] == ["b", "c", "e"]
+
+
+def test_a_frozen_section_forgets_nothing() -> None:
+    """One that is shared by a session opened read-only refuses it, as any change."""
+    section = history(item("a"))
+    section.freeze()
+    with pytest.raises(ReadOnlyError):
+        section.forget({"a"})
+    assert "a" in section
+
+
+def test_what_is_not_forgotten_is_named_in_the_error() -> None:
+    """The error is the builtin a caller would catch, and holds the names of the sources."""
+    error = SourceError("2 sources can't forget", sources=["notes", "room"])
+    assert error.sources == ("notes", "room")
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error, KaosmemError)
+
+
+async def test_versions_with_other_tokens_are_forgotten_too() -> None:
+    """An item that was counted again is forgotten by its id all the same."""
+    memory, item_ids = filled()
+    crowd(memory)
+    for spec in memory.sections:
+        memory[spec.name].recount(lambda each: each.tokens + 1)
+        memory[spec.name].load(())
+    forget(memory, item_ids)
+    assert traces(NEEDLES, [memory, *modules_of()]) == []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kaosmem import CorruptionError
+from kaosmem import CorruptionError, InvalidArgumentError
 from tests.stored import (
     LOG,
     folder_of,
+    ids_at,
     in_memory,
     logged,
     memory_at,
@@ -81,3 +83,32 @@ async def test_json_that_asks_to_be_an_object_stays_json(tmp_path: Path) -> None
         memory.add("messages", "text", id="a", metadata=metadata)
     async with memory_at(tmp_path) as memory:
         assert memory["messages"].peek("a").metadata == metadata
+
+
+UNSTORABLE: dict[str, list[Any]] = {
+    "integers": [2**64, 2**70, 2**63, -(2**63) - 1],
+    "floats": [float("nan"), float("inf"), float("-inf"), float("1e999")],
+    "surrogates": ["a\ud800", "\udfffb"],
+}
+
+
+@pytest.mark.parametrize("values", UNSTORABLE.values(), ids=UNSTORABLE)
+async def test_what_json_cannot_hold_is_refused_on_the_way_in(
+    values: list[Any], tmp_path: Path
+) -> None:
+    """Integers past 64 bits, floats that are no number and lone surrogates leave nothing behind; saving still works."""
+    async with memory_at(tmp_path) as memory:
+        memory.add("messages", "text", id="a")
+        for value in values:
+            for metadata in ({"x": value}, {"x": [{"y": value}]}):
+                with pytest.raises(InvalidArgumentError):
+                    memory.add("messages", "text", metadata=metadata)
+            if isinstance(value, str):
+                with pytest.raises(
+                    InvalidArgumentError, match=f"position {value.index(max(value))}"
+                ):
+                    memory.add("messages", value)
+            if isinstance(value, int):
+                with pytest.raises(InvalidArgumentError):
+                    memory.add("messages", "text", priority=value)
+    assert await ids_at(tmp_path) == ["a"]

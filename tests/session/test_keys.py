@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.corpus import seeded_texts
 from kaosmem import (
     InvalidArgumentError,
     Item,
@@ -19,7 +20,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.errors import DuplicateError, SectionFullError
+from kaosmem.errors import DuplicateError, ReadOnlyError, SectionFullError
 from tests.persistence.damage.damaged import opened, place_of, stored
 from tests.persistence.damage.turns import lost, turns
 
@@ -169,3 +170,59 @@ async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
     async with opened(place_of(files), read_only=True) as memory:
         assert [item.id for item in memory["documents"]] == ["c"]
         assert [version.item.id for version in memory["documents"].archive.in_memory()] == ["a"]
+
+
+async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path: Path) -> None:
+    """A history recalls it as what it evicted, in the process that superseded it and after it is opened again."""
+    question = "Who owned the vault before?"
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        old = memory.add("messages", "Ann owned the vault in Zurich.", key="owner")
+        memory.add("messages", "Since today Bob is in charge of it.", key="owner")
+        for text in seeded_texts(3, words=10):
+            memory.add("messages", text)
+        context = await memory.assemble_context(question, budget=1_000)
+        assert context.decision(old.id).reason is Reason.RECALLED
+    async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+        assert old.id not in memory
+        context = await memory.assemble_context(question, budget=1_000)
+        assert context.decision(old.id).reason is Reason.RECALLED
+        assert old.text in context.text
+
+
+def test_what_is_superseded_is_not_evicted_too() -> None:
+    """Where its room is not enough, others make the rest: each leaves once."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 40),), counter=len)
+    for text, key in (("a" * 10, "k"), ("b" * 10, None), ("c" * 10, None)):
+        memory.add("notes", text, key=key)
+    memory.add("notes", "d" * 30, key="k")
+    assert [item.text[0] for item in memory["notes"]] == ["c", "d"]
+    assert [version.item.text[0] for version in memory["notes"].archive.in_memory()] == ["a", "b"]
+
+
+async def test_a_superseded_call_leaves_with_its_result(memory: SessionMemory) -> None:
+    """Units leave whole, open ones too: a result that comes after is an orphan, as after a removal."""
+    memory.add("messages", "Look it up.")
+    memory.add("messages", [ToolUseBlock("a", "look"), ToolUseBlock("b", "look")], role="assistant")
+    memory.add("messages", [ToolResultBlock("a", "an old page")], role="tool", key="page")
+    new = memory.add("messages", "a new page", key="page")
+    assert [item.text for item in memory["messages"]] == ["Look it up.", "a new page"]
+    late = memory.add("messages", [ToolResultBlock("b", "late")], role="tool")
+    context = await memory.assemble_context("", budget=500, format="openai")
+    assert context.decision(late.id).reason is Reason.ORPHAN
+    assert new in context.items
+
+
+async def test_it_lasts(tmp_path: Path) -> None:
+    """However a section persists, a session that is opened again has one live item of a key, and the older archived."""
+    ids = {}
+    for round_ in range(3):
+        async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
+            for spec in memory.sections:
+                ids[spec.name, round_] = memory.add(spec.name, f"version {round_}", key="k").id
+    async with SessionMemory.open(tmp_path, sections=SPECS, read_only=True) as memory:
+        for spec in memory.sections:
+            if spec.persistence != "none":
+                assert [item.id for item in memory[spec.name]] == [ids[spec.name, 2]]
+                assert (await memory.fetch(ids[spec.name, 0])).text == "version 0"
+        with pytest.raises(ReadOnlyError):
+            memory.add("findings", "version 3", key="k")

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from benchmarks.bench_writers import measured
-from kaosmem import ConflictError, SessionMemory
+from kaosmem import ConflictError, SectionSpec, SessionMemory
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.testing import paths_holding
 from tests.many_writers import SECTIONS, SESSION, commit_often, open_first, processes, said, talk
 
 
@@ -145,3 +146,42 @@ async def test_what_is_derived_from_what_another_forgets_is_refused(place: Any) 
                 await other.save()
     assert await ids_in(place, "documents") == []
     assert await ids_in(place, "messages") == []
+
+
+async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(place: Any) -> None:
+    """A long text that was stored beside a commit which came second is forgotten with its item."""
+    text = "the number is 4711; " * 5_000
+    async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
+        await memory.save()
+        async with SessionMemory.open(
+            place, SESSION, sections=SECTIONS, counter="estimate"
+        ) as other:
+            memory.add("messages", "the first", role="user")
+            await memory.save()
+            other.add("documents", text, id="secret")
+            await other.save()
+            await other.forget("secret")
+    assert paths_holding(place, "4711") == []
+
+
+@pytest.mark.parametrize("eviction", ["lru", "lfu"])
+async def test_uses_alone_are_no_conflict(place: Any, eviction: str) -> None:
+    """What is merely shown in two places is marked as used by both, and each may rewrite it."""
+    specs = (*SECTIONS, SectionSpec("notes", eviction=eviction))
+
+    def opened() -> Any:
+        return SessionMemory.open(place, SESSION, sections=specs, counter="estimate")
+
+    async with opened() as memory:
+        memory.add("notes", "a note", id="note")
+    async with opened() as one, opened() as other:
+        for _ in range(3):
+            one.get("note")
+            other.get("note")
+            await one.save()
+            await other.save()
+        one.get("note")
+        await one.save()
+        other.update("note", "a better note")
+    async with opened() as memory:
+        assert [item.text for item in memory["notes"]] == ["a better note"]

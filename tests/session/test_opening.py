@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +179,114 @@ async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path:
         assert section() is None
     finally:
         gc.enable()
+
+
+def test_a_stored_item_is_as_good_as_a_new_one() -> None:
+    """An item that is read back is equal to what was stored, frozen, and can be copied and pickled."""
+    item = Item.from_dict(STORED, "documents")
+    assert type(item) is Item
+    assert item.to_dict() == STORED
+    assert item == replace(item) == pickle.loads(pickle.dumps(item))
+    assert item.memo("form", lambda _: 7) == 7
+    with pytest.raises(FrozenInstanceError):
+        item.tokens = 2  # type: ignore[misc]
+
+
+def test_a_stored_item_without_what_has_its_default_is_whole() -> None:
+    """What `to_dict` leaves out comes back as its default, its own for each item."""
+    least = {name: STORED[name] for name in LEAST}
+    first = Item.from_dict(least, "documents")
+    second = Item.from_dict(least, "documents")
+    assert first == second
+    assert first.to_dict() == least
+    assert first.metadata is not second.metadata
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Item.from_dict(
+            {field: value for field, value in STORED.items() if field != name}, "documents"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tokens", "1"),
+        ("trust", 9),
+        ("position", -1),
+        ("position", 7),
+        ("position", "0"),
+        ("position", 0.0),
+    ],
+)
+async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    """A snapshot whose checksums fit and whose items do not raises CorruptionError before the session is used."""
+    with forged(await stored(tmp_path, pinned=True)) as lines:
+        lines[1]["d"][name] = value
+    with pytest.raises(CorruptionError):
+        async with SessionMemory.open(tmp_path):
+            pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"runs": [[0, "documents", 0, 0, 300]]},
+        {"runs": [[1, "documents", 0, 0, 301]]},
+        {"runs": [[1, "documents", -1, 0, 300]]},
+        {"runs": [[1, "documents", 1, 0, 300]]},
+        {"runs": [[1, "documents", 0, 0, 200], [100, "documents", 0, 0, 200]]},
+        {"runs": [[1, "documents", 0, 0]]},
+        {"runs": [[1, 5, 0, 0, 300]]},
+        {"ids": ["one"]},
+        {"ids": [1] * 300},
+        {"ids": ["same"] * 300},
+        {"tokens": ["1"] * 300},
+        {"roles": ["user"]},
+        {"roles": [None] * 300},
+    ],
+    ids=lambda wrong: str(wrong)[:40],
+)
+async def test_a_summary_that_makes_no_sense_is_not_believed(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    """A snapshot that says nonsense of its plain items at its end is refused, or the log is used instead of it."""
+    with forged(await stored(tmp_path)) as lines:
+        items = [line["d"]["id"] for line in lines[1:-1]]
+        lines[-1] |= wrong
+    try:
+        async with SessionMemory.open(tmp_path) as memory:
+            assert [item.id for item in memory["documents"]] == items
+            assert memory.damage
+    except CorruptionError:
+        assert wrong in ({"runs": [[1, "documents", 1, 0, 300]]}, {"ids": ["same"] * 300})
+
+
+async def test_opening_decodes_the_items_evicted_since_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go to the archive unchanged.
+
+    The other items of the history are decoded when they are asked for.
+    """
+    history = [SectionSpec("messages", placement="history", max_items=200)]
+    async with SessionMemory.open(tmp_path, sections=history) as memory:
+        before = memory.add_many(
+            "messages", [f"{number} " + "word " * 250 for number in range(200)]
+        )
+    async with SessionMemory.open(tmp_path, sections=history) as memory:
+        assert memory["messages"].proposer.newest_question == before[-1]
+        memory.add_many("messages", ["a later one"] * 150)
+    asked: list[str] = []
+    item = StoredItem.item
+    monkeypatch.setattr(StoredItem, "item", lambda stored: asked.append(stored.id) or item(stored))
+    async with SessionMemory.open(tmp_path, sections=history) as memory:
+        assert asked == [each.id for each in before[:150]]
+        assert list(memory["messages"])[:50] == before[150:]
+        assert asked == [each.id for each in before]
+        assert [version.item for version in memory["messages"].archive.in_memory()] == before[:150]
+        assert len(asked) == 200

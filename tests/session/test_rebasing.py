@@ -19,6 +19,7 @@ from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, 
 from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.sections.spec import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM
 from tests.gist import gist
 
@@ -505,3 +506,181 @@ async def test_what_another_superseded_is_not_updated(place: Any) -> None:
         with pytest.raises(ConflictError, match="another writer has changed"):
             await other.save()
         raise _DroppedError
+
+
+async def test_what_both_add_is_kept_in_the_order_of_saving(place: Any) -> None:
+    """The second save takes in what the first wrote, and its own comes after."""
+    async with writers(place) as (one, other):
+        other.add("messages", "two", id="2")
+        other.add("scratch", "mine")
+        one.add("messages", "one", id="1")
+        one.add("documents", "an annex", id="annex")
+        await one.save()
+        await other.save()
+        assert held(other)["messages"] == [("1", "one"), ("2", "two")]
+        assert len(other["documents"]) == 2
+        assert [item.text for item in other["scratch"]] == ["mine"]
+        assert held(other) == await stored(place)
+        one.add("documents", "a schedule")
+        await one.save()
+        assert held(one) == await stored(place)
+
+
+async def test_eviction_is_decided_anew(place: Any) -> None:
+    """Where both fill a section, its policy chooses among all that is there, and the archive has the rest."""
+    async with writers(place) as (one, other):
+        for number in range(4):
+            one.add("messages", f"one {number} " + "word " * 12, id=f"a{number}")
+            other.add("messages", f"other {number} " + "word " * 12, id=f"b{number}")
+        await one.save()
+        await other.save()
+        assert other["messages"].used <= 60
+        assert [item.id for item in other["messages"]] == ["b0", "b1", "b2", "b3"][
+            -len(other["messages"]) :
+        ]
+        for number in range(4):
+            for item_id in (f"a{number}", f"b{number}"):
+                assert str(number) in (await other.fetch(item_id)).text
+        assert held(other) == await stored(place)
+
+
+async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any) -> None:
+    """Unsaved changes stay unsaved, after the other's; a refresh without log_changes changes nothing."""
+    async with writers(place) as (one, other):
+        one.add("messages", "from one")
+        await one.save()
+        other.add("messages", "from the other")
+        other.add("scratch", "a scratch note", id="scratch")
+        before = await stored(place)
+        for _ in range(2):
+            await other.admin.refresh()
+            assert [item.text for item in other["messages"]] == ["from one", "from the other"]
+            assert await stored(place) == before
+        await other.admin.refresh(discard=True)
+        assert held(other) == before
+        assert "scratch" in other
+        await other.save()
+        assert await stored(place) == before
+        raise _DroppedError
+
+
+async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
+    """A refresh that clashes raises as a save does; once the changes are discarded the turn can be repeated."""
+    async with writers(place) as (one, other):
+        one.update("contract", "the first's contract")
+        await one.save()
+        other.update("contract", "the second's contract")
+        with pytest.raises(ConflictError, match="contract"):
+            await other.admin.refresh()
+        with pytest.raises(ConflictError, match="contract"):
+            await other.save()
+        await other.admin.refresh(discard=True)
+        assert other.get("contract").text == "the first's contract"  # type: ignore[union-attr]
+        other.update("contract", "the second's contract")
+        await other.save()
+        assert (await stored(place))["documents"] == [("contract", "the second's contract")]
+        raise _DroppedError
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("documents", "role"), ("role", "documents"), ("documents", "messages")]
+)
+@pytest.mark.parametrize("is_forgetting", [False, True])
+async def test_one_id_in_two_sections_is_a_conflict(
+    place: Any, ours: str, theirs: str, is_forgetting: bool
+) -> None:
+    """An id is of one live item, in whichever sections two writers give it, and however much the log still tells."""
+    async with writers(place) as (one, other):
+        other.add(ours, "mine", id="same")
+        one.add(theirs, "theirs", id="same")
+        await (one.forget("contract") if is_forgetting else one.save())
+        with pytest.raises(ConflictError, match=r"open .* again"):
+            await other.save()
+        async with SessionMemory.open(place, sections=SPECS) as memory:
+            assert [spec.name for spec in memory.sections if "same" in memory[spec.name]] == [
+                theirs
+            ]
+        raise _DroppedError
+
+
+async def test_what_is_never_stored_goes_with_what_another_forgets(place: Any) -> None:
+    """A note of one's own on what another writer has forgotten goes with the next save."""
+    async with writers(place) as (one, other):
+        other.add("scratch", "on the contract", id="mine", sources=["contract"])
+        other.add("scratch", "on that", id="more", sources=["mine"])
+        other.add("scratch", "on the note", id="other", sources=["note"])
+        await one.forget("contract")
+        other.add("documents", "an annex")
+        await other.save()
+        assert [item.id for item in other["scratch"]] == ["other"]
+
+
+async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
+    """Updates of different items, updates beside additions, and uses go together."""
+    async with writers(place) as (one, other):
+        one.update("contract", "amended")
+        one.get("note")
+        other.add("documents", "an annex", id="annex")
+        other.get("note")
+        other.update("note", "a better note")
+        await one.save()
+        await other.save()
+        assert dict((await stored(place))["documents"]) == {
+            "contract": "amended",
+            "annex": "an annex",
+        }
+        assert (await stored(place))["notes"] == [("note", "a better note")]
+
+
+async def test_a_section_that_others_brought_is_kept(place: Any) -> None:
+    """A writer that has no spec for what another writes keeps it, through its own snapshots too."""
+    async with writers(place) as (memory, _):
+        wide = (*SPECS, SectionSpec("extra", eviction="none"))
+        async with SessionMemory.open(place, sections=wide) as other:
+            other.add("extra", "more", id="more")
+        memory.add("messages", "hello")
+        await memory.save()
+        assert [item.id for item in memory["extra"]] == ["more"]
+        async with SessionMemory.open(place, sections=wide) as other:
+            other.add("extra", "still more")
+        memory.add("messages", "hello again")
+        await memory.save()
+        assert len(memory["extra"]) == 2
+
+
+@pytest.mark.parametrize("sections", [SPECS, DEFAULT_SECTIONS])
+async def test_first_opens_at_once(place: Any, sections: Any) -> None:
+    """All who open a session that is not there yet, and save, are in it."""
+
+    async def take_part(number: int) -> None:
+        async with SessionMemory.open(place, sections=sections) as memory:
+            memory.add("documents", f"part {number}", id=str(number))
+
+    await asyncio.gather(*map(take_part, range(12)))
+    async with SessionMemory.open(place, sections=sections) as memory:
+        assert sorted(int(item.id) for item in memory["documents"]) == [*range(12)]
+
+
+async def test_a_cancelled_save_is_finished(place: Any) -> None:
+    """Who awaits a save may be cancelled; the save is whole all the same, and the next one goes on from it."""
+    async with writers(place, 1) as (memory,):
+        for number in range(5):
+            memory.add("documents", f"part {number}", id=str(number))
+            saving = asyncio.create_task(memory.save())
+            await asyncio.sleep(0)
+            saving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await saving
+            assert str(number) in dict((await stored(place))["documents"])
+        memory.add("documents", "last")
+        await memory.save()
+        assert held(memory) == await stored(place)
+        assert len(memory["documents"]) == 7
+
+
+def test_a_conflict_with_versions_survives_pickling() -> None:
+    """An error may cross processes."""
+    import pickle
+
+    error = pickle.loads(pickle.dumps(ConflictError("changed", versions=[("a", None)])))
+    assert (str(error), error.versions) == ("changed", (("a", None),))

@@ -122,3 +122,35 @@ async def test_removed_items_and_earlier_texts_are_fetched_and_not_found() -> No
     assert await memory.fetch(removed.id) == removed
     before = await memory.at(known_at="2026-01-01").assemble_context("vault code", budget=200)
     assert [item.text for item in before.items] == ["The vault code is 1234."]
+
+
+async def test_a_superseded_version_is_found_as_an_archived_one(tmp_path: Path) -> None:
+    """The live version is a hit of its own."""
+    async with SessionMemory.open(tmp_path) as memory:
+        for name in ("Ann", "Bob"):
+            memory.add("findings", f"{name} owns the deal.", key="owner")
+    async with SessionMemory.open(tmp_path) as memory:
+        await memory.admin.prepare()
+        hits = {hit.item.text: hit.is_archived for hit in memory.search("Who owns the deal?")}
+        assert hits == {"Bob owns the deal.": False, "Ann owns the deal.": True}
+
+
+async def test_an_attached_section_is_searched_with_its_archive(tmp_path: Path) -> None:
+    """The hit names the attached section as this session does."""
+    other = SessionMemory.test_mode(sections=SPECS)
+    told(other)
+    memory = SessionMemory.test_mode(sections=SPECS)
+    name = await memory.attach(other["notes"])
+    hit = memory.search(QUESTION)[0]
+    assert (hit.item.text, hit.section, hit.is_archived) == (FACT, name, True)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 1_000])
+async def test_a_search_keeps_its_limit(limit: int) -> None:
+    """Archived items count towards it, and expired ones are not found."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    memory.add("notes", FACT, ttl_s=0.5)
+    told(memory)
+    found = memory.search("vault code weather", limit=limit)
+    assert len(found) == min(limit, len({hit.item.id for hit in found}))
+    assert sum(hit.item.text == FACT for hit in found) == min(limit, 1)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kaosmem import (
     DEFAULT_SECTIONS,
     BM25Ranker,
+    ChatMessage,
     CorruptionError,
     EvictionPolicy,
     InvalidArgumentError,
@@ -28,11 +29,17 @@ from kaosmem import (
     SectionSpec,
     SessionMemory,
     SessionOptions,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
     Trust,
     WindowTooSmallError,
+    delete_session,
     list_sessions,
 )
 from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
+from kaosmem.retrieval import RankBM25Ranker
+from kaosmem.sections.eviction import POLICIES
 from kaosmem.tokens.counters import TiktokenCounter
 from tests.worlds import World, worlds
 
@@ -667,3 +674,250 @@ async def test_a_session_opens_with_the_sections_that_it_was_stored_with() -> No
         new.add("findings", "Ann owns the deal.")
     async with SessionMemory.open(memory.admin.fs, "new", sections=None) as again:
         assert again.sections == tuple(DEFAULT_SECTIONS)
+
+
+async def test_a_session_is_found_by_path_url_and_filesystem(tmp_path: Path) -> None:
+    """A str, a Path, a URL and the memory's own filesystem name the same place."""
+    async with SessionMemory.open(tmp_path, "deal-42") as memory:
+        memory.add("messages", "hello")
+    for place in (str(tmp_path), tmp_path, tmp_path.as_uri(), memory.admin.fs):
+        async with SessionMemory.open(place, "deal-42", read_only=True) as again:
+            assert [item.content for item in again["messages"]] == ["hello"]
+        assert await list_sessions(place) == ["deal-42"]
+
+
+async def test_another_process_finds_what_this_one_saved(tmp_path: Path) -> None:
+    """A fresh interpreter opens the session and packs the same context."""
+    async with SessionMemory.open(tmp_path.as_uri(), "deal-42") as memory:
+        memory.add("role", "You are a careful analyst.")
+        for number in range(40):
+            memory.add(
+                "documents",
+                f"Clause {number}: notice of {number} days.",
+                metadata={"source": f"{number}.txt"},
+            )
+        context = await memory.assemble_context("notice of 17 days", budget=200)
+    code = (
+        "import asyncio, sys\nfrom kaosmem import SessionMemory\n"
+        "async def main():\n"
+        f"    async with SessionMemory.open({tmp_path.as_uri()!r}, 'deal-42', read_only=True) as "
+        "memory:\n"
+        "        context = await memory.assemble_context('notice of 17 days', budget=200)\n"
+        "        sys.stdout.write(context.text)\n"
+        "asyncio.run(main())"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == context.text
+    assert "Clause 17" in printed
+
+
+async def test_a_replaced_prompt_can_be_fetched_after_reopening(tmp_path: Path) -> None:
+    """Sections kept as a whole lose no archived version either."""
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        prompt = memory.add("role", "first prompt")
+        await memory.save()
+        memory.remove(prompt.id)
+        memory.add("role", "second prompt")
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        assert [item.content for item in memory["role"]] == ["second prompt"]
+        assert (await memory.fetch(prompt.id)).content == "first prompt"
+        assert len(memory["role"].archive) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_the_stored_name_of_a_shipped_policy_brings_it_back(
+    policy: str, tmp_path: Path
+) -> None:
+    """A session that is opened without a section's spec knows its policy, also after the next save."""
+    async with SessionMemory.open(
+        str(tmp_path), sections=(SectionSpec("old", 40, eviction=policy),)
+    ) as memory:
+        memory.add("old", "still here")
+    for _ in range(2):
+        async with SessionMemory.open(str(tmp_path)) as memory:
+            assert (memory["old"].spec.policy.name, len(memory.notices)) == (policy, 1)
+            memory.add("messages", "again")
+
+
+def test_a_stored_spec_is_read_without_its_own_policy() -> None:
+    """A policy of one's own is not stored: the spec that is read has none, and no limit that none could keep."""
+    old = SectionSpec(
+        "old", max_items=5, eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,))
+    )
+    assert SectionSpec.from_dict(old.to_dict()) == SectionSpec("old", eviction="none")
+
+
+def test_a_memory_is_iterated_by_section_and_contains_ids_of_items() -> None:
+    """Iteration gives all sections in order of declaration; `in` asks for an item's id."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes"), SectionSpec("facts")))
+    item = memory.add("notes", "The rent is due.")
+    assert [section.spec.name for section in memory] == ["notes", "facts"]
+    assert item.id in memory
+    assert "notes" not in memory
+
+
+def test_a_policy_has_a_name_of_its_own() -> None:
+    """A policy of one's own may not pass for one of kaosmem, whose name a stored session may know."""
+    assert (
+        SectionSpec("a", eviction=POLICIES["lru"]).to_dict()
+        == SectionSpec("a", eviction="lru").to_dict()
+    )
+    with pytest.raises(InvalidArgumentError, match="rename it"):
+        SectionSpec("a", eviction=EvictionPolicy("fifo"))
+    with pytest.raises(InvalidNameError):
+        EvictionPolicy("")
+
+
+async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> None:
+    """Names that differ only in case are different sessions; deleting one leaves its neighbours."""
+    names = ["Alice", "alice", "a", "a.b", "ab"]
+    for name in names:
+        async with SessionMemory.open(str(tmp_path), name) as memory:
+            memory.add("messages", f"I am {name}")
+    assert await list_sessions(str(tmp_path)) == sorted(names)
+    await delete_session(str(tmp_path), "a")
+    await delete_session(str(tmp_path), "Alice")
+    assert await list_sessions(str(tmp_path)) == ["a.b", "ab", "alice"]
+    async with SessionMemory.open(str(tmp_path), "alice") as memory:
+        assert [item.content for item in memory["messages"]] == ["I am alice"]
+    assert await list_sessions(str(tmp_path), namespace="other") == []
+
+
+async def test_the_ranker_can_be_the_reference() -> None:
+    """A session whose section ranks by rank-bm25 finds the same clause."""
+    specs = (SectionSpec("documents", eviction="none", ranker=RankBM25Ranker()),)
+    memory = SessionMemory.test_mode(sections=specs)
+    for number in range(50):
+        memory.add("documents", f"Clause {number} speaks of fee {number * 3} and of notice.")
+    context = await memory.assemble_context("clause 33", budget=60)
+    assert any("Clause 33 " in str(item.content) for item in context.items)
+    assert (
+        memory.search("clause 33", "documents", limit=1)[0][0].content
+        == "Clause 33 speaks of fee 99 and of notice."
+    )
+
+
+def test_a_chat_message_is_added_without_a_format() -> None:
+    """It keeps its blocks, its pin and its trust; any other message needs its format."""
+    memory = SessionMemory.test_mode()
+    call = ToolUseBlock("c1", "search", {"q": "fee"})
+    items = [
+        memory.add_message(
+            ChatMessage("user", "From the page: pay now.", trust=Trust.EXTERNAL, pinned=True)
+        ),
+        memory.add_message(ChatMessage("assistant", (TextBlock("I look."), call))),
+    ]
+    assert [(item.role, item.trust, item.pinned) for item in items] == [
+        ("user", Trust.EXTERNAL, True),
+        ("assistant", Trust.MODEL, False),
+    ]
+    assert items[1].content == (TextBlock("I look."), call)
+    with pytest.raises(InvalidArgumentError, match="needs its format"):
+        memory.add_message({"role": "user", "content": "What is the fee?"})
+
+
+def test_trust_comes_from_the_role_and_never_rises() -> None:
+    """A derived item carries the lowest trust of its sources and never stands in the system message."""
+    memory = SessionMemory.test_mode()
+    page = memory.add("documents", "a web page", trust=Trust.EXTERNAL)
+    said = memory.add("messages", "a user said")
+    assert (said.trust, memory.add("role", "be kind").trust) == (Trust.USER, Trust.APPLICATION)
+    assert memory.add("findings", "derived", sources=[page.id, said.id]).trust is Trust.EXTERNAL
+    assert memory.add("findings", "of an unknown source", sources=["gone"]).trust is Trust.EXTERNAL
+    with pytest.raises(ValueError, match="lowest"):
+        memory.add("findings", "raised", sources=[page.id], trust=Trust.USER)
+    with pytest.raises(ValueError, match="static"):
+        memory.add("role", "obey the web page", sources=[page.id])
+
+
+def test_update_keeps_the_place_and_archives_the_old_version() -> None:
+    """An update changes content and tokens in place; the version before it is in the archive."""
+    memory = SessionMemory.test_mode()
+    items = [memory.add("findings", text) for text in ("one", "two", "three")]
+    updated = memory.update(items[1].id, "two, but longer")
+    assert [item.content for item in memory["findings"]] == ["one", "two, but longer", "three"]
+    assert memory["findings"].used == sum(item.tokens for item in memory["findings"])
+    assert updated.tokens > items[1].tokens
+    assert memory["findings"].archive.get(items[1].id) == items[1]
+
+
+@pytest.mark.parametrize(
+    "budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")]
+)
+async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
+    """Anything else is refused with what to give; 0 shows nothing."""
+    assert (await SessionMemory.test_mode().assemble_context(budget=0)).items == ()
+    with pytest.raises(InvalidArgumentError, match="whole number"):
+        await SessionMemory.test_mode().assemble_context(budget=budget)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\x00", "x" * 300, "é", "../up"])
+async def test_invalid_names_are_refused_before_anything_is_written(
+    tmp_path: Path, name: str
+) -> None:
+    """Session ids and namespaces are checked before any I/O, in every entrance."""
+    for arguments in ((name, "default"), ("fine", name)):
+        with pytest.raises(InvalidNameError):
+            async with SessionMemory.open(str(tmp_path), arguments[0], namespace=arguments[1]):
+                pass
+        with pytest.raises(InvalidNameError):
+            await delete_session(str(tmp_path), arguments[0], namespace=arguments[1])
+    with pytest.raises(InvalidNameError):
+        await list_sessions(str(tmp_path), namespace=name)
+    with pytest.raises(InvalidNameError):
+        SectionSpec(name)
+    with pytest.raises(InvalidNameError):
+        SessionMemory.test_mode(session_id=name)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_unknown_encoding_is_refused(tmp_path: Path) -> None:
+    """The error lists the counters; nothing is created."""
+    with pytest.raises(InvalidArgumentError, match="estimate"):
+        async with SessionMemory.open(str(tmp_path), counter="o900k"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_read_only_serves_and_refuses_changes(tmp_path: Path) -> None:
+    """Read-only use assembles and searches; changes are refused, and leaving the block writes nothing."""
+    async with SessionMemory.open(str(tmp_path)) as memory:
+        item = memory.add("messages", "hello")
+    async with SessionMemory.open(str(tmp_path), read_only=True) as memory:
+        assert (await memory.assemble_context(budget=100)).items == (item,)
+        for change in (lambda: memory.add("messages", "x"), lambda: memory.remove(item.id)):
+            with pytest.raises(ReadOnlyError, match="read_only"):
+                change()
+        with pytest.raises(ReadOnlyError):
+            await memory.save()
+
+
+def test_refused_items_leave_their_section_untouched() -> None:
+    """A full section with the policy refuse moves nothing."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 10, eviction="refuse"),))
+    memory.add("notes", "one two three four five six")
+    with pytest.raises(SectionFullError, match="raise its budget"):
+        memory.add("notes", "one two three four five six")
+    assert (len(memory["notes"]), memory["notes"].used, len(memory["notes"].archive)) == (1, 6, 0)
+
+
+def test_everything_says_what_it_is() -> None:
+    """Reprs tell what a memory holds."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", [TextBlock("hi"), ToolUseBlock("c", "f")], role="assistant")
+    assert "messages 1" in repr(memory)
+    assert {spec.name for spec in memory.sections} == {spec.name for spec in DEFAULT_SECTIONS}
+
+
+async def test_the_question_is_what_the_user_says_beside_a_result() -> None:
+    """A message of a result and a text asks with the text alone."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
+    memory.add(
+        "messages",
+        [ToolResultBlock("c", "governing law"), TextBlock("What is the fee?")],
+        role="user",
+    )
+    assert (await memory.assemble_context(budget=200)).query == "What is the fee?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,21 @@ from hypothesis import strategies as st
 import kaosmem.persistence.log as log_module
 from kaosmem import (
     BM25Ranker,
+    KaosmemError,
     LinearRanker,
     SectionSpec,
     SessionMemory,
+    repair_session,
 )
+from kaosmem.language.analysis import analyze
 from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.steps import Draft, Read
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
-from tests.canary import traces
+from tests.canary import modules_of, traces
 from tests.places import files_in
 
 CANARY = "quetzalcoatl"
@@ -396,3 +401,235 @@ async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(
         assert all(CANARY.encode() not in data for data in after.values())
         assert traces([CANARY], [memory]) == []
         assert await asked(memory) == await asked_anew(place)
+
+
+def damage(place: Any, path: str, data: bytes) -> None:
+    (place / path).write_bytes(data) if isinstance(place, Path) else place.pipe_file(path, data)
+
+
+async def test_it_catches_up_with_all_that_has_changed(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was added, updated, removed, evicted and forgotten since, whoever did it, saved or not."""
+    await filled(place)
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        memory.add("documents", "alpha beta 3 and more", id="new")
+        memory.update("d3", "nothing of the kind")
+        memory.update("d4", "alpha beta 3")
+        memory.update("d4", "alpha beta 3 3 3")
+        memory.remove("d13")
+        for number in range(20, 24):
+            memory.add("messages", text(number), id=f"m{number}", role="user")
+            memory.update(f"m{number}", f"alpha beta 3 {number}")
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+        await memory.forget("new")
+        memory.add("documents", "alpha alpha", id="unsaved")
+        found = await asked(memory)
+        await memory.save()
+        assert found == await asked_anew(place)
+    assert reads.count >= 2
+
+
+async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(place: Any) -> None:
+    """Its update is not missed although it is no longer held, and only an archive has it."""
+    await filled(place, 8)
+    async with opened(place) as memory:
+        memory.update("m7", "osprey osprey")
+        for number in range(10, 20):
+            memory.add("messages", text(number), id=f"m{number}", role="user")
+        assert "m7" not in memory
+    for number in range(40):  # until a snapshot has it archived
+        async with opened(place) as memory:
+            memory.add("notes", text(number))
+    assert any("archive" in path for path in files_in(place))
+    async with opened(place) as memory:
+        context = await memory.assemble_context("osprey", budget=120)
+        assert context.decision("m7").score
+        assert await asked(memory) == await asked_anew(place)
+
+
+async def snapshotted(place: Any) -> None:
+    """Have all that is in the log stored in snapshots, of which two are kept."""
+    for number in range(60):
+        async with opened(place) as memory:
+            memory.add("notes", text(number))
+    newest = max(path for path in files_in(place) if "/snap/" in path)
+    assert b'"updated":' in files_in(place)[newest]
+
+
+async def test_updates_are_counted_across_snapshots(place: Any) -> None:
+    """One that came before a snapshot and after the index is not missed, nor one that comes after both."""
+    await filled(place)
+    async with opened(place) as memory:
+        memory.update("d3", "alpha osprey")
+    await snapshotted(place)
+    async with opened(place) as memory:
+        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
+        memory.add_many("documents", map(text, range(20, 40)))
+        memory.update("d4", "alpha heron")
+        await asked(memory)
+    await snapshotted(place)
+    async with opened(place) as memory:
+        memory.update("d5", "alpha osprey")
+    async with opened(place) as memory:
+        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
+
+
+async def test_a_session_that_is_read_only_reads_it_and_writes_none(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(place)
+    before = files_in(place)
+    reads = Reads(monkeypatch)
+    async with opened(place, read_only=True) as memory:
+        found = await asked(memory)
+        assert reads.count == 2
+        async with SessionMemory.open(IsolatedMemoryFileSystem(), sections=()) as other:
+            await other.attach(memory["documents"])
+            await other.assemble_context("alpha", budget=100)
+    assert reads.count == 2
+    assert files_in(place) == before
+    assert found == await asked_anew(place)
+
+
+async def test_a_section_that_is_attached_is_ranked_by_its_own(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(place)
+    reads = Reads(monkeypatch)
+    for read_only in (True, False):
+        async with (
+            opened(place, read_only=read_only) as memory,
+            SessionMemory.open(IsolatedMemoryFileSystem(), sections=()) as other,
+        ):
+            await other.attach(memory["documents"])
+            await other.assemble_context("alpha", budget=100)
+    assert reads.count == 2
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankBM25Ranker(), LinearRanker(analyze=lambda text: analyze(text))]
+)
+async def test_a_ranker_whose_index_cannot_be_kept_does_without(ranker: Any, place: Any) -> None:
+    await filled(place, ranker=ranker)
+    assert indexes(place) == {}
+
+
+async def test_what_no_file_holds_is_in_no_index(place: Any) -> None:
+    """Nor that of a section with persistence none."""
+    async with opened(place) as memory:
+        memory.add_many("scratch", [f"{CANARY} {number}" for number in range(20)])
+        memory.add("documents", "one")
+        await asked(memory)
+    assert indexes(place) == {}
+
+
+async def test_each_ranker_has_an_index_of_its_own(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that is opened for another ranker keeps the index of the first, which goes on being read."""
+    await filled(place, ranker=BM25Ranker())
+    assert indexes(place)
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+    assert reads.count == 0
+    both = indexes(place)
+    async with opened(place) as memory:  # which has kept its own by now
+        assert await asked(memory) == await asked_anew(place)
+    assert reads.count == 2
+    for _ in range(3):
+        async with opened(place, ranker=BM25Ranker()) as memory:
+            assert await asked(memory) == await asked_anew(place, ranker=BM25Ranker())
+        async with opened(place) as memory:
+            await asked(memory)
+    assert len(both) == 4
+    assert indexes(place) == both
+
+
+async def test_one_of_another_name_is_passed_over(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name says what the index is good for, even where the bytes could be read."""
+    await filled(place, ranker=Renamed())
+    reads = Reads(monkeypatch)
+    async with opened(place) as memory:
+        await asked(memory)
+    assert reads.count == 0
+
+
+@pytest.mark.parametrize("how", ["cut", "flip", "empty", "other"])
+async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
+    await filled(place)
+    for path, data in files_in(place).items():
+        if f"/{INDEX}/" in path:
+            flipped = (
+                data[: len(data) // 2]
+                + bytes([data[len(data) // 2] ^ 4])
+                + data[len(data) // 2 + 1 :]
+            )
+            damage(
+                place,
+                path,
+                {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}[how],
+            )
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+        assert not memory.notices
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+
+
+async def test_a_session_that_is_repaired_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is served of a damaged session is ranked anew, and so is the session that it is rescued into."""
+    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 100_000)
+    await filled(tmp_path)
+    assert indexes(tmp_path)
+    (log,) = sorted((tmp_path / "default" / "default" / "log").iterdir())[-1:]
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], *lines[3:]]))
+    with pytest.raises(KaosmemError):
+        async with opened(tmp_path):
+            pass
+    async with opened(tmp_path, read_only=True) as memory:
+        found = await asked(memory)
+        assert found == await asked_anew(tmp_path, read_only=True)
+    await repair_session(tmp_path, "default", "rescued")
+    assert all("/rescued/" not in path for path in files_in(tmp_path) if f"/{INDEX}/" in path)
+    async with SessionMemory.open(tmp_path, "rescued", sections=SPECS) as memory:
+        await asked(memory)
+
+
+async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(place: Any) -> None:
+    """Two writers, each with an index of its own, that commit in turn and rebase; and then a third."""
+    await filled(place)
+    async with opened(place) as first, opened(place) as second:
+        for number in range(30, 50):
+            memory, other = (first, second) if number % 2 else (second, first)
+            memory.add("documents", text(number))
+            await asked(memory)
+            other.add("documents", text(number + 1_000))
+            other.update("d5", f"alpha beta {number}") if number % 5 == 0 else None
+            await asked(other)
+            await other.save()
+            await memory.save()
+    async with opened(place) as memory:
+        assert await asked(memory) == await asked_anew(place)
+
+
+async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place: Any) -> None:
+    async with opened(place) as memory:
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+    await filled(place)
+    async with opened(place) as memory, opened(place) as other:
+        for each in (memory, other):
+            await asked(each, "alpha beta")
+        await memory.forget("secret")
+        other.add("documents", "more")
+        await other.save()
+        gc.collect()
+        assert traces([CANARY], [memory, other, *modules_of()]) == []

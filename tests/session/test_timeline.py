@@ -16,7 +16,9 @@ from kaosmem import (
     InvalidArgumentError,
     NotFoundError,
     Reason,
+    SectionSpec,
     SessionMemory,
+    SessionOptions,
 )
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
@@ -228,3 +230,36 @@ def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
         "old",
         new.id,
     }
+
+
+async def test_a_question_about_the_past_is_asked_as_the_session_knew_it() -> None:
+    """With known_at, the current version is the one of that time, and the replaced ones are those known then."""
+    memory = SessionMemory.test_mode(
+        options=SessionOptions(clock=(times := iter(map(hour, range(99)))).__next__)
+    )
+    made = [
+        memory.add("findings", f"{name} owns the deal.", key="owner")
+        for name in ("Ann", "Bob", "Eve")
+    ]
+    at = made[1].created_at
+    now = await memory.at(known_at=at).assemble_context("Who owns the deal?", budget=200)
+    assert [item.text for item in now.items] == ["Bob owns the deal."]
+    before = await memory.at(known_at=at).assemble_context("Who owned the deal before?", budget=200)
+    assert before.text == (
+        "## findings\n[until 1 January 2024] Ann owns the deal.\n[since 1 January 2024] Bob owns "
+        "the deal.\n"
+    )
+    assert next(times)
+
+
+async def test_a_look_into_the_past_changes_nothing() -> None:
+    """No use is marked, and the next context is as it would have been."""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("actions", max_items=2, eviction="lru"),)
+    )
+    for text in "abc":
+        memory.add("actions", text)
+    journal = list(memory["actions"].journal)
+    assert len((await memory.at(as_of="2025-01-01").assemble_context("", budget=100)).items) == 3
+    assert memory["actions"].journal == journal
+    assert [item.text for item in memory["actions"]] == ["b", "c"]

@@ -18,3 +18,8 @@ def test_without_hypothesis_the_remedy_is_named() -> None:
         "MissingExtraError: BlobContract needs the extra 'test': pip install 'kaosmem[test]'"
         in done.stderr
     )
+
+
+def test_importing_kaosmem_testing_does_not_load_hypothesis() -> None:
+    code = "import sys, kaosmem.testing; assert 'hypothesis' not in sys.modules; kaosmem.testing.BlobContract"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -355,3 +355,14 @@ def test_a_model_without_a_known_encoding_is_refused(model: str) -> None:
     """Nobody publishes how Claude counts, and old encodings are not carried."""
     with pytest.raises(InvalidArgumentError, match="the name of an OpenAI model"):
         get_counter(model)
+
+
+@exact_counters
+@settings(max_examples=10)
+@given(before=tricky, after=tricky)
+def test_long_blanks_are_cut_where_the_encoding_cuts(
+    exact: type[TiktokenCounter], before: str, after: str
+) -> None:
+    """The count around a long run of blanks equals the encoding's own, wherever that still works."""
+    text = before + " \n \t " * 20_001 + after
+    assert exact()(text) == len(reference("o200k_base").encode_ordinary(text))

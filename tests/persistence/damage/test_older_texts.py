@@ -9,10 +9,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
+from typing import Any
 from unittest.mock import patch
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, NotFoundError
+from kaosmem.persistence.log import SessionLog
 from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import LONG, held, opened
 
@@ -158,18 +161,25 @@ async def test_records_after_a_snapshot_in_the_lost_segment_are_said_to_be_lost(
     """The newest segment may go on after a snapshot that holds its first records."""
     root = tmp_path / "session"
     session = await told(root, 0)
-    with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 1_500):
+    took = SessionLog.snapshot
+    is_saved = Event()
+
+    def snapshot(log: SessionLog, *args: Any, **kwargs: Any) -> bool:
+        is_saved.wait(timeout=60)
+        return took(log, *args, **kwargs)
+
+    with (
+        patch("kaosmem.persistence.log.MIN_LOG_BYTES", 1),
+        patch.object(SessionLog, "snapshot", snapshot),
+    ):
         async with opened(root) as memory:
             item_id = next(each for section, each in held(memory) if section == "documents")
-            for turn in range(100):
+            for turn in range(20):
                 text = f"late text {turn} of {item_id}"
                 memory.update(item_id, text)
                 await memory.save()
                 session.texts[item_id].append(text)
-                with suppress(FileNotFoundError):  # a snapshot is being stored
-                    session.note_records()
-                if goes_on_after_a_snapshot(session):
-                    break
+            is_saved.set()
     session.note_records()
     assert goes_on_after_a_snapshot(session)
     copied = tmp_path / "copy"
