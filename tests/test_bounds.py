@@ -55,6 +55,7 @@ def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger()
     assert large - small < 5 * 4 * len(text())
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("operation", "text"),
     [
@@ -77,6 +78,7 @@ def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(
     assert large < 512 * max(small, 0.000_05)
 
 
+@pytest.mark.timed
 def test_the_first_context_of_many_tiny_items_takes_time_in_proportion() -> None:
     """Ten times as many items take less than 10 ** 1.5 times as long to add, index and pack."""
 

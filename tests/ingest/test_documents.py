@@ -288,6 +288,7 @@ def test_any_html_is_read(parts: list[str]) -> None:
     assert html_text("".join(words)).split() == "".join(words).split()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("name", "part"),
     [

@@ -244,6 +244,7 @@ def test_a_word_of_thousands_of_characters_is_cut() -> None:
     assert analyze("x" * 5_000 + " end")[1:] == ["end"]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "unit",
     [

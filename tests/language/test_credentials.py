@@ -226,6 +226,7 @@ def _hostile() -> dict[str, str]:
     }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("kind", _hostile())
 def test_hostile_texts_take_linear_time(kind: str) -> None:
     """Four times the text takes less than 4 ** 1.5 times as long, and a second for 64 KB at most."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
@@ -180,8 +179,6 @@ async def test_a_pasted_log_ranks_by_an_excerpt(noise: str) -> None:
     memory.add_many("findings", [f"finding {number}" for number in range(50)])
     zebrafish = memory.add("findings", "Zebrafish are kept in room 4.")
     memory.add_many("findings", [f"finding {number}" for number in range(50)])
-    started = time.process_time()
     context = await memory.assemble_context(query, budget=300)
-    assert time.process_time() - started < 3
     assert context.query == query
     assert zebrafish in context.items

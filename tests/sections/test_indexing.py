@@ -114,6 +114,7 @@ async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
     return found
 
 
+@pytest.mark.timed
 async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path) -> None:
     """It never stands still for as long as indexing takes: the longest stall is a small share of that."""
     await filled(tmp_path, 2_000)
@@ -126,6 +127,7 @@ async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path)
         assert stall < (time.process_time() - started) / 4
 
 
+@pytest.mark.timed
 async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotten(
     tmp_path: Path,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,6 @@ def test_shared_references_are_refused_before_they_are_copied(kind: str) -> None
             else [shared] * (1_000 if kind == "values" else 2)
         )
     memory = SessionMemory.test_mode()
-    started = time.process_time()
     with pytest.raises(InvalidArgumentError, match="shared"):
         memory.add("documents", "x", metadata={"shared": shared})
-    assert time.process_time() - started < 3
     assert not list(memory["documents"])

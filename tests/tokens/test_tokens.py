@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from functools import cache
 from importlib.util import find_spec
 
@@ -197,19 +196,15 @@ def run_of(unit: str, chars: int) -> str:
 def test_a_long_run_of_any_kind_is_counted(
     exact: type[TiktokenCounter], name: str, run: str
 ) -> None:
-    """No run is too long for a counter, whatever it is of, and none takes more than seconds."""
+    """No run is too long for a counter, whatever it is of."""
     text = run_of(RUNS[run], 250_000)
-    started = time.process_time()
     assert 0 < exact(name)(text) <= len(text.encode())
-    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_long_run_of_any_kind_is_estimated(run: str) -> None:
-    """The estimate of a run takes time in proportion to its length, too."""
-    started = time.process_time()
+    """The estimate of a run is more than nothing, and at most twice its length."""
     assert 0 < EstimateCounter()(run_of(RUNS[run], 200_000)) <= 400_000
-    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
