@@ -392,6 +392,46 @@ def verify(
     write("erased: no file of the session holds the items\n")
 
 
+@app.command(short_help="Serve a session to MCP clients.")
+def mcp(
+    url: SessionUrl,
+    namespace: Namespace = "default",
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve streamable HTTP at this address. KAOSMEM_MCP_TOKEN holds the token of "
+            "clients. The default is stdio.",
+            show_default=False,
+        ),
+    ] = None,
+    section: Annotated[
+        str, typer.Option(help="The section that gets what a model remembers.")
+    ] = "findings",
+    max_tokens: Annotated[
+        int, typer.Option(help="The size of a result, in tokens, at least 1.")
+    ] = 4_000,
+    counter: Counter = "o200k_base",
+) -> None:
+    """Serve a session by the Model Context Protocol: over stdio, or over HTTP with a token.
+
+    The first call that changes a session creates it. Each call is saved when it returns. Several clients may use one
+    session at once.
+    """
+    from kaosmem.cli.mcp import serve
+
+    _run(
+        serve(
+            url,
+            namespace,
+            http=http,
+            section=section,
+            max_tokens=max_tokens,
+            counter=counter,
+        )
+    )
+
+
 @app.command(short_help="Measure how much evidence each budget holds.")
 def bench(
     items: Annotated[

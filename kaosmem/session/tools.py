@@ -11,6 +11,7 @@ from kaosmem.assembly.context import Decision
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.names import shown
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
@@ -97,38 +98,30 @@ class MemoryTools:
         """Return items of the sections, the archive and the sources, best first, one a line."""
         query = given["query"]
         hits = self._memory.search(query, limit=30)
-        lines = [_line(hit.item, hit.is_archived) for hit in hits]
+        lines = [item_line(hit.item, hit.is_archived) for hit in hits]
         names = [*self._memory.admin.sources]
         if names:
             context = await self._memory.assemble_context(
                 query, budget=self._max_tokens, sections=names
             )
             known = {hit.item.id for hit in hits}
-            lines += [_line(item) for item in _included(context.decisions) if item.id not in known]
-        return self._fitting(lines) or "nothing was found"
-
-    def _fitting(self, lines: Iterable[str]) -> str:
-        """Return the leading lines that fit, at least one."""
+            lines += [
+                item_line(item) for item in _included(context.decisions) if item.id not in known
+            ]
         counter = self._memory.admin.counter
-        found = ""
-        for line in lines:
-            longer = f"{found}\n{line}" if found else line
-            if found and counter(longer) > self._max_tokens:
-                break
-            found = longer
-        return found
+        return leading_lines(lines, counter, self._max_tokens) or "nothing was found"
 
     async def read(self, given: Mapping[str, Any]) -> str:
         """Return a whole item, live, archived or of a source."""
         item = await self._memory.fetch(given["id"])
-        return f"{_line(item, text='')}\n{item.text}"
+        return f"{item_line(item, text='')}\n{item.text}"
 
     async def remember(self, given: Mapping[str, Any]) -> str:
         """Store a statement."""
         key = given.get("key")
         replaced = None if key is None else self._memory[self._section].keyed(key)
         if replaced is not None:
-            _check_remembered(replaced)
+            check_remembered(replaced)
         item = self._memory.add(
             self._section,
             given["text"],
@@ -155,7 +148,7 @@ class MemoryTools:
         item = self._memory.get(item_id)
         if item is None:
             raise NotFoundError(f"no live item {shown(item_id)}; search_memory shows the ids")
-        _check_remembered(item)
+        check_remembered(item)
         return item
 
 
@@ -248,7 +241,18 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     return found
 
 
-def _check_remembered(item: Item) -> None:
+def leading_lines(lines: Iterable[str], counter: TokenCounter, max_tokens: int) -> str:
+    """Return the leading lines that fit, at least one if there is any."""
+    found = ""
+    for line in lines:
+        longer = f"{found}\n{line}" if found else line
+        if found and counter(longer) > max_tokens:
+            break
+        found = longer
+    return found
+
+
+def check_remembered(item: Item) -> None:
     """Raise InvalidArgumentError for an item that a model did not store by these tools."""
     if REMEMBERED not in item.tags:
         raise InvalidArgumentError(
@@ -262,7 +266,7 @@ def _included(decisions: Iterable[Decision]) -> list[Item]:
     return [each.item for each in decisions if each.included and each.item is not None]
 
 
-def _line(item: Item, is_archived: bool = False, text: str | None = None) -> str:
+def item_line(item: Item, is_archived: bool = False, text: str | None = None) -> str:
     """Return an item with its id and its origin, in one line. text: in place of its own."""
     source = item.metadata.get("source")
     time = item.metadata.get("timestamp") or item.created_at.date().isoformat()

@@ -1,0 +1,1 @@
+"""Where kaosmem comes into other programs: one file or package and one extra each."""

@@ -1,0 +1,270 @@
+"""The server: tools over a session, the tools of the reference `memory` server, and resources."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.resources import FunctionResource
+from mcp_types import ToolAnnotations
+from pydantic import AnyHttpUrl, Field
+
+import kaosmem
+from kaosmem.arguments import check_text
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.integrations.mcp.graph_tools import add_graph_tools
+from kaosmem.integrations.mcp.turns import SessionTurns
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.sessions import Sessions
+from kaosmem.session.tools import MemoryTools, item_line, leading_lines
+from kaosmem.types import JSONValue
+
+MIN_TOKEN_CHARS = 16
+"""Length of the shortest token that guards a server."""
+_INSTRUCTIONS = (
+    "The long-term memory of this agent. Call assemble_context first: it returns all that matters "
+    "to a question within a budget of tokens. Call remember for statements that later "
+    "conversations need; a key replaces the older value."
+)
+_READ_ONLY = frozenset({"search_memory", "read_memory"})
+_DESTRUCTIVE = frozenset({"correct_memory", "forget_memory"})
+
+_Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
+_Budget = Annotated[int, Field(description="Tokens of the context, at most.", ge=1)]
+
+
+async def memory_server(
+    sessions: Sessions,
+    session_id: str,
+    *,
+    section: str = "findings",
+    max_tokens: int = 4_000,
+    token: str | None = None,
+) -> MCPServer[Any]:
+    """Return an MCP server over one session.
+
+    Each call of a tool is a turn: it sees the saves of other processes, and is saved at its end.
+
+    Args:
+        sessions: The sessions of the program, such as `Sessions("./.kaosmem", sections=None)`.
+        session_id: The session. The first call that changes it creates it.
+        section: The section that gets what a model remembers. It is not static.
+        max_tokens: Size of a result, and the default budget of `assemble_context`.
+        token: The bearer token of clients over HTTP, at least 16 characters. None: no token.
+
+    Raises:
+        NotFoundError: If there is no such section.
+        InvalidArgumentError: If the section is static, or the token or max_tokens is not valid.
+        KaosmemError: As `SessionMemory.open`.
+    """
+    async with sessions.turn(session_id) as memory:
+        MemoryTools(memory, section, max_tokens)  # checks both arguments
+        schemas = memory.tools("anthropic")
+        names = [spec.name for spec in memory.sections]
+    turns = SessionTurns(sessions, session_id, section=section, max_tokens=max_tokens)
+    server: MCPServer[Any] = MCPServer(
+        "kaosmem",
+        version=kaosmem.__version__,
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+        **_guarded_by(token),
+    )
+    for schema in schemas:
+        _add_memory_tool(server, turns, schema)
+    _add_assembly_tools(server, turns)
+    add_graph_tools(server, turns)
+    for name in names:
+        server.add_resource(
+            FunctionResource.from_function(
+                partial(_section_text, turns, name),
+                f"kaosmem://sections/{name}",
+                name=name,
+                description=f"The newest items of section {name}.",
+            )
+        )
+    return server
+
+
+async def serve_http(
+    server: MCPServer[Any], host: str, port: int, started: Callable[[str], None]
+) -> None:
+    """Serve over streamable HTTP until the process is told to stop.
+
+    Args:
+        port: 0 takes a free port.
+        started: Gets the URL when clients can connect.
+
+    Raises:
+        InvalidArgumentError: If the address cannot be used.
+    """
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"no server at {host} port {port}: {error.strerror}; give another address, or port "
+                "0 for a free one"
+            ) from error
+        listener.listen()
+        shown_host = f"[{host}]" if ":" in host else host
+        started(f"http://{shown_host}:{listener.getsockname()[1]}/mcp")
+        app = server.streamable_http_app(host=host)
+        config = uvicorn.Config(app, log_level="warning", lifespan="on")
+        await uvicorn.Server(config).serve(sockets=[listener])
+    finally:
+        listener.close()
+
+
+class _OneToken:
+    """Accepts one bearer token."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return the access of a token, None for any but the right one."""
+        if not hmac.compare_digest(token.encode(), self._token):
+            return None
+        return AccessToken(token="", client_id="kaosmem", scopes=[])
+
+
+def _guarded_by(token: str | None) -> dict[str, Any]:
+    """Return the arguments of a server that asks for a token."""
+    if token is None:
+        return {}
+    if len(check_text(token, "token")) < MIN_TOKEN_CHARS:
+        raise InvalidArgumentError(
+            f"the token has {len(token)} characters; give at least {MIN_TOKEN_CHARS}, made at random"
+        )
+    # The SDK asks for an issuer of tokens. There is none, and it is shown nowhere.
+    settings = AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None)
+    return {"auth": settings, "token_verifier": _OneToken(token)}
+
+
+def _add_memory_tool(
+    server: MCPServer[Any], turns: SessionTurns, schema: Mapping[str, Any]
+) -> None:
+    """Add a tool of `SessionMemory.tools` to a server."""
+    name = schema["name"]
+
+    async def call(**given: JSONValue) -> str:
+        arguments = {key: value for key, value in given.items() if value is not None}
+
+        async def work(memory: SessionMemory) -> str:
+            return await memory.call_tool(
+                name, arguments, section=turns.section, max_tokens=turns.max_tokens
+            )
+
+        result = await turns.run(work)
+        if result.startswith(
+            "error: "
+        ):  # no result begins so: a line of an item begins with its id
+            raise ToolError(result.removeprefix("error: "))
+        return result
+
+    call.__signature__ = _signature(schema["input_schema"])  # type: ignore[attr-defined]
+    server.add_tool(
+        call,
+        name,
+        description=schema["description"],
+        annotations=ToolAnnotations(
+            read_only_hint=name in _READ_ONLY, destructive_hint=name in _DESTRUCTIVE
+        ),
+        structured_output=False,
+    )
+
+
+def _signature(schema: Mapping[str, Any]) -> inspect.Signature:
+    """Return the signature of a function with the parameters of a JSON schema. All are texts."""
+    parameters = []
+    for name, described in schema["properties"].items():
+        is_required = name in schema["required"]
+        kind: Any = str if is_required else str | None
+        parameters.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if is_required else None,
+                annotation=Annotated[kind, Field(description=described["description"])],
+            )
+        )
+    return inspect.Signature(parameters, return_annotation=str)
+
+
+def _add_assembly_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
+    """Add the tools that assemble a context, explain it, and list the versions of a fact."""
+    read_only = ToolAnnotations(read_only_hint=True)
+
+    @server.tool(annotations=read_only, structured_output=False)
+    async def assemble_context(query: _Query, budget: _Budget = turns.max_tokens) -> str:
+        """Return the most valuable content of the memory for a question, within a budget."""
+
+        async def work(memory: SessionMemory) -> str:
+            return (await memory.assemble_context(query, budget=budget)).text
+
+        return await turns.run(work)
+
+    @server.tool(annotations=read_only, structured_output=False)
+    async def explain_context(
+        query: _Query,
+        id: Annotated[str | None, Field(description="The id of one item to explain.")] = None,
+        budget: _Budget = turns.max_tokens,
+    ) -> str:
+        """Say why items are in the context for a question, or why one item is or is not."""
+
+        async def work(memory: SessionMemory) -> str:
+            context = await memory.assemble_context(query, budget=budget)
+            if id is None:
+                return leading_lines(
+                    context.explain().splitlines(), memory.admin.counter, turns.max_tokens
+                )
+            decision = context.decision(id)
+            place = "in" if decision.included else "out"
+            rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
+            return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
+
+        return await turns.run(work)
+
+    @server.tool(annotations=read_only, structured_output=False)
+    async def list_versions(
+        key: Annotated[str, Field(description="The key of a fact, such as 'user.city'.")],
+    ) -> str:
+        """Return all values that a fact with a key had, newest first, each with its interval."""
+
+        async def work(memory: SessionMemory) -> str:
+            lines = []
+            for version in reversed(await memory.versions(key)):
+                until = version.valid_until
+                end = "now" if until is None else until.isoformat()
+                lines.append(
+                    f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}"
+                )
+            counter = memory.admin.counter
+            return leading_lines(lines, counter, turns.max_tokens) or "no item has this key"
+
+        return await turns.run(work)
+
+
+async def _section_text(turns: SessionTurns, name: str) -> str:
+    """Return the newest items of a section that fit the size of a result, newest first."""
+
+    async def work(memory: SessionMemory) -> str:
+        lines = [item_line(item) for item in memory[name]]
+        return leading_lines(reversed(lines), memory.admin.counter, turns.max_tokens)
+
+    return await turns.run(work)
