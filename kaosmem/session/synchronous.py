@@ -74,9 +74,10 @@ class _LoopThread:
             return self._loop
 
 
-_LOOP = _LoopThread()
+LOOP = _LoopThread()
+"""The loop of all memories that programs without `async` use, and of the adapters of frameworks."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LOOP.start_anew)
+    os.register_at_fork(after_in_child=LOOP.start_anew)
 
 
 class _InLoop(Generic[T]):
@@ -96,7 +97,7 @@ def _awaited(
 
     @wraps(method)
     def call(self: _InLoop[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return _LOOP.run(lambda: method(self._inner, *args, **kwargs))
+        return LOOP.run(lambda: method(self._inner, *args, **kwargs))
 
     return call
 
@@ -111,7 +112,7 @@ def _called(
         async def run() -> R:
             return method(self._inner, *args, **kwargs)
 
-        return _LOOP.run(run)
+        return LOOP.run(run)
 
     return call
 
@@ -131,7 +132,7 @@ def _entered(make: Callable[[], AbstractAsyncContextManager[R]]) -> Iterator[R]:
             entered.set_result((value, TURNS_AROUND.get()))
             await asyncio.wrap_future(left)
 
-    held = _LOOP.start(hold)
+    held = LOOP.start(hold)
     first: list[Future[Any]] = [held, entered]
     wait(first, return_when=FIRST_COMPLETED)
     if not entered.done():

@@ -1,0 +1,102 @@
+"""Microsoft Agent Framework 1.x: a chat middleware, and a provider of histories."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agent_framework import ChatContext, ChatMiddleware, Content, Message
+
+from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
+from kaosmem.persistence.storage.places import Location
+from kaosmem.types import ContentBlock
+from kaosmem.types.content import (
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+)
+from kaosmem.types.items import ChatMessage
+
+
+class KaosmemMiddleware(ChatMiddleware):
+    """Keeps each session of an agent in a session of kaosmem, and packs each request of its model.
+
+    Args:
+        location: The place of the sessions. Each `AgentSession` has one, by its `session_id`.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        remedy = "run the agent with session=agent.create_session(session_id=...)"
+        self.calls: ModelCalls[Message] = ModelCalls(
+            location, read=_read, write=_write, id_remedy=remedy, **options
+        )
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Pack a request, and keep its reply."""
+        conversation = None if context.session is None else context.session.session_id
+        options = dict(context.options or {})
+        packed = await self.calls.request(
+            conversation,
+            context.messages,
+            system=options.get("instructions") or "",
+            tools=[tool.to_json_schema_spec() for tool in options.get("tools") or ()],
+        )
+        context.messages = packed.messages
+        context.options = {**options, "instructions": packed.system}
+
+        async def keep(response: Any) -> None:
+            await self.calls.keep(conversation, response.messages)
+
+        context.stream_result_hooks.append(keep)
+        await call_next()
+        if not context.stream and context.result is not None:
+            await keep(context.result)
+
+
+def _read(message: Message) -> list[ChatMessage]:
+    role = "assistant" if message.role == "assistant" else str(message.role)
+    return [ChatMessage(role, tuple(map(_block, message.contents)))]
+
+
+def _block(content: Content) -> ContentBlock:
+    call_id = content.call_id or ""
+    match content.type:
+        case "text":
+            return TextBlock(content.text or "")
+        case "text_reasoning":
+            return ThinkingBlock(content.text or "", content.protected_data or "")
+        case "function_call":
+            return ToolUseBlock(call_id, content.name or "", content.arguments or "{}")
+        case "function_result":
+            is_error = content.exception is not None
+            return ToolResultBlock(call_id, str(content.result or ""), is_error)
+        case "uri" | "data" if (content.media_type or "").startswith("image/"):
+            return ImageBlock(content.uri or "", content.media_type or "")
+    return unknown_part(content.type, content.to_dict())
+
+
+def _write(message: ChatMessage, calls: Calls) -> Message:
+    contents = [_content(block) for block in message.blocks]
+    return Message(message.role, contents)
+
+
+def _content(block: ContentBlock) -> Content:
+    match block:
+        case ThinkingBlock():
+            return Content.from_text_reasoning(
+                text=block.thinking, protected_data=block.signature or None
+            )
+        case ToolUseBlock():
+            return Content.from_function_call(block.id, block.name, arguments=block.arguments)
+        case ToolResultBlock():
+            error = block_text(block) if block.is_error else None
+            return Content.from_function_result(
+                block.tool_use_id, result=block_text(block), exception=error
+            )
+        case ImageBlock(url=url):
+            return Content.from_uri(url, media_type=block.media_type or "image/*")
+    return Content.from_text(block_text(block))

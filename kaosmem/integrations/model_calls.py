@@ -1,0 +1,243 @@
+"""The model calls of a framework: the conversation is stored, and the request is packed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Generic, TypeVar
+
+from kaosmem.arguments import json_text
+from kaosmem.assembly.context import Context
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats import Format, HistoryPart, Layout, get_format
+from kaosmem.names import safe_id
+from kaosmem.persistence.storage.places import Location
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.sessions import Sessions
+from kaosmem.session.synchronous import LOOP
+from kaosmem.session.window import Window
+from kaosmem.types import JSONValue, OpaqueBlock
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage
+
+M = TypeVar("M")
+Calls = Mapping[str, ToolUseBlock]
+"""The calls of a request by their ids, for frameworks whose results name their tools."""
+_MORE_COMPARED = 64
+"""Messages beyond the number of shown ones that are compared with them."""
+_BEFORE = ({"role": "user", "content": "A question."},)
+"""A request in which a message is rendered: an assistant's message is not the first of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[M]):
+    """A packed request in the types of a framework.
+
+    Attributes:
+        system: The caller's instructions, then the static sections of the session.
+        static: The static sections alone, "" for none.
+        messages: The messages after the system message.
+        context: The context that kaosmem packed.
+    """
+
+    system: str
+    static: str
+    messages: list[M]
+    context: Context
+
+
+class ModelCalls(Generic[M]):
+    """The model calls of one agent, with a session for each conversation.
+
+    The sessions live in the event loop of `SyncSessionMemory`, so that calls may come from any
+    thread and any event loop. Each call saves.
+
+    Args:
+        location: A path, a URL that fsspec understands, or a filesystem.
+        read: Returns the messages that one message of the framework holds.
+        write: Returns a message of the framework. A result is alone in its message.
+        id_remedy: Tells a user how to name a conversation.
+        budget: Tokens of a request, with its instructions and the schemas of its tools.
+        format: The format of the provider, in which tokens are counted.
+        window: The window that grows, one for each agent that shares a conversation. None packs
+            each call anew.
+        session: Further arguments of `Sessions`, such as `namespace` and `sections`.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        read: Callable[[M], Sequence[ChatMessage]],
+        write: Callable[[ChatMessage, Calls], M],
+        id_remedy: str,
+        budget: int,
+        format: str | Format = "openai",
+        window: str | Window | None = "main",
+        **session: Any,
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._id_remedy = id_remedy
+        self._budget = budget
+        self._format = get_format(format)
+        self._window = window
+        self._sessions = Sessions(location, **session)
+
+    async def request(
+        self,
+        conversation: object,
+        messages: Sequence[M],
+        *,
+        system: str = "",
+        tools: Sequence[Mapping[str, JSONValue]] = (),
+    ) -> Request[M]:
+        """Store the new ones of a conversation's messages, and return the request for the model.
+
+        Args:
+            conversation: The framework's id of the conversation.
+            messages: The messages that the framework would send, or the newest of them.
+            system: The instructions of this call.
+            tools: The schemas of this call's tools, to count them.
+
+        Raises:
+            InvalidArgumentError: If the conversation has no id.
+            KaosmemError: As `SessionMemory.assemble_context`.
+        """
+        work = self._request(self._session_id(conversation), messages, system, tools)
+        return await asyncio.wrap_future(LOOP.start(lambda: work))
+
+    def request_now(
+        self,
+        conversation: object,
+        messages: Sequence[M],
+        *,
+        system: str = "",
+        tools: Sequence[Mapping[str, JSONValue]] = (),
+    ) -> Request[M]:
+        """Do the same as `request` without `async`."""
+        work = self._request(self._session_id(conversation), messages, system, tools)
+        return LOOP.run(lambda: work)
+
+    async def keep(self, conversation: object, replies: Sequence[M]) -> None:
+        """Store the reply to the last request of a conversation, which may be several messages."""
+        work = self._keep(self._session_id(conversation), replies)
+        await asyncio.wrap_future(LOOP.start(lambda: work))
+
+    def keep_now(self, conversation: object, replies: Sequence[M]) -> None:
+        """Do the same as `keep` without `async`."""
+        work = self._keep(self._session_id(conversation), replies)
+        LOOP.run(lambda: work)
+
+    def _session_id(self, conversation: object) -> str:
+        if conversation is None or conversation == "":
+            raise InvalidArgumentError(f"the conversation has no id; {self._id_remedy}")
+        return safe_id(str(conversation))
+
+    async def _keep(self, session_id: str, replies: Sequence[M]) -> None:
+        async with self._sessions.turn(session_id) as memory:
+            for reply in replies:
+                for message in self._read(reply):
+                    memory.add_message(message)
+
+    async def _request(
+        self,
+        session_id: str,
+        messages: Sequence[M],
+        system: str,
+        tools: Sequence[Mapping[str, JSONValue]],
+    ) -> Request[M]:
+        async with self._sessions.turn(session_id) as memory:
+            await memory.sync_messages([each for given in messages for each in self._read(given)])
+            context = await self._packed(memory, system, tools)
+        shown = _single(map(self._format.parse, context.messages))
+        static = context.rendered.system or ""
+        if shown and shown[0].role == "system":
+            static = shown.pop(0).text
+        instructions = "\n\n".join(filter(None, (system, static)))
+        return Request(instructions, static, self._written(shown, messages), context)
+
+    async def _packed(
+        self, memory: SessionMemory, system: str, tools: Sequence[Mapping[str, JSONValue]]
+    ) -> Context:
+        counter = memory.admin.counter
+        reserve = counter(system)
+        for tool in tools:
+            reserve += counter(json_text(tool))
+        return await memory.assemble_context(
+            budget=self._budget,
+            format=self._format,
+            reserve=reserve,
+            overflow="cut",
+            window=self._window,
+        )
+
+    def _written(self, shown: Sequence[ChatMessage], given: Sequence[M]) -> list[M]:
+        """Return shown messages in the framework's types.
+
+        A message that is shown as it was given is the given object: it may hold what its provider
+        needs and no other type knows.
+        """
+        originals = self._originals(given[-len(shown) - _MORE_COMPARED :])
+        lengths = sorted({len(each) for each in originals}, reverse=True)
+        calls = {call.id: call for each in shown for call in _calls(each)}
+        written = []
+        place = 0
+        while place < len(shown):
+            for length in lengths:
+                original = originals.get(tuple(shown[place : place + length]))
+                if original is not None:
+                    written.append(original)
+                    place += length
+                    break
+            else:
+                written.append(self._write(shown[place], calls))
+                place += 1
+        return written
+
+    def _originals(self, given: Sequence[M]) -> dict[tuple[ChatMessage, ...], M]:
+        """Return given messages by the messages as which the format shows them."""
+        found = {}
+        for each in given:
+            part = HistoryPart("messages", tuple(self._read(each)))
+            rendered = self._format.render(Layout((), (part,), ()), after=_BEFORE)
+            shown = _single(map(self._format.parse, rendered.messages or ()))
+            if shown:
+                found[tuple(shown)] = each
+        return found
+
+
+def unknown_part(kind: str, part: object) -> OpaqueBlock:
+    """Return a part of a message that only its framework can read. A note stands for it.
+
+    Args:
+        kind: The framework's name of such parts.
+        part: The part. Its digest tells it from others.
+    """
+    digest = sha256(repr(part).encode()).hexdigest()
+    return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
+
+
+def _calls(message: ChatMessage) -> Iterator[ToolUseBlock]:
+    for block in message.blocks:
+        if isinstance(block, ToolUseBlock):
+            yield block
+
+
+def _single(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
+    """Return messages in which each result of a tool has a message of its own."""
+    single = []
+    for message in messages:
+        rest = []
+        for block in message.blocks:
+            if isinstance(block, ToolResultBlock):
+                single.append(ChatMessage("tool", (block,)))
+            else:
+                rest.append(block)
+        if len(rest) == len(message.blocks):
+            single.append(message)
+        elif rest:
+            single.append(replace(message, content=tuple(rest)))
+    return single

@@ -1,0 +1,1 @@
+"""Agents of frameworks for tests and benchmarks, each with a scripted model."""
