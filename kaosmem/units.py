@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
+from typing import NamedTuple
 
 from kaosmem.arguments import STRICT_JSON
 from kaosmem.memos import register_memo
@@ -89,8 +90,8 @@ def _served(blocks: Iterable[ContentBlock]) -> tuple[str, ...]:
     """Return the ids of the provider's own tool calls of which blocks hold the call or the result alone."""
     alone: dict[str, None] = {}
     for block in blocks:
-        if isinstance(block, OpaqueBlock) and block.kind.endswith(("tool_use", "tool_result")):
-            call = _served_call(block.kind, block.data)
+        if isinstance(block, OpaqueBlock):
+            call = _served_call(block.kind, block.data).id
             if call in alone:
                 del alone[call]
             elif call:
@@ -98,11 +99,52 @@ def _served(blocks: Iterable[ContentBlock]) -> tuple[str, ...]:
     return tuple(alone)
 
 
+class _ServedCall(NamedTuple):
+    """The call that a part of a provider's own tool makes or answers.
+
+    Attributes:
+        id: The id of the call, "" if the part has none.
+        is_result: The part answers the call.
+        is_answered: The provider refuses the call without its result.
+    """
+
+    id: str
+    is_result: bool
+    is_answered: bool = False
+
+
+_NO_CALL = _ServedCall("", False)
+_KINDS_OF_CALLS = (
+    ("mcp_approval_response", ("approval_request_id",), True),
+    ("mcp_approval_request", ("id",), False),
+    ("tool_use", ("id",), False),
+    ("tool_result", ("tool_use_id",), True),
+    ("_call_output", ("call_id", "id"), True),
+    ("tool_search_output", ("call_id",), True),
+    ("program", ("call_id",), False),
+    ("program_output", ("call_id",), True),
+    ("_call", ("call_id",), False),
+    ("toolUse", ("toolUseId",), False),
+    ("toolResult", ("toolUseId",), True),
+    ("toolCall", ("id",), False),
+    ("toolResponse", ("id",), True),
+)
+"""The ends of the kinds of parts, the fields with the id of the call, and whether they answer it."""
+_ANSWERED = ("_call", "mcp_approval_request")
+
+
 @lru_cache(maxsize=128)
-def _served_call(kind: str, data: str) -> str:
-    """Return the id of the call that a part of a provider's own tool is, or answers; "" without one."""
-    call = STRICT_JSON.decode(data).get("id" if kind.endswith("tool_use") else "tool_use_id")
-    return call if isinstance(call, str) else ""
+def _served_call(kind: str, data: str) -> _ServedCall:
+    """Return the call that a part of a provider's own tool is, or answers."""
+    for end, names, is_result in _KINDS_OF_CALLS:
+        if kind.endswith(end):
+            part = STRICT_JSON.decode(data)
+            fields = part[kind] if isinstance(part.get(kind), dict) else part
+            for name in names:
+                if isinstance(fields.get(name), str):
+                    return _ServedCall(fields[name], is_result, kind.endswith(_ANSWERED))
+            return _NO_CALL
+    return _NO_CALL
 
 
 register_memo(_served_call.cache_clear)
@@ -388,7 +430,8 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     missing result is stated as an error. Each result becomes a `tool` message of its own; the rest
     of its message stays in place. If a message repeats the id of a call, its later calls get new
     ids, and the result belongs to the first. A note stands for the result of a provider's own tool
-    whose call is missing.
+    whose call is missing, and for a call of such a tool that the provider refuses without its
+    result.
 
     >>> from kaosmem.types.items import ChatMessage
     >>> from kaosmem.types.content import ToolUseBlock
@@ -400,8 +443,7 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
 def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     """Return, for each message, the messages that `repair` puts in its place."""
-    served: set[str] = set()
-    distinct = [_without_uncalled(_with_distinct_calls(each), served) for each in messages]
+    distinct = _without_unmatched([_with_distinct_calls(each) for each in messages])
     links = list(map(Link.of, distinct))
     waiting = WaitingCalls()
     results: dict[tuple[int, str], ChatMessage] = {}
@@ -448,24 +490,46 @@ def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
     return replace(message, content=tuple(blocks))
 
 
-def _without_uncalled(message: ChatMessage, served: set[str]) -> ChatMessage:
-    """Put a note in the place of each result of a provider's own tool whose call is missing.
+def _without_unmatched(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Put a note in the place of each part of a provider's own tool that lacks its other part.
 
-    Args:
-        served: The ids of the provider's own calls so far. Those of the message are added.
+    This holds for a result without its call, and for a call that the provider refuses without its
+    result.
     """
-    if not any(isinstance(block, OpaqueBlock) for block in message.blocks):
-        return message
+    parts: list[OpaqueBlock] = []
+    for message in messages:
+        parts += [block for block in message.blocks if isinstance(block, OpaqueBlock)]
+    if not parts:
+        return messages
+    called: set[str] = set()
+    unmatched: set[int] = set()
+    waiting: dict[str, int] = {}
+    for place, part in enumerate(parts):
+        call = _served_call(part.kind, part.data)
+        if call.is_result:
+            waiting.pop(call.id, None)
+            if call.id not in called:
+                unmatched.add(place)
+        elif call.id:
+            called.add(call.id)
+            if call.is_answered:
+                waiting[call.id] = place
+    unmatched.update(waiting.values())
+    if not unmatched:
+        return messages
+    places = count()
+    return [_with_notes(message, unmatched, places) for message in messages]
+
+
+def _with_notes(message: ChatMessage, unmatched: set[int], places: Iterator[int]) -> ChatMessage:
     blocks: list[ContentBlock] = []
     for block in message.blocks:
-        shown: ContentBlock = block
-        if isinstance(block, OpaqueBlock):
-            call = _served_call(block.kind, block.data)
-            if block.kind.endswith("tool_use"):
-                served.add(call)
-            elif block.kind.endswith("tool_result") and call not in served:
-                shown = TextBlock(f"[{block.kind}, whose call is missing]")
-        blocks.append(shown)
+        if isinstance(block, OpaqueBlock) and next(places) in unmatched:
+            is_result = _served_call(block.kind, block.data).is_result
+            missing = "call" if is_result else "result"
+            blocks.append(TextBlock(f"[{block.kind}, whose {missing} is missing]"))
+        else:
+            blocks.append(block)
     if tuple(blocks) == message.blocks:
         return message
     return replace(message, content=tuple(blocks))

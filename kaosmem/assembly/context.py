@@ -190,7 +190,7 @@ class Context:
     """The content that an agent sees in one turn.
 
     text: for the format "text". messages: for formats of messages. system: beside the messages, for
-        "anthropic".
+        "anthropic", "bedrock" and "gemini".
     used: tokens of the output, framing included. budget: the tokens that it was packed into,
         without the reserve.
     items: in the order in which they are shown.
@@ -265,20 +265,27 @@ class Context:
     def messages(self) -> list[Any]:
         """Return the context as the provider's messages, each a dict; the format "text" has none.
 
-        The type of an element is open, so that each SDK takes the list as its own messages.
+        These are the items of "openai-responses" and the contents of "gemini". The type of an
+        element is open, so that each SDK takes the list as its own messages.
         """
         if self.rendered.messages is None:
             raise AttributeError(
                 f"a context in format {self.format!r} has text, not messages; ask for "
                 "format='openai'"
             )
-        return self.rendered.messages
+        return self._sent(self.rendered.messages)
+
+    @cached_property
+    def _sent(self) -> Callable[[list[Any]], list[Any]]:
+        """Return the function that turns rendered messages into those of the SDK."""
+        sent: Callable[[list[Any]], list[Any]] = getattr(self._format, "sent", lambda each: each)
+        return sent
 
     @property
     def system(self) -> str:
         """Return the system prompt beside the messages, "" where nothing is static.
 
-        Only the format "anthropic" has one.
+        The formats "anthropic", "bedrock" and "gemini" have one.
         """
         if self.rendered.system is None:
             where = (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_instance, check_listed, check_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.anthropic import AnthropicFormat
+from kaosmem.formats.bedrock import BedrockFormat
+from kaosmem.formats.gemini import GeminiFormat
 from kaosmem.formats.layout import (
     BlockPlace,
     Format,
@@ -19,6 +21,7 @@ from kaosmem.formats.layout import (
     Rendered,
 )
 from kaosmem.formats.openai import OpenAIFormat
+from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
 from kaosmem.names import shown
 from kaosmem.tokens import get_counter
@@ -41,7 +44,17 @@ if TYPE_CHECKING:
     from kaosmem.tokens.counters import TokenCounter
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {each.name: each for each in (AnthropicFormat(), OpenAIFormat(), TextFormat())}
+    {
+        each.name: each
+        for each in (
+            AnthropicFormat(),
+            BedrockFormat(),
+            GeminiFormat(),
+            OpenAIFormat(),
+            ResponsesFormat(),
+            TextFormat(),
+        )
+    }
 )
 """The formats that may be named."""
 
@@ -72,6 +85,17 @@ def parse_message(message: object, format: str | Format | None = None) -> ChatMe
             "a provider's message needs its format; give format='anthropic' or format='openai'"
         )
     return get_format(format).parse(message)
+
+
+def messages_apart(messages: Sequence[object], format: str | Format | None) -> list[object]:
+    """Return a list of a provider's messages with one element for each message to store.
+
+    In the format "openai-responses", several items are one message.
+    """
+    chosen = None if format is None else get_format(format)
+    groups = getattr(chosen, "groups", None)
+    grouped: list[object] = list(messages) if groups is None else groups(messages)
+    return grouped
 
 
 def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:

@@ -18,7 +18,8 @@ from kaosmem.types.content import TextBlock
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST_CHARS = 12
-_MAX_ID_CHARS = 64
+_ID_ROOM = 64
+_NUMBER_CHARS = 8  # for the number of an id that was used before
 
 
 def plain_id(text: str, *, max_chars: int) -> str:
@@ -37,16 +38,17 @@ class CallIds:
 
     A stored id that is plain and new stays as it is; one that was used before in the request is
     numbered.
-    taken: ids that the request has already.
+    taken: ids that the request has already. max_chars: of an id; None: any number.
     """
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), *, max_chars: int | None = None) -> None:
+        self._max_chars = max_chars
         self._taken = set(taken)
         self._latest: dict[str, str] = {}  # stored id -> id given to its latest call
 
     def call(self, stored: str) -> str:
         """Return the id of the next call."""
-        first = given = _plain(stored)
+        first = given = self._plain(stored)
         number = 1
         while given in self._taken:
             number += 1
@@ -57,11 +59,13 @@ class CallIds:
 
     def result(self, stored: str) -> str:
         """Return the id of the latest call with that stored id."""
-        return self._latest.get(stored) or _plain(stored)
+        return self._latest.get(stored) or self._plain(stored)
 
-
-def _plain(stored: str) -> str:
-    return stored if _PLAIN.fullmatch(stored) else plain_id(stored, max_chars=_MAX_ID_CHARS)
+    def _plain(self, stored: str) -> str:
+        room = _ID_ROOM if self._max_chars is None else self._max_chars - _NUMBER_CHARS
+        if _PLAIN.fullmatch(stored) and (self._max_chars is None or len(stored) <= room):
+            return stored
+        return plain_id(stored, max_chars=min(_ID_ROOM, room))
 
 
 MEDIA_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -140,12 +144,15 @@ def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
     return [mapping_of(part, f"a part of {what}") for part in content]
 
 
-def opaque_block(part: Mapping[str, JSONValue], provider: str, what: str) -> OpaqueBlock:
+def opaque_block(
+    part: Mapping[str, JSONValue], provider: str, what: str, *, kind: JSONValue = None
+) -> OpaqueBlock:
     """Return a part that only its provider can read as a block. Its cache breakpoint is left out.
 
+    kind: the name of the part's field, of providers whose parts have no type.
     Raises InvalidArgumentError for a part without a type, or with values that JSON can't hold.
     """
-    kind = part.get("type")
+    kind = kind or part.get("type")
     if not isinstance(kind, str) or not kind:
         raise InvalidArgumentError(
             f"a part of {what} needs a type that is a str; give the part as its provider gave it"
@@ -181,6 +188,24 @@ FIELDS_ELSEWHERE = (
     "message",
     "output",
 )  # where other APIs have the content of a message
+
+
+def json_object(text: str) -> dict[str, JSONValue] | None:
+    """Return the JSON object of a text, {} for a blank one; None for a text that is none."""
+    if not text.strip():
+        return {}
+    value = json_value(text)
+    return value if isinstance(value, dict) else None
+
+
+def json_value(text: str) -> JSONValue:
+    """Return the JSON value of a text; None for a text that is none, or that cannot be sent."""
+    try:
+        value: JSONValue = json.loads(text)
+        json_text(value).encode()  # NaN, infinity and lone surrogates can be read, but not sent
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def extra_text(given: Mapping[str, JSONValue], names: Iterable[str]) -> str:

@@ -142,7 +142,7 @@ def _role(role: str, name: JSONValue) -> str:
 def _parse_reasoning(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
     reasoning = given.get("reasoning_content")
     if isinstance(reasoning, str) and reasoning:
-        yield ThinkingBlock(reasoning)
+        yield ThinkingBlock(reasoning, provider=OpenAIFormat.name)
 
 
 def _parse_spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
@@ -198,8 +198,9 @@ REPLY_TOKENS = 3
 
 _MAX_CALL_ID_CHARS = 40
 _CALL_ID = re.compile(rf"[\w.:-]{{1,{_MAX_CALL_ID_CHARS}}}", re.ASCII)
-_MAX_TOOL_NAME_CHARS = 64
-_DETAILS = ("auto", "low", "high", "original")
+MAX_TOOL_NAME_CHARS = 64
+DETAILS = ("auto", "low", "high", "original")
+_CUSTOM = ("custom", "custom_tool_call")  # the second is the name of the Responses API
 _CALL_FIELDS = ("type", "extra_content")
 """Fields that go back with a call.
 
@@ -215,14 +216,14 @@ class OpenAIFormat:
     def entry_tokens(
         self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
     ) -> int:
-        messages = _entry_messages(entry)
+        messages = self.entry_messages(entry)
         if (
             known is not None
             and isinstance(entry, ChatMessage)
-            and messages[0]["content"] == entry.content
+            and messages[-1].get("content") == entry.content
         ):
-            return _message_tokens({**messages[0], "content": None}, counter) + known
-        return sum(_message_tokens(message, counter) for message in messages)
+            return self.message_tokens({**messages[-1], "content": ""}, counter) + known
+        return sum(self.message_tokens(message, counter) for message in messages)
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return 0
@@ -245,7 +246,9 @@ class OpenAIFormat:
         return tokens
 
     def takes_block(self, entry: HistoryEntry) -> bool:
-        return isinstance(entry, ChatMessage) and _entry_messages(entry)[-1]["role"] == "user"
+        if isinstance(entry, Mark):
+            return False
+        return self.entry_messages(entry)[-1].get("role") == "user"
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         messages: list[dict[str, JSONValue]] = []
@@ -253,23 +256,37 @@ class OpenAIFormat:
             messages.append({"role": "system", "content": "".join(layout.static)})
         for part in layout.history:
             for entry in part.entries:
-                messages += _entry_messages(entry)
+                messages += self.entry_messages(entry)
         if layout.block:
             block = "".join((BLOCK_BEGIN, *layout.block, BLOCK_END))
             if layout.block_place is BlockPlace.IN_MESSAGE:
-                messages[-1]["content"] = [_text_part(block), *_as_parts(messages[-1]["content"])]
+                content = messages[-1]["content"]
+                if isinstance(content, str):
+                    content = [self.text_part(content)] if content else []
+                messages[-1]["content"] = [self.text_part(block), *content]
             else:
                 messages.append({"role": "user", "content": block})
         return Rendered(messages=messages)
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         messages = rendered.messages or []
-        return sum(_message_tokens(message, counter) for message in messages) + (
-            REPLY_TOKENS if messages else 0
-        )
+        tokens = sum(self.message_tokens(message, counter) for message in messages)
+        return tokens + (REPLY_TOKENS if messages else 0)
 
     def parse(self, message: object) -> ChatMessage:
         return parse_message(message)
+
+    def text_part(self, text: str) -> dict[str, JSONValue]:
+        """Return a text as a part of a message."""
+        return _text_part(text)
+
+    def entry_messages(self, entry: HistoryEntry) -> list[dict[str, JSONValue]]:
+        """Return the API's messages for one entry of a history."""
+        return _entry_messages(entry)
+
+    def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the tokens of one message with its framing."""
+        return _message_tokens(message, counter)
 
 
 def _entry_messages(entry: HistoryEntry) -> list[dict[str, JSONValue]]:
@@ -301,9 +318,10 @@ def _author(role: str) -> dict[str, JSONValue]:
 
 
 def _call(call: ToolUseBlock) -> dict[str, JSONValue]:
-    name = tool_name(call.name, max_chars=_MAX_TOOL_NAME_CHARS)
+    name = tool_name(call.name, max_chars=MAX_TOOL_NAME_CHARS)
     sent: dict[str, JSONValue] = {"id": _call_id(call.id), **extra_fields(call.extra, _CALL_FIELDS)}
-    if sent.get("type") == "custom":
+    if sent.get("type") in _CUSTOM:
+        sent["type"] = "custom"
         return {**sent, "custom": {"name": name, "input": call.arguments}}
     return {**sent, "type": "function", "function": {"name": name, "arguments": call.arguments}}
 
@@ -348,7 +366,7 @@ def _own_part(block: ContentBlock, *, images: bool) -> dict[str, JSONValue] | No
     url = sendable_url(block.url) if isinstance(block, ImageBlock) and images else None
     if not isinstance(block, ImageBlock) or url is None:
         return None
-    detail = {"detail": block.detail} if block.detail in _DETAILS else {}
+    detail = {"detail": block.detail} if block.detail in DETAILS else {}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
@@ -363,13 +381,6 @@ def _plain(parts: Sequence[dict[str, JSONValue]]) -> JSONValue:
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else list(parts)
-
-
-def _as_parts(content: JSONValue) -> list[dict[str, JSONValue]]:
-    if isinstance(content, str):
-        return [_text_part(content)] if content else []
-    parts: list[dict[str, JSONValue]] = content
-    return parts
 
 
 def _text_part(text: str) -> dict[str, JSONValue]:

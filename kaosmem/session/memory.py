@@ -24,7 +24,7 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.filters import Filter, parse_filter
-from kaosmem.formats import Format, parse_message
+from kaosmem.formats import Format, messages_apart, parse_message
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import check_patterns
@@ -421,9 +421,10 @@ class SessionMemory:
         """Add a provider's message, tool calls included, or a `ChatMessage`.
 
         Args:
-            message: A dict or an object of the provider's SDK, or a `ChatMessage`.
-            format: The provider's format, such as "anthropic" or "openai". A `ChatMessage` needs
-                none, and keeps its trust and pin.
+            message: A dict or an object of the provider's SDK, a whole reply or its message, or a
+                `ChatMessage`. In "openai-responses", several items of one reply are a list.
+            format: The provider's format: "openai", "openai-responses", "anthropic", "gemini" or
+                "bedrock". A `ChatMessage` needs none, and keeps its trust and pin.
             section: The name of the section.
             id: The default is a random id.
             key: As in `add`.
@@ -495,7 +496,7 @@ class SessionMemory:
         target = self._session.writable(section)
         sync = MessageSync(
             target,
-            list(check_several(messages, "messages")),
+            messages_apart(list(check_several(messages, "messages")), format),
             parse=lambda message: parse_message(message, format),
             fetch=self._session.fetch,
         )
@@ -711,8 +712,8 @@ class SessionMemory:
                 has none, an attached history's is taken. "Yesterday" and the like follow the
                 session's clock.
             budget: Tokens of the request, counted in its format.
-            format: A name, such as "text", "openai" or "anthropic", or a `kaosmem.formats.Format`
-                of your own.
+            format: "text", "openai", "openai-responses", "anthropic", "gemini", "bedrock", or a
+                `kaosmem.formats.Format` of your own.
             reserve: Tokens that stay free for tool schemas and the reply.
             sections: Names of the sections and sources to show. The default is all of them.
             filter: Conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`).
@@ -929,7 +930,7 @@ class SessionMemory:
         `forget_memory`. `call_tool` runs a call.
 
         Args:
-            format: The provider's format, "openai" or "anthropic".
+            format: The provider's format, such as "openai" or "anthropic".
 
         Raises:
             InvalidArgumentError: If tools cannot be written in this format.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import NotFoundError, SourceError
 from kaosmem.sections.section import Section
-from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
 
 _ID = re.compile(r"(\d+)-[0-9a-f]{16}")
@@ -201,11 +201,14 @@ class MessageSync:
 def _comparable(message: ChatMessage) -> tuple[str, list[object]]:
     """Return what two equal messages share: the role and the content.
 
-    Thinking and the seals of calls and results do not count: many frameworks drop them.
+    Thinking, the seals of texts, calls and results, and the names of results do not count: many
+    frameworks drop them.
     """
     blocks: list[object] = []
     for block in message.blocks:
-        if isinstance(block, ToolUseBlock | ToolResultBlock):
+        if isinstance(block, ToolResultBlock):
+            blocks.append(replace(block, extra="", name=""))
+        elif isinstance(block, ToolUseBlock | TextBlock):
             blocks.append(replace(block, extra=""))
         elif not isinstance(block, ThinkingBlock):
             blocks.append(block)

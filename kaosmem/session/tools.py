@@ -225,20 +225,50 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     >>> [tool["name"] for tool in tool_schemas("anthropic")][:2]
     ['search_memory', 'read_memory']
     """
-    if format not in ("openai", "anthropic"):
+    if format not in _SCHEMAS:
         raise InvalidArgumentError(
-            f"no tools in format {shown(format)}; use 'openai' or 'anthropic'"
+            f"no tools in format {shown(format)}; use one of {', '.join(map(repr, _SCHEMAS))}"
         )
-    found: list[dict[str, JSONValue]] = []
-    for name, tool in _TOOLS.items():
-        described: dict[str, Any] = {"name": name, "description": tool.description}
-        if format == "anthropic":
-            found.append({**described, "input_schema": tool.parameters})
-        else:
-            found.append(
-                {"type": "function", "function": {**described, "parameters": tool.parameters}}
-            )
-    return found
+    schema = _SCHEMAS[format]
+    return [schema(name, tool.description, tool.parameters) for name, tool in _TOOLS.items()]
+
+
+def _chat_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
+    described = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": described}
+
+
+def _responses_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
+    return {
+        "type": "function",
+        "name": name,
+        "description": description,
+        "parameters": parameters,
+        "strict": False,
+    }
+
+
+def _anthropic_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
+    return {"name": name, "description": description, "input_schema": parameters}
+
+
+def _gemini_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
+    declared = {"name": name, "description": description, "parametersJsonSchema": parameters}
+    return {"functionDeclarations": [declared]}
+
+
+def _bedrock_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
+    schema = {"json": parameters}
+    return {"toolSpec": {"name": name, "description": description, "inputSchema": schema}}
+
+
+_SCHEMAS = {
+    "anthropic": _anthropic_schema,
+    "bedrock": _bedrock_schema,
+    "gemini": _gemini_schema,
+    "openai": _chat_schema,
+    "openai-responses": _responses_schema,
+}
 
 
 def leading_lines(lines: Iterable[str], counter: TokenCounter, max_tokens: int) -> str:

@@ -53,7 +53,7 @@ def part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
     tokens = check_tokens(counter(text), counter.name)
     if part.get("type") == "input_audio":
         return tokens + sum(len(each) * 3 // 4 // _AUDIO_BYTES_A_TOKEN for each in data)
-    if part.get("type") in ("document", "file") and _is_elsewhere(part):
+    if _is_elsewhere(part):
         return tokens + _REMOTE_PAGES * PAGE_TOKENS
     return tokens + sum(map(_data_tokens, data))
 
@@ -75,6 +75,17 @@ def _without_data(value: JSONValue, found: list[str]) -> JSONValue:
 
 def _is_elsewhere(part: Mapping[str, JSONValue]) -> bool:
     """Return whether a document or a file is named by an address or an id alone."""
+    for name in ("fileData", "s3Location"):
+        if name in part:
+            return True
+    if part.get("type") == "input_file":
+        return "file_data" not in part
+    named = part.get("document") or part.get("video") or part.get("audio")
+    if isinstance(named, Mapping):
+        inner = named.get("source")
+        return isinstance(inner, Mapping) and "s3Location" in inner
+    if part.get("type") not in ("document", "file"):
+        return False
     inner = part.get("source") or part.get("file")
     return isinstance(inner, Mapping) and not {"data", "content", "file_data"} & inner.keys()
 

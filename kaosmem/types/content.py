@@ -37,32 +37,44 @@ class _Block:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextBlock(_Block):
-    """Plain text."""
+    """Plain text.
+
+    extra: JSON text of further fields by which its provider knows the text, such as a signature.
+    """
 
     text: str
     type: Literal["text"] = "text"
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ThinkingBlock(_Block):
     """A model's reasoning. It is no text: only the provider that gave it is shown it, in its place.
 
-    signature: the provider's seal. Without it, the block may not be sent back.
-    data: encrypted reasoning; the block then has no other text.
+    signature: the provider's seal. Without a seal or data, the block may not be sent back.
+    data: encrypted reasoning.
+    provider: name of the format that takes it back.
+    extra: JSON text of further fields by which its provider knows the block, such as an id.
     """
 
     thinking: str
     signature: str = ""
     data: str = ""
     type: Literal["thinking"] = "thinking"
+    provider: str = "anthropic"
+    extra: str = ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self.thinking):,} characters>"
 
     @property
     def is_sealed(self) -> bool:
-        """Return whether the provider takes it back."""
+        """Return whether its provider takes it back."""
         return bool(self.signature or self.data)
+
+    def is_sealed_by(self, provider: str) -> bool:
+        """Return whether the format of this name sends it. No other provider sees it."""
+        return self.provider == provider and self.is_sealed
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,7 +145,7 @@ class OpaqueBlock(_Block):
 
     Attributes:
         provider: Name of the format that takes it back.
-        kind: The type of the part.
+        kind: The type of the part, or the name of its field for providers whose parts have no type.
         data: The part as JSON text.
         name: Name of a file or a tool, for the note.
 
@@ -157,7 +169,9 @@ class OpaqueBlock(_Block):
             json_text(part).encode()  # no lone surrogates
         except (TypeError, ValueError, RecursionError):
             part = None
-        if not isinstance(part, dict) or part.get("type") != self.kind:
+        if not isinstance(part, dict) or part.get("type", self.kind) != self.kind:
+            part = None
+        if part is None or ("type" not in part and self.kind not in part):
             raise InvalidArgumentError(
                 "an opaque block has data that is no JSON object of its kind; give the provider's "
                 "part as JSON text"
@@ -177,6 +191,7 @@ class ToolResultBlock(_Block):
     Attributes:
         content: A text, or texts, images, documents and opaque parts.
         extra: JSON text of further fields by which its provider knows the result.
+        name: The name of the tool, "" if only the call says it.
     """
 
     tool_use_id: str
@@ -184,6 +199,7 @@ class ToolResultBlock(_Block):
     is_error: bool = False
     type: Literal["tool_result"] = "tool_result"
     extra: str = ""
+    name: str = ""
 
 
 ContentBlock: TypeAlias = (

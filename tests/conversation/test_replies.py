@@ -182,7 +182,7 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
             InvalidArgumentError,
             "give format='anthropic' or format='openai'",
         ),
-        (openai_message("hi"), "gemini", InvalidArgumentError, "no format 'gemini'"),
+        (openai_message("hi"), "cohere", InvalidArgumentError, "no format 'cohere'"),
         (
             {"role": "user", "content": "hi"},
             "openai",

@@ -37,7 +37,8 @@ from kaosmem.formats import (
     get_format,
     parse_message,
 )
-from kaosmem.formats.anthropic import BLOCK_TOKENS, EMPTY, ID_TOKENS, IMAGE_TOKENS, REPLY_TOKENS
+from kaosmem.formats.anthropic import IMAGE_TOKENS
+from kaosmem.formats.blocks import BLOCK_TOKENS, EMPTY, ID_TOKENS, REPLY_TOKENS
 from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piece, item_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
@@ -746,7 +747,7 @@ def test_what_openai_refuses_is_sent_in_a_form_that_it_takes(
         ),
         (
             {"role": "assistant", "content": "x", "reasoning_content": "hm"},
-            ChatMessage("assistant", (ThinkingBlock("hm"), TextBlock("x"))),
+            ChatMessage("assistant", (ThinkingBlock("hm", provider="openai"), TextBlock("x"))),
         ),
         (
             {"role": "tool", "tool_call_id": "a", "content": ""},

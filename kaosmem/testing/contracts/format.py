@@ -183,7 +183,9 @@ class FormatContract:
             ChatMessage("user", "Who owns the deal?"),
             ChatMessage("assistant", "Ann does."),
         ):
-            before = ChatMessage("user", "Hello.")
+            # A format may make one message of neighbours of one role.
+            other = "assistant" if message.role == "user" else "user"
+            before = ChatMessage(other, "Hello.")
             assert chosen.parse((self.rendered(before, message).messages or [])[-1]) == message
 
     def test_a_session_assembles_in_it(self) -> None:

@@ -1,0 +1,414 @@
+"""Formats of messages with blocks of content: Anthropic, Gemini, Bedrock.
+
+The system prompt stands beside the messages. Tokens are an estimate, since these providers publish
+no tokenizer: the session's counter for every text, plus a constant for each block, each id and each
+image. It is the sum over the blocks, however they are spread over messages.
+
+The request differs from the stored messages where the API lacks a kind of content:
+
+- Static pieces are the system prompt. A context of static sections alone has no messages.
+- The results of a batch of calls stand in one user message after it.
+- A message of any other role than user and assistant is a user's under a line that names the speaker. That holds for
+  system messages too, since not all models take any between others.
+- A history that begins with the assistant gets an opening.
+- Blank texts are left out, or "(empty)" where nothing else is left.
+- Reasoning is sent only to its provider, sealed, in its assistant message.
+- A part of another provider is a text that stands for it.
+- Images that no provider takes, and images and documents that the assistant sends, are texts.
+- Arguments that are no JSON object become `{"arguments": their text}`.
+- Ids get the characters that are allowed. An id that was used before is numbered, in a call and its result alike.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from kaosmem.arguments import json_text
+from kaosmem.formats.delimiters import (
+    BLOCK_BEGIN,
+    BLOCK_END,
+    OPENING,
+    escaped_in_history,
+    mark_text,
+    named_speaker,
+    speaker_line,
+)
+from kaosmem.formats.fields import CallIds, json_object, sent_part
+from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types.content import (
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+)
+from kaosmem.types.items import ChatMessage
+
+if TYPE_CHECKING:
+    from kaosmem.formats.layout import HistoryEntry, Layout
+    from kaosmem.tokens.counters import TokenCounter
+
+BLOCK_TOKENS = 4
+"""The estimated tokens of a content block beside its text, with its share of the framing."""
+ID_TOKENS = 8
+"""The estimated tokens of the id in a call, and in its result."""
+REPLY_TOKENS = 3
+
+EMPTY = "(empty)"
+"""Stands where a text is blank and nothing else is there, since providers refuse blank texts."""
+
+Block = dict[str, JSONValue]
+"""A block of content as the provider has it."""
+
+
+class Kind:
+    """Kinds of a provider's blocks that this module tells apart."""
+
+    TEXT = "text"
+    THINKING = "thinking"
+    CALL = "call"
+    RESULT = "result"
+    OTHER = "other"
+
+
+class _Message(NamedTuple):
+    """A message before it gets the provider's names. is_assistants: else it is the user's."""
+
+    is_assistants: bool
+    blocks: list[Block]
+
+
+class BlockFormat(ABC):
+    """A format whose messages are the user's or the assistant's, each with blocks of content.
+
+    Attributes:
+        name: The name of the format, under which it also takes back its own blocks.
+        merges: Whether the API wants the roles to alternate: neighbours of one role are one message.
+        is_trimmed: Whether the API refuses white space at the end of the assistant's message.
+        has_thinking_first: Whether thinking stands before the rest of the assistant's message.
+    """
+
+    name: str
+    merges: ClassVar[bool] = False
+    is_trimmed: ClassVar[bool] = True
+    has_thinking_first: ClassVar[bool] = True
+
+    # A provider's blocks.
+
+    @abstractmethod
+    def text(self, text: str) -> Block:
+        """Return a text as a block."""
+
+    @abstractmethod
+    def image(self, image: ImageBlock) -> Block | None:
+        """Return an image as a block, None if the provider cannot take it."""
+
+    def document(self, document: DocumentBlock) -> Block | None:
+        """Return a document as a block, None if a text stands for it."""
+        return None
+
+    @abstractmethod
+    def thinking(self, block: ThinkingBlock) -> Block:
+        """Return the reasoning that this provider sealed."""
+
+    @abstractmethod
+    def call(self, call: ToolUseBlock) -> Block:
+        """Return a call of a tool with its stored id."""
+
+    @abstractmethod
+    def result(self, result: ToolResultBlock) -> Block:
+        """Return a result with the stored id of its call."""
+
+    @abstractmethod
+    def kind(self, block: Mapping[str, JSONValue]) -> str:
+        """Return the `Kind` of a block."""
+
+    @abstractmethod
+    def call_id(self, block: Mapping[str, JSONValue]) -> str:
+        """Return the id of a call, "" if it has none."""
+
+    @abstractmethod
+    def set_id(self, block: Block, ids: CallIds) -> None:
+        """Put the id of this request in place of the stored one, in a call or a result."""
+
+    @abstractmethod
+    def message(self, blocks: list[Block], *, is_assistants: bool) -> Block:
+        """Return a message of the API."""
+
+    @abstractmethod
+    def is_assistants_message(self, message: Mapping[str, JSONValue]) -> bool:
+        """Return whether a message of the API is the assistant's."""
+
+    @abstractmethod
+    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
+        """Return the blocks of a message of the API."""
+
+    @abstractmethod
+    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of a block without its share of the framing."""
+
+    @abstractmethod
+    def parse(self, message: object) -> ChatMessage:
+        """Return a message of the API, a dict or an object of its SDK, as a ChatMessage."""
+
+    def new_ids(self, taken: Iterable[str]) -> CallIds:
+        """Return the ids of a request that has some already."""
+        return CallIds(taken)
+
+    def said(self, block: TextBlock) -> Block | None:
+        """Return a text of a message, None for a blank one."""
+        shown = escaped_in_history(block.text)
+        return self.text(shown) if shown.strip() else None
+
+    def finished(self, blocks: list[Block]) -> list[Block]:
+        """Return an assistant's blocks with all that the API wants besides its parts."""
+        return blocks
+
+    # The format.
+
+    def entry_tokens(
+        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+    ) -> int:
+        """Return the estimated tokens of one entry of a history."""
+        blocks: list[Block] = []
+        for message in self._messages(entry):
+            blocks += message.blocks
+        is_text = isinstance(entry, ChatMessage) and blocks[-1].get("text") == entry.content
+        if known is not None and is_text:
+            return known + BLOCK_TOKENS + self.tokens(blocks[:-1], counter)
+        return self.tokens(blocks, counter)
+
+    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
+        return 0
+
+    def frame_tokens(
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
+    ) -> int:
+        tokens = REPLY_TOKENS if static or first is not None or block else 0
+        if static:
+            tokens += BLOCK_TOKENS
+        if first is not None and self._begins_with_assistant(first):
+            tokens += BLOCK_TOKENS + counter(OPENING)
+        if block:
+            tokens += BLOCK_TOKENS + counter(BLOCK_BEGIN) + counter(BLOCK_END)
+        return tokens
+
+    def takes_block(self, entry: HistoryEntry) -> bool:
+        if isinstance(entry, Mark):
+            return False
+        last = self._messages(entry)[-1]
+        return not last.is_assistants and not any(map(self._is_result, last.blocks))
+
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+        messages: list[_Message] = []
+        ids = self.new_ids(self._call_ids(after))
+        for part in layout.history:
+            for entry in part.entries:
+                for message in self._messages(entry):
+                    self._set_ids(message.blocks, ids)
+                    messages.append(message)
+        if layout.block:
+            block = self.text("".join((BLOCK_BEGIN, *layout.block, BLOCK_END)))
+            if layout.block_place is BlockPlace.IN_MESSAGE:
+                messages[-1].blocks.insert(0, block)
+            else:
+                messages.append(_Message(False, [block]))
+        filled = self._filled(messages, after)
+        return Rendered(
+            system="".join(layout.static),
+            messages=[
+                self.message(each.blocks, is_assistants=each.is_assistants)
+                for each in self._merged(filled)
+            ],
+        )
+
+    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
+        """Return the estimated tokens of a rendered context, counted from scratch."""
+        blocks: list[Mapping[str, JSONValue]] = []
+        for message in rendered.messages or ():
+            blocks += self.blocks_of(message)
+        if rendered.system:
+            blocks.append(self.text(rendered.system))
+        return self.tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
+
+    def tokens(self, blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
+        """Return the estimated tokens of blocks."""
+        return sum(BLOCK_TOKENS + self.content_tokens(block, counter) for block in blocks)
+
+    # Messages of a request.
+
+    def _filled(
+        self, messages: list[_Message], after: Sequence[Mapping[str, JSONValue]]
+    ) -> list[_Message]:
+        """Return messages with a first one of the other speaker where the API wants one.
+
+        Messages that were sent before stay as they were, so that none can be merged with the last
+        of them.
+        """
+        if not messages:
+            return messages
+        is_assistants = messages[0].is_assistants
+        opens = is_assistants
+        if after:
+            opens = self.merges and self.is_assistants_message(after[-1]) is is_assistants
+        if not opens:
+            return messages
+        filler = OPENING if is_assistants else EMPTY
+        return [_Message(not is_assistants, [self.text(filler)]), *messages]
+
+    def _merged(self, messages: Iterable[_Message]) -> list[_Message]:
+        """Return messages, results beside results of one batch, and neighbours of one role as one."""
+        merged: list[_Message] = []
+        for message in messages:
+            last = merged[-1] if merged else None
+            is_same = last is not None and last.is_assistants is message.is_assistants
+            if last is None or not is_same:
+                merged.append(message)
+            elif self.merges or (self._is_results(message) and self._is_results(last)):
+                last.blocks.extend(message.blocks)
+            else:
+                merged.append(message)
+        return merged
+
+    def _is_result(self, block: Mapping[str, JSONValue]) -> bool:
+        return self.kind(block) == Kind.RESULT
+
+    def _is_results(self, message: _Message) -> bool:
+        return all(map(self._is_result, message.blocks))
+
+    def _call_ids(self, messages: Iterable[Mapping[str, JSONValue]]) -> Iterator[str]:
+        """Yield the ids of the calls in messages."""
+        for message in messages:
+            for block in self.blocks_of(message):
+                if self.kind(block) == Kind.CALL:
+                    yield self.call_id(block)
+
+    def _set_ids(self, blocks: Iterable[Block], ids: CallIds) -> None:
+        for block in blocks:
+            if self.kind(block) in (Kind.CALL, Kind.RESULT):
+                self.set_id(block, ids)
+
+    # Messages of an entry.
+
+    def _begins_with_assistant(self, entry: HistoryEntry) -> bool:
+        return isinstance(entry, ChatMessage) and self._messages(entry)[0].is_assistants
+
+    def _messages(self, entry: HistoryEntry) -> list[_Message]:
+        """Return the messages for one entry of a history, with stored ids."""
+        if isinstance(entry, Mark):
+            return [_Message(False, [self.text(mark_text(entry))])]
+        results: list[Block] = []
+        others: list[ContentBlock] = []
+        for block in entry.blocks:
+            if isinstance(block, ToolResultBlock):
+                results.append(self.result(block))
+            else:
+                others.append(block)
+        if results and not others:
+            return [_Message(False, results)]
+        if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):
+            answered = [_Message(False, results)] if results else []
+            return [*answered, _Message(True, self._assistants_blocks(others))]
+        return [_Message(False, [*results, *self._users_blocks(entry.role, others)])]
+
+    def _users_blocks(self, role: str, content: Iterable[ContentBlock]) -> list[Block]:
+        blocks = self.shown_blocks(content)
+        return blocks if role == "user" else [self.text(speaker_line(role)), *blocks]
+
+    def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
+        """Return blocks of a user's message or of a result, at least one."""
+        blocks = []
+        for block in content:
+            shown = self._users_block(block)
+            if shown is not None:
+                blocks.append(shown)
+        return blocks or [self.text(EMPTY)]
+
+    def _users_block(self, block: ContentBlock) -> Block | None:
+        shown: Block | None = None
+        match block:
+            case TextBlock():
+                return self.said(block)
+            case ThinkingBlock():
+                return None
+            case DocumentBlock():
+                shown = self.document(block)
+            case ImageBlock():
+                shown = self.image(block)
+            case OpaqueBlock():
+                shown = sent_part(block, self.name)
+        return self.said(TextBlock(block_text(block))) if shown is None else shown
+
+    def _assistants_blocks(self, content: Sequence[ContentBlock]) -> list[Block]:
+        blocks = []
+        for block in content:
+            shown = self._assistants_block(block)
+            if shown is not None:
+                blocks.append(shown)
+        has_parts = any(isinstance(block, OpaqueBlock) for block in content)
+        # Thinking stays where it is between a server's tools: whoever moves it is refused.
+        if self.has_thinking_first and not has_parts:
+            blocks.sort(key=lambda block: self.kind(block) != Kind.THINKING)
+        if not blocks or self.kind(blocks[-1]) == Kind.THINKING:
+            blocks.append(self.text(EMPTY))
+        if self.is_trimmed and self.kind(blocks[-1]) == Kind.TEXT:
+            blocks[-1]["text"] = blocks[-1]["text"].rstrip()
+        return self.finished(blocks)
+
+    def _assistants_block(self, block: ContentBlock) -> Block | None:
+        match block:
+            case ThinkingBlock():
+                return self.thinking(block) if block.is_sealed_by(self.name) else None
+            case ToolUseBlock():
+                return self.call(block)
+            case OpaqueBlock():
+                return self._users_block(block)
+            case TextBlock():
+                return self.said(block)
+        return self.said(TextBlock(block_text(block)))
+
+
+def arguments_of(call: ToolUseBlock) -> dict[str, JSONValue]:
+    """Return a call's arguments as an object: {} for none.
+
+    A text that is no JSON object is kept as text.
+    """
+    arguments = json_object(call.arguments)
+    return {"arguments": call.arguments} if arguments is None else arguments
+
+
+def result_text(text: str) -> str:
+    """Return the text of a result as it is shown, "(empty)" for a blank one."""
+    shown = escaped_in_history(text)
+    return shown if shown.strip() else EMPTY
+
+
+def fields_tokens(fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    """Return the tokens of further fields of a call or a result."""
+    return counter(json_text(fields)) if fields else 0
+
+
+def role_and_blocks(
+    blocks: list[ContentBlock], *, is_assistants: bool
+) -> tuple[str, list[ContentBlock]]:
+    """Return the role of a parsed message, and its blocks without the line that names a speaker.
+
+    A user's message of nothing but results has the role "tool".
+    """
+    if is_assistants:
+        return "assistant", blocks
+    if blocks and all(isinstance(block, ToolResultBlock) for block in blocks):
+        return "tool", blocks
+    first = blocks[0] if len(blocks) > 1 else None
+    speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
+    return (speaker, blocks[1:]) if speaker else ("user", blocks)
