@@ -8,7 +8,7 @@ build  static sections, histories, then the block that depends on the query
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
+from kaosmem.assembly.cutoffs import Cutoffs
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, with_best_shortened
 from kaosmem.display import listed
@@ -27,6 +28,7 @@ from kaosmem.names import shown, shown_number
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import Item
 
 Overflow: TypeAlias = Literal["raise", "cut"]
 """The treatment of required items that do not fit: an error, or shortened copies."""
@@ -46,6 +48,7 @@ class Offers:
         wanted: The filter that the proposals passed, or None.
         sources: The status of attached sources, for the record.
         decide: Answers for items that were not proposed.
+        known: Yields the items that the session has at hand.
     """
 
     specs: Sequence[SectionSpec]
@@ -60,6 +63,7 @@ class Offers:
     wanted: MetadataFilter | None
     sources: Mapping[str, SourceReport]
     decide: Callable[[str], Decision]
+    known: Callable[[], Iterable[Item]]
 
     def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
         """Return the context that packs all this into the budget, and its packing.
@@ -92,6 +96,8 @@ class Offers:
             _counter=self.counter,
             _proposed=packed.packing.decide,
             _others=self.decide,
+            _known=self.known,
+            _cutoffs=Cutoffs(packed.packing),
             _judge=judge,
             notices=tuple(_notices(self.proposals, packed.packing)),
         )

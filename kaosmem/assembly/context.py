@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kaosmem.arguments import check_instance
+from kaosmem.arguments import check_instance, check_text
+from kaosmem.assembly.why import Facts, Why, answer, find_item, never_stored
 from kaosmem.display import fitted, listed, preview, width
 from kaosmem.formats import Format, Rendered, count_messages
 from kaosmem.formats.text import source_label
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
+
+if TYPE_CHECKING:
+    from kaosmem.assembly.cutoffs import Cutoffs
 
 
 class Reason(StrEnum):
@@ -234,6 +238,8 @@ class Context:
     _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)
     _others: Callable[[str], Decision] = field(repr=False, compare=False)
     _judge: Callable[[], float | None] = field(repr=False, compare=False)
+    _known: Callable[[], Iterable[Item]] = field(repr=False, compare=False)
+    _cutoffs: Cutoffs = field(repr=False, compare=False)
     window: str = ""
     epoch: int = 0
     rebased: str | None = None
@@ -326,6 +332,53 @@ class Context:
         """
         proposed = self._by_id.get(item_id)
         return self._others(item_id) if proposed is None else proposed
+
+    def why(self, words: str) -> Why:
+        """Return why an item is in or out, in one or two sentences with numbers.
+
+        Args:
+            words: The id of an item, a part of its text, or most of its words.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
+        >>> context = await memory.assemble_context("What does room 17 cost?", budget=40)
+        >>> why = context.why("room 99 costs")
+        >>> why.decision.reason
+        <Reason.OUTRANKED: 'outranked'>
+        >>> print(why.sentence[:68])
+        'Room 99 costs 99 euros.' (documents) is out: it ranked 18 with score
+        """
+        items = {item.id: item for item in self._known()}
+        for decision in self.decisions:
+            if decision.item is not None:
+                items[decision.item_id] = decision.item
+        included = {item.id for item in self.items}
+
+        def order(item: Item) -> int:
+            return 0 if item.id in included else 1 if item.id in self._by_id else 2
+
+        found = find_item(check_text(words, "words"), items.values(), order)
+        if found.item_id is None:
+            return never_stored(words, found.nearest)
+        return answer(self._facts(self.decision(found.item_id)), found.others)
+
+    def _facts(self, decision: Decision) -> Facts:
+        twin = ""
+        since = ""
+        other = None if decision.same_as is None else self.decision(decision.same_as).item
+        if other is not None:
+            twin = f"'{item_preview(other, 48)}'"
+            since = f" on {other.valid_from.date()}"
+        return Facts(
+            decision,
+            self._cutoffs.by_section.get(decision.section),
+            None if decision.included else self._cutoffs.lacking(decision.item_id),
+            twin,
+            since,
+            self.window,
+            self.confidence,
+        )
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:

@@ -27,6 +27,7 @@ from kaosmem.cli.report import (
     print_stats,
     session_json,
     stats_json,
+    why_json,
 )
 from kaosmem.cli.sessions import (
     Listed,
@@ -80,6 +81,11 @@ Counter = Annotated[
 ]
 SessionUrl = Annotated[
     str, typer.Argument(metavar="URL", help="The session: <root>/<session id>.", show_default=False)
+]
+
+TurnNumber = Annotated[
+    int,
+    typer.Option(metavar="N", help="The turn, from 1. Negative numbers count from the end."),
 ]
 
 app.add_typer(devstack)
@@ -307,6 +313,33 @@ def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = F
         write_json(stats_json(memory))
     else:
         print_stats(memory)
+
+
+@app.command(short_help="Say why the model saw an item or not.")
+def why(
+    url: SessionUrl,
+    words: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORDS",
+            help="The id of an item, a part of its text, or most of its words.",
+            show_default=False,
+        ),
+    ],
+    turn: TurnNumber = -1,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Say in a sentence why an item was in or out of a turn, with the numbers that decided.
+
+    The session needs stored turns: open it with `trace=True`.
+    """
+    memory, _ = _run(_stored(url, namespace))
+    found = memory.why(words, turn=turn)
+    if as_json:
+        write_json(why_json(found))
+    else:
+        write(f"{found}\n")
 
 
 @app.command(short_help="Copy the intact items of a damaged session into a new one.")

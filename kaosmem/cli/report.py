@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from kaosmem.assembly.context import Context, Decision, item_preview
+from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import Column, screen_lines, write, write_table
 from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
@@ -132,6 +133,16 @@ def _handed_over(context: Context) -> dict[str, Any]:
         return {"text": context.text}
     system = {} if context.rendered.system is None else {"system": context.system}
     return {**system, "messages": context.messages}
+
+
+def why_json(why: Why) -> dict[str, Any]:
+    """Return the answer to why an item was in or out as JSON values."""
+    return {
+        "sentence": why.sentence,
+        "decision": None if why.decision is None else _decision_json(why.decision),
+        "nearest": [_item_json(item) for item in why.nearest],
+        "others": why.others,
+    }
 
 
 def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> None:

@@ -93,7 +93,8 @@ def unerased(
             f"{kept[0]!r}; delete these "
             "versions"
         )
-    return reasons + search.reasons + search.in_derived() + search.in_windows()
+    found = reasons + search.reasons + search.in_derived()
+    return found + search.in_windows() + search.in_turns()
 
 
 def _check_log(erasure: Erasure) -> Steps[list[str]]:
@@ -127,7 +128,8 @@ class _Search:
     blobs: the names of long texts that records refer to. newer: ids of later items, which may be
         erased ids that were
     free again. derived: paths with an item and the erased item that it names as its source. shown:
-    paths with the erased ids that a window in them shows.
+    paths with the erased ids that a window in them shows. named:
+        paths with the erased ids that a turn of the trace in them decides on.
     """
 
     erasure: Erasure
@@ -136,6 +138,7 @@ class _Search:
     newer: set[str] = field(default_factory=set)
     derived: list[tuple[str, str, str]] = field(default_factory=list)
     shown: list[tuple[str, str]] = field(default_factory=list)
+    named: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, path: str, data: bytes) -> None:
         """Search one file."""
@@ -168,10 +171,18 @@ class _Search:
             for path, item_id in shown_ids
         ]
 
+    def in_turns(self) -> list[str]:
+        """Return a sentence for each erased item that a turn of the trace decides on."""
+        named = sorted({each for each in self.named if each[1] not in self.newer})
+        return [
+            f"{path!r} holds a turn that names item {shown(item_id)}" for path, item_id in named
+        ]
+
     def _search(self, path: str, stored: object) -> None:
         """Search the data of a line."""
         known = self.erasure.item_ids
         for item in _items_in(stored):
+            self.named += ((path, item_id) for item_id in known.intersection(_named_in(item)))
             if self.erasure.is_later(item):
                 self.newer.add(item["id"])
             elif item["id"] in known:
@@ -196,6 +207,14 @@ def _items_in(value: object) -> Iterator[dict[str, Any]]:
     elif isinstance(value, list):
         for inner in value:
             yield from _items_in(inner)
+
+
+def _named_in(stored: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the items that a turn of the trace decides on."""
+    match stored.get("turn"):
+        case {"decisions": dict(decisions)}:
+            return {row[0] for rows in decisions.values() for row in rows}
+    return set()
 
 
 def _shown_in(window: object) -> Collection[str]:

@@ -73,6 +73,13 @@ class Turn(_SessionOperation):
     op = "window"
 
 
+@dataclass(frozen=True, slots=True)
+class TraceTurn(_SessionOperation):
+    """The session assembled a context. data: the turn, as its trace keeps it."""
+
+    op = "trace"
+
+
 class _Form(NamedTuple):
     """How a value of an operation is written as JSON, and read back for a section."""
 
@@ -427,7 +434,20 @@ def remove(
 
 _OPERATIONS = {
     each.op: each
-    for each in (Describe, Turn, Add, Update, Remove, Use, Evict, Compact, Expand, Forget, Replace)
+    for each in (
+        Describe,
+        Turn,
+        TraceTurn,
+        Add,
+        Update,
+        Remove,
+        Use,
+        Evict,
+        Compact,
+        Expand,
+        Forget,
+        Replace,
+    )
 }
 
 _FIELDS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -96,6 +96,7 @@ class ContextCall:
             wanted=self.wanted,
             sources=reports,
             decide=inquiry.decide,
+            known=inquiry.known_items,
         )
 
 
@@ -247,6 +248,14 @@ class Inquiry:
         return replace(
             decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault
         )
+
+    def known_items(self) -> Iterator[Item]:
+        """Yield the items at hand: live ones of all sections, then archived ones in memory."""
+        for _, section in self.roster.all_sections():
+            yield from section
+        for section in self.roster.sections.values():
+            for version in section.archive.in_memory():
+                yield version.item
 
     def _decided(self, roster: Roster, item_id: str) -> Decision | None:
         for name, section in roster.all_sections():

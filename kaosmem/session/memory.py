@@ -10,12 +10,14 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import count
+from time import perf_counter
 from typing import NoReturn
 
 from kaosmem.arguments import Clock, check_instance, check_several, check_text
 from kaosmem.assembly import Overflow
 from kaosmem.assembly.allocation import check_required
 from kaosmem.assembly.context import Context
+from kaosmem.assembly.why import Why
 from kaosmem.display import fitted
 from kaosmem.errors import (
     ConcurrentUseError,
@@ -53,10 +55,12 @@ from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.tools import MemoryTools, tool_schemas
+from kaosmem.session.tracing import why
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.trace.trace import parse_mode
 from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item
@@ -124,6 +128,7 @@ class SessionMemory:
         ranker: Ranker | None = None,
         read_only: bool = False,
         in_turn: bool = False,
+        trace: bool | None = None,
         options: SessionOptions = DEFAULT_OPTIONS,
     ) -> AsyncIterator[SessionMemory]:
         """Open a session, new or stored.
@@ -146,6 +151,9 @@ class SessionMemory:
             in_turn: Wait until all earlier blocks with `in_turn` over this session have ended in
                 this process, in any thread and event loop. Each block then reads what the one
                 before saved.
+            trace: True stores every call of `assemble_context` as a turn, with its decisions and
+                without a second copy of any text. None keeps the last 20 turns in memory, False
+                keeps none. `why` and `kaosmem view` show turns.
             options: Rare settings: the clock, the words that ask about the past, and the treatment
                 of a missing session and of other writers.
 
@@ -169,6 +177,7 @@ class SessionMemory:
         check_name(namespace, "namespace")
         specs = None if sections is None else tuple(check_specs(sections).values())
         clock = check_instance(options, SessionOptions, "options").clock_or(system_clock)
+        mode = parse_mode(trace)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
         async with _QUEUES.take(opening.place) if in_turn else nullcontext():
             log, hydrated = await _read(opening, options, read_only=read_only)
@@ -180,6 +189,7 @@ class SessionMemory:
                 rng=random.SystemRandom(),
                 past_cues=options.past_cues,
                 read_only=read_only,
+                trace=mode,
             )
             async with cls(session) as memory:
                 yield memory
@@ -192,6 +202,7 @@ class SessionMemory:
         sections: Sequence[SectionSpec] = DEFAULT_SECTIONS,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         ranker: Ranker | None = None,
+        trace: bool | None = None,
         options: SessionOptions = DEFAULT_OPTIONS,
     ) -> SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
@@ -218,6 +229,7 @@ class SessionMemory:
             rng=random.Random(0),
             past_cues=options.past_cues,
             one_loop=True,
+            trace=parse_mode(trace),
         )
         return cls(session)
 
@@ -756,6 +768,7 @@ class SessionMemory:
         """
         session = self._session
         session.check_loop()
+        started = perf_counter()
         call = ContextCall(
             query,
             budget=budget,
@@ -785,7 +798,32 @@ class SessionMemory:
                 window, offers, sections=session.sections, attached=roster.attached_sections
             )
         roster.use(packing.items)
+        visible = session.saver.windows.visible(context.window)
+        session.trace.note(context, session.clock, perf_counter() - started, visible)
         return context
+
+    def why(self, words: str, *, turn: int = -1) -> Why:
+        """Return why an item was in or out of a turn, in one or two sentences with numbers.
+
+        A turn is one call of `assemble_context`. The last 20 are kept in memory. With
+        `open(..., trace=True)` all are stored, and the first question about an older one reads the
+        session's files.
+
+        Args:
+            words: The id of an item, a part of its text, or most of its words.
+            turn: The number of the turn, from 1. Negative numbers count from the end.
+
+        Raises:
+            NotFoundError: If the turn is not kept.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> for name in ("Ann", "Bob"):
+        ...     item = memory.add("findings", f"{name} owns the deal.", key="owner")
+        >>> context = await memory.assemble_context("Who owns the deal?", budget=100)
+        >>> print(memory.why("Ann owns the deal"))
+        'Ann owns the deal.' (findings) is out: 'Bob owns the deal.' with the same key replaced it on 2024-01-01.
+        """
+        return why(self._session, check_text(words, "words"), turn)
 
     def at(
         self,

@@ -48,6 +48,7 @@ class OpenSession:
         past_cues: The words that ask about the past.
         read_only: Refuse changes.
         one_loop: Refuse a second event loop while the first is open.
+        trace: Which turns are kept, as `SessionMemory.open` says.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class OpenSession:
         past_cues: PastCues,
         read_only: bool = False,
         one_loop: bool = False,
+        trace: bool | None = None,
     ) -> None:
         self.opening = opening
         self.log = log
@@ -74,6 +76,7 @@ class OpenSession:
         self._one_loop = one_loop
         self._notices = list(hydrated.notices)
         self._set_up(hydrated, rng)
+        self.trace.mode = trace
 
     def _set_up(self, hydrated: Hydrated, rng: random.Random) -> None:
         """Make the parts that work on the sections and the log."""
@@ -86,6 +89,7 @@ class OpenSession:
             rehydrate=self.opening.hydrate,
         )
         self.saver = saver
+        self.trace = saver.trace
         self.factory = ItemFactory(
             self.sections,
             counter=self.counter,

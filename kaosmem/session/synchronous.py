@@ -238,6 +238,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     get = _called(SessionMemory.get)
     fetch = _awaited(SessionMemory.fetch)
     versions = _awaited(SessionMemory.versions)
+    why = _called(SessionMemory.why)
     tools = _called(SessionMemory.tools)
     call_tool = _awaited(SessionMemory.call_tool)
     __getitem__ = _called(SessionMemory.__getitem__)

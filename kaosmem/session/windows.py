@@ -107,6 +107,11 @@ class Windows:
         }
         return ended
 
+    def visible(self, name: str) -> Collection[str]:
+        """Return the ids of the items that a window shows, none without a window."""
+        window = self.held.get(name)
+        return () if window is None else window.shown.keys()
+
     def remove(self, name: str) -> None:
         """Drop a window. Raises InvalidArgumentError for a name that no window has."""
         window = self.held.get(name)

@@ -26,6 +26,7 @@ from kaosmem.sections.operations import (
     Operation,
     Replace,
     SectionOperation,
+    TraceTurn,
     Turn,
     parse_operation,
 )
@@ -36,10 +37,12 @@ from kaosmem.session.saving.past import by_section, find_past, let_go
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.trace.trace import TRACE_SECTION, Trace, turn_entry
+from kaosmem.trace.turn import Turn as KeptTurn
 from kaosmem.types import JSONValue
 from kaosmem.types.items import StoredItem
 
-STATE_FIELDS = "states", "forgotten", "windows"
+STATE_FIELDS = "states", "forgotten", "windows", "turns"
 """What a snapshot's header says beside the description of the session."""
 DORMANT: Mapping[str, JSONValue] = {"in_context": False}
 """Of a section without a spec: nothing is added to it, and it is not shown."""
@@ -58,6 +61,7 @@ class Hydrated:
     forgotten: Forgotten = field(default_factory=Forgotten)
     unpurged: set[str] = field(default_factory=set)
     windows: Windows = field(default_factory=Windows)
+    trace: Trace = field(default_factory=Trace)
 
 
 def repeat_record(sections: Mapping[str, Section], record: Record) -> Operation | None:
@@ -117,7 +121,8 @@ def _hydrate(
     sections = _restored(recovered, known | unknown, ranker)
     windows = Windows(header.get("windows", ()))
     operations = (repeat(sections, record) for record in recovered.records)
-    unpurged = _apply_to_windows(windows, operations)
+    trace = Trace(header.get("turns", 0))
+    unpurged = _apply_to_session(windows, trace, operations)
     for section in sections.values():
         section.archive.drain()  # the log has them
     notices = notices_of(sections, unknown, described)
@@ -131,7 +136,7 @@ def _hydrate(
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
     forgotten = Forgotten(header.get("forgotten", ()))
     forgotten.add(unpurged)
-    return Hydrated(sections, description, notices, forgotten, unpurged, windows)
+    return Hydrated(sections, description, notices, forgotten, unpurged, windows, trace)
 
 
 def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
@@ -145,14 +150,19 @@ def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
         )
 
 
-def _apply_to_windows(windows: Windows, operations: Iterable[Operation | None]) -> set[str]:
-    """Repeat the turns of windows, and return the ids of the items that were forgotten."""
+def _apply_to_session(
+    windows: Windows, trace: Trace, operations: Iterable[Operation | None]
+) -> set[str]:
+    """Repeat the turns of windows and of the trace, and return the ids of forgotten items."""
     forgotten: set[str] = set()
     for operation in operations:
         if isinstance(operation, Turn):
             windows.apply(operation.data)
+        if isinstance(operation, TraceTurn):
+            trace.apply(operation.data)
         if isinstance(operation, Forget):
             windows.forget(operation.ids)
+            trace.forget(operation.ids)
             forgotten.update(operation.ids)
     return forgotten
 
@@ -273,16 +283,21 @@ class Frozen:
     """The state of a session at one moment, to be written while the session goes on.
 
     items: live ones with their sections. archived: versions that no archive file holds yet.
+    turns: turns of the trace that no archive file holds yet.
     """
 
     header: Mapping[str, JSONValue]
     items: Iterable[tuple[str, dict[str, JSONValue]]]
     archived: Sequence[Archived]
+    turns: Sequence[KeptTurn] = ()
 
     @property
     def archived_entries(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
-        """Yield the archived versions with their sections, as JSON values."""
-        return ((version.item.section, version.to_dict()) for version in self.archived)
+        """Yield the archived versions with their sections, then the turns, as JSON values."""
+        for version in self.archived:
+            yield version.item.section, version.to_dict()
+        for turn in self.turns:
+            yield TRACE_SECTION, turn_entry(turn)
 
 
 def freeze(
@@ -290,8 +305,9 @@ def freeze(
     counter: TokenCounter,
     forgotten: Forgotten,
     windows: Windows | None = None,
+    trace: Trace | None = None,
 ) -> Frozen:
-    """Return the state of all sections that are kept on disk, and of the windows, as it is now."""
+    """Return the state of all sections that are kept on disk, of the windows and of the trace."""
     sections = list(sections)
     kept_windows = (
         windows.to_list({section.spec.name: section for section in sections}) if windows else []
@@ -305,9 +321,11 @@ def freeze(
             "states": states,
             "forgotten": forgotten.to_list(),
             "windows": kept_windows,
+            "turns": 0 if trace is None else trace.stored,
         },
         items=((name, entry) for name, each in entries for entry in each),
         archived=[version for section in kept for version in section.archive.in_memory()],
+        turns=() if trace is None else tuple(trace.held),
     )
 
 
@@ -353,13 +371,17 @@ class Checkpoints:
         self._writing: asyncio.Task[None] | None = None
 
     def start(
-        self, sections: Mapping[str, Section], forgotten: Forgotten, windows: Windows
+        self,
+        sections: Mapping[str, Section],
+        forgotten: Forgotten,
+        windows: Windows,
+        trace: Trace,
     ) -> None:
         """Begin the writes that are due, after those under way.
 
         A snapshot waits until none is under way.
 
-        sections, windows: the state after the log's last record.
+        sections, windows, trace: the state after the log's last record.
         """
         if self._log.seq == 0:
             return
@@ -373,10 +395,10 @@ class Checkpoints:
         }
         frozen = None
         if before is None and self._log.snapshot_due:
-            frozen = freeze(sections.values(), self._counter, forgotten, windows)
+            frozen = freeze(sections.values(), self._counter, forgotten, windows, trace)
         if moments or frozen:
             self._writing = asyncio.create_task(
-                self._write(before, sections, moments, frozen, self._log.seq)
+                self._write(before, sections, moments, frozen, trace, self._log.seq)
             )
 
     async def finished(self) -> None:
@@ -390,6 +412,7 @@ class Checkpoints:
         sections: Mapping[str, Section],
         moments: Mapping[str, Moment],
         frozen: Frozen | None,
+        trace: Trace,
         seq: int,
     ) -> None:
         if before is not None:
@@ -402,7 +425,7 @@ class Checkpoints:
             if dump is not None:
                 await self._store_index(name, dump, seq)
         if frozen is not None:
-            await self._store_snapshot(sections, frozen, seq)
+            await self._store_snapshot(sections, frozen, trace, seq)
 
     async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
         header = {"updates": dump.updates}
@@ -417,7 +440,7 @@ class Checkpoints:
             self.notices.append(f"no index of section {name!r} was written: {error}")
 
     async def _store_snapshot(
-        self, sections: Mapping[str, Section], frozen: Frozen, seq: int
+        self, sections: Mapping[str, Section], frozen: Frozen, trace: Trace, seq: int
     ) -> None:
         try:
             stored = await asyncio.to_thread(
@@ -434,6 +457,7 @@ class Checkpoints:
         else:
             if stored:
                 release(sections.values(), frozen.archived)
+                trace.archived(frozen.turns)
                 with suppress(CorruptionError, OSError):  # else they stay in memory
                     let_go(
                         sections,

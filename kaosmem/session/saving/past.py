@@ -31,6 +31,7 @@ from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Replaced
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.trace.trace import is_turn, turn_of
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
 
@@ -88,7 +89,7 @@ def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
 
     Raises CorruptionError unless it is read-only.
     """
-    return [*counted_versions(log.archive(), counter)]
+    return [*counted_versions(archived_items(log), counter)]
 
 
 def find_versions(
@@ -99,7 +100,7 @@ def find_versions(
     This is I/O. Raises CorruptionError.
     """
     entries = {}
-    for name, data in log.archive(check_archived):
+    for name, data in archived_items(log):
         if data["id"] in item_ids:
             entries[data["id"]] = name, data
     return {each.item.id: each for each in counted_versions(entries.values(), counter)}
@@ -121,9 +122,20 @@ def by_section(versions: Iterable[VersionT]) -> dict[str, list[VersionT]]:
     return found
 
 
+def archived_items(log: SessionLog) -> list[Entry]:
+    """Return the archived versions of items, without the turns that archive files hold.
+
+    This reads files. Raises CorruptionError.
+    """
+    return [entry for entry in log.archive(check_archived) if not is_turn(entry)]
+
+
 def check_archived(entry: Entry) -> None:
-    """Raise InvalidArgumentError for a stored version that makes no sense."""
+    """Raise InvalidArgumentError for a stored version or turn that makes no sense."""
     section, data = entry
+    if is_turn(entry):
+        turn_of(data)
+        return
     Archived.from_dict(data, section)
 
 
@@ -420,7 +432,7 @@ class Timeline:
 
         The archive is read whole. Raises CorruptionError.
         """
-        stored = self._by_section(await asyncio.to_thread(self._log.archive, check_archived))
+        stored = self._by_section(await asyncio.to_thread(archived_items, self._log))
         return {
             name: section_at(
                 section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at

@@ -28,6 +28,7 @@ from kaosmem.sections.operations import Describe
 from kaosmem.sections.section import Section
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
 from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
+from kaosmem.trace.trace import is_turn
 from kaosmem.types import JSONValue
 
 NEWER_TEXT_LOST = "newer_text_lost"
@@ -143,7 +144,7 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
     """
     log, recovered = place.open(session_id, read_only=read_only)
     with closing(log):
-        stored = log.archive()
+        stored = [entry for entry in log.archive() if not is_turn(entry)]
         specs = stored_specs(recovered, {name for name, _ in stored})
         counter = stored_counter(recovered)
         try:

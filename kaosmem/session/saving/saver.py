@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ from kaosmem.sections.operations import (
     Forget,
     Operation,
     SectionOperation,
+    TraceTurn,
     Turn,
     Use,
 )
@@ -47,10 +48,18 @@ from kaosmem.session.saving.hydration import (
     operation_of,
     release,
 )
-from kaosmem.session.saving.past import by_section, check_archived, find_past, let_go
+from kaosmem.session.saving.past import (
+    archived_items,
+    by_section,
+    check_archived,
+    find_past,
+    let_go,
+)
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.trace.trace import archived_turns
+from kaosmem.trace.turn import Turn as KeptTurn
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem, decoded
 
@@ -105,6 +114,7 @@ class Saver:
         self._rehydrate = rehydrate
         self._sections = hydrated.sections
         self.windows = hydrated.windows
+        self.trace = hydrated.trace
         self._description: Mapping[str, JSONValue] = hydrated.description
         self._unsaved: list[Operation] = []  # of sections that have no journal of it any more
         self._batch: list[
@@ -194,7 +204,7 @@ class Saver:
                 await asyncio.to_thread(_purge_indexes, list(self._sections.values()))
                 clear_memos()  # to take an entry out may analyze its text once more
             if self._is_settled:
-                self._checkpoints.start(self._sections, self.forgotten, self.windows)
+                self._checkpoints.start(self._sections, self.forgotten, self.windows, self.trace)
 
     async def _refresh(self, *, discard: bool) -> None:
         async with self._one_loop.lock:
@@ -236,6 +246,7 @@ class Saver:
         A description of the session comes first if the log has another.
         """
         unsaved = [*self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
+        unsaved += [TraceTurn("", turn) for turn in self.trace.drain()]
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
         return (
@@ -248,6 +259,9 @@ class Saver:
         """Note that the batch is committed."""
         described = (each.data for each in self._batch if isinstance(each, Describe))
         self._description = next(described, self._description)
+        for each in self._batch:
+            if isinstance(each, TraceTurn):
+                self.trace.apply(each.data)
         if any(isinstance(each, Forget) for each in self._batch):
             self._to_forget -= self._ids_in_batch  # others may have been asked for meanwhile
         self._batch = []
@@ -256,7 +270,8 @@ class Saver:
     def _is_settled(self) -> bool:
         """Return whether the sections are as the log's last record left them."""
         journals = (*(each.journal for each in self._sections.values()), self.windows.journal)
-        return not self._batch and not self._unsaved and not any(journals)
+        is_drained = not any(journals) and not self.trace.has_unsaved
+        return not self._batch and not self._unsaved and is_drained
 
     async def _take_in_log(self, *, discard: bool = False) -> bool:
         """Take in the commits of others, and put the unsaved changes after them or drop them.
@@ -304,6 +319,7 @@ class Saver:
             touched=None,
         )
         self.windows.go_back(stored.windows)
+        self.trace.go_back(stored.trace)
 
     def _go_on(
         self,
@@ -330,6 +346,9 @@ class Saver:
             touched=touched,
         )
         self._follow_windows(ours, theirs, stored, forgotten, is_whole=touched is None)
+        self.trace.give_back([each.data for each in ours if isinstance(each, TraceTurn)])
+        turns = [each.data for each in theirs if isinstance(each, TraceTurn)]
+        self.trace.follow(turns, None if stored is None else stored.trace)
 
     def _needs_all(self, theirs: Sequence[Operation]) -> bool:
         """Return whether the whole session must be read after operations of others."""
@@ -393,6 +412,7 @@ class Saver:
         if stored is not None:
             self._description = stored.description
             self.forgotten.update(stored.forgotten)
+            self.trace.forget(stored.forgotten)
         elif described:
             self._description = described[-1]
         if stored is not None:
@@ -403,6 +423,7 @@ class Saver:
             self._to_purge |= forgotten
             self.forgotten.add(forgotten)
             self.windows.forget(forgotten)
+            self.trace.forget(forgotten)
             clear_memos()
             self._note_no_indexes()
         if forgotten or stored is not None:
@@ -439,6 +460,7 @@ class Saver:
         self._to_purge |= forgotten
         self._erased.derived |= forgotten - told
         self._erased.windows |= self.windows.forget(forgotten)
+        self.trace.forget(forgotten)
         for item_id, times in created_at.items():
             self._erased.created_at.setdefault(item_id, set()).update(times)
         self._is_purge_due = self._is_index_purge_due = True
@@ -459,7 +481,11 @@ class Saver:
             self._note_erased()
             return
         files = await asyncio.to_thread(self._log.files)
-        frozen = freeze(self._sections.values(), self._counter, self.forgotten, self.windows)
+        frozen = freeze(
+            self._sections.values(), self._counter, self.forgotten, self.windows, self.trace
+        )
+        turns = await asyncio.to_thread(self._turns_without, set(self._to_purge))
+        frozen = replace(frozen, turns=turns)
         on_disk = [version for versions in archived.values() for version in versions]
         on_disk = [version for version in on_disk if version.item.id not in self._to_purge]
 
@@ -474,6 +500,7 @@ class Saver:
             await self._take_in_log()
             return
         release(self._sections.values(), frozen.archived)
+        self.trace.archived(turns)
         for name, state in whole.header["states"].items():
             self._sections[name].archive.count_on_disk(state["archived"])
         with suppress(CorruptionError, OSError):  # else what was evicted stays where it is no more
@@ -499,10 +526,17 @@ class Saver:
         """Return the archived items of all files, by section. Raises CorruptionError."""
 
         def read() -> dict[str, list[Archived]]:
-            entries = self._log.archive(check_archived)
+            entries = archived_items(self._log)
             return by_section(Archived.from_dict(data, name) for name, data in entries)
 
         return await asyncio.to_thread(read)
+
+    def _turns_without(self, item_ids: Collection[str]) -> list[KeptTurn]:
+        """Return all stored turns without erased items. This reads files."""
+        turns = {turn.number: turn for turn in archived_turns(self._log.archive(check_archived))}
+        for turn in self.trace.held:
+            turns[turn.number] = turn
+        return [turns[number].without(item_ids) for number in sorted(turns)]
 
     def _moments(self) -> list[Moment]:
         return [section.held.moment for section in self._sections.values()]

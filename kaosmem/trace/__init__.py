@@ -1,0 +1,1 @@
+"""Turns as they were: requests and decisions, kept without a second copy of any text."""

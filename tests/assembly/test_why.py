@@ -1,0 +1,115 @@
+"""`context.why`: a sentence with numbers for each item, found by id or by its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from kaosmem import SectionSpec, SessionMemory
+from kaosmem.assembly.context import Context, Reason
+
+ROOMS = [f"Room {number} costs {number} euros." for number in range(200)]
+
+
+async def _rooms(budget: int = 60, **given: object) -> tuple[SessionMemory, Context]:
+    memory = SessionMemory.test_mode()
+    memory.add_many("documents", ROOMS)
+    given = {"query": "What does room 17 cost?", **given}
+    return memory, await memory.assemble_context(budget=budget, **given)  # type: ignore[arg-type]
+
+
+async def test_every_item_has_a_sentence_with_its_reason() -> None:
+    """Any item of the session, by id or text, gets the sentence of its own decision."""
+    memory, context = await _rooms()
+    for item in memory["documents"]:
+        by_id = context.why(item.id)
+        assert by_id.decision == context.decision(item.id)
+        assert context.why(item.text).decision == by_id.decision
+        assert (") is in, " in str(by_id)) is by_id.decision.included
+        assert str(by_id).endswith(".")
+
+
+async def test_a_ranked_item_is_told_with_the_score_that_it_lacks() -> None:
+    """The sentence has the item's rank and score, and the difference to the lowest score in."""
+    _, context = await _rooms()
+    why = context.why("room 99 costs")
+    decision = why.decision
+    assert decision is not None
+    assert decision.reason is Reason.OUTRANKED
+    lowest = min(d.score for d in context.decisions if d.included and d.score is not None)
+    assert decision.score is not None
+    assert f"{lowest - decision.score:.2f} more score" in str(why)
+    assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
+
+
+async def test_the_missing_tokens_let_the_item_in() -> None:
+    """With as many more tokens as the sentence says, the best item left out is in."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("findings", "Ann owns the deal, and nobody else does.")
+    context = await memory.assemble_context("Who owns the deal?", budget=10)
+    assert context.decision(item.id).reason is Reason.NO_ROOM
+    why = str(context.why("ann owns"))
+    lacking = int(why.split("About ")[1].split(" more tokens")[0])
+    for budget, is_in in ((10 + lacking - 1, False), (10 + lacking, True)):
+        again = await memory.assemble_context("Who owns the deal?", budget=budget)
+        assert again.decision(item.id).included is is_in
+
+
+async def test_a_replaced_item_names_its_successor_and_the_day() -> None:
+    memory = SessionMemory.test_mode()
+    for name in ("Ann", "Bob"):
+        memory.add("findings", f"{name} owns the deal.", key="owner")
+    context = await memory.assemble_context("Who owns the deal?", budget=100)
+    assert "'Bob owns the deal.' with the same key replaced it on 2024-01-01" in str(
+        context.why("Ann owns")
+    )
+
+
+async def test_a_filter_is_named_with_its_field_and_types() -> None:
+    memory = SessionMemory.test_mode()
+    memory.add("documents", "The rent is 900 euros.", metadata={"year": "2024"})
+    memory.add("documents", "The rent is 800 euros.", metadata={"year": 2024})
+    context = await memory.assemble_context("rent?", budget=100, filter={"year": 2024})
+    assert "'year' is a text and the filter gives a number" in str(context.why("900 euros"))
+
+
+async def test_an_expired_item_says_when_it_expired() -> None:
+    memory = SessionMemory.test_mode()
+    memory.add("findings", "The code of the door is 4711.", ttl_s=1)
+    context = await memory.assemble_context("door", budget=100)
+    assert "it expired on 2024-01-01T00:00:01" in str(context.why("code of the door"))
+
+
+async def test_words_that_nothing_says_name_the_nearest_texts() -> None:
+    """A text that was never stored has no decision; the nearest texts are named."""
+    _, context = await _rooms()
+    why = context.why("room service brings oysters and wine")
+    assert why.decision is None
+    assert why.nearest
+    assert "never stored" in str(why)
+    assert "Room" in str(why)
+    assert context.why("\u2603").nearest == ()
+
+
+async def test_an_item_that_is_in_is_preferred_among_equal_matches() -> None:
+    """Words that many items have mean the item that is in, and the others are counted."""
+    _, context = await _rooms()
+    why = context.why("costs")
+    assert why.decision is not None
+    assert why.decision.included
+    assert f"{len(ROOMS) - 1} other items match as well" in str(why)
+
+
+@pytest.mark.parametrize("budget", [30, 60, 120])
+async def test_a_message_before_the_cut_is_told_by_the_tokens_to_reach_it(budget: int) -> None:
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("messages", placement="history", recall=0.0),)
+    )
+    for number in range(20):
+        memory.add("messages", f"This is the message with the number {number}.")
+    context = await memory.assemble_context(budget=budget)
+    missed = [each for each in context.decisions if each.reason is Reason.BEFORE_TAIL]
+    why = context.why(missed[0].item_id)
+    assert why.decision is not None
+    lacking = int(str(why).split("About ")[1].split(" more tokens")[0])
+    more = await memory.assemble_context(budget=budget + lacking)
+    assert more.decision(why.decision.item_id).included

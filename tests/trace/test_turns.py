@@ -1,0 +1,228 @@
+"""Turns are kept: replayed byte for byte, erased by `forget`, covered by `verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory
+from kaosmem.session.tracing import Replay, turns_of
+from kaosmem.trace.request import Splitter, join, request_bytes, request_of
+from kaosmem.types.items import Item
+
+SECRET = "The password of the safe is swordfish-4711."
+CALLS: list[dict[str, Any]] = [
+    {"format": "text"},
+    {"format": "openai"},
+    {"format": "anthropic"},
+    {"format": "openai", "window": "main"},
+    {"format": "anthropic", "window": "other"},
+]
+
+
+def _replay(memory: SessionMemory) -> Replay:
+    return Replay(memory._session)
+
+
+async def _talk(memory: SessionMemory, turns: int, start: int = 0) -> list[bytes]:
+    """Ask some questions in every format, and return the requests that were sent."""
+    sent = []
+    for number in range(start, start + turns):
+        memory.add("messages", f"What does room {number} cost, with breakfast and a view?")
+        for call in CALLS:
+            context = await memory.assemble_context(budget=500, **call)
+            sent.append(request_bytes(request_of(context.rendered)))
+        memory.add("messages", f"It costs {number} euros,\nbreakfast included.", role="assistant")
+    return sent
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path)
+
+
+async def test_every_turn_is_replayed_byte_for_byte(place: str) -> None:
+    """After reopening, each stored turn gives the bytes that were sent, in every format."""
+    sent: list[bytes] = []
+    for number in range(3):
+        async with SessionMemory.open(place, "s", trace=True) as memory:
+            if not number:
+                memory.add("role", "You are a careful clerk of a hotel.")
+                memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(60)])
+            sent += await _talk(memory, 2, 2 * number)
+            fact = f"The guest of day {number} wants a room to the north."
+            item = memory.add("findings", fact, key="wish")
+            if number:
+                memory.update(item.id, content=fact + " Breakfast is at eight.")
+    async with SessionMemory.open(place, "s", read_only=True) as memory:
+        replay = _replay(memory)
+        assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
+
+
+async def test_forget_erases_turns_and_verify_covers_them(place: str) -> None:
+    """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+        before = await _talk(memory, 1)
+        item = memory.add("findings", SECRET)
+        shown = await memory.assemble_context("password of the safe", budget=500)
+        assert item in shown.items
+        out = await memory.assemble_context(f"room 3? {SECRET}", budget=45)
+        assert item not in out.items
+        plain = await memory.assemble_context("room 3", budget=45)
+        assert item not in plain.items
+        await memory.save()
+        receipt = await memory.forget(item.id)
+        assert await memory.admin.verify(receipt) == ()
+        turns = {turn.number: turn for turn in turns_of(memory._session)}
+        erased = [number for number, turn in turns.items() if turn.is_erased]
+        assert erased == [len(before) + 1, len(before) + 2]
+        assert turns[len(before) + 1].uses["findings"][0] > 0
+        replay = _replay(memory)
+        for number in range(1, len(before) + 1):
+            assert request_bytes(replay.request(number)) == before[number - 1]
+        assert request_bytes(replay.request(len(turns))) == plain.text.encode()
+        with pytest.raises(CorruptionError, match="erased"):
+            replay.request(len(before) + 1)
+        with pytest.raises(NotFoundError, match="only its sums"):
+            memory.why("password", turn=len(before) + 1)
+    for path in Path(place).rglob("*"):
+        if path.is_file():
+            assert b"swordfish" not in path.read_bytes()
+
+
+async def test_a_trace_that_names_an_erased_item_fails_verification(place: str) -> None:
+    """`verify` finds an erased item in a turn, were one left."""
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+        item = memory.add("findings", SECRET)
+        receipt = await memory.forget(item.id)
+        await memory.assemble_context("room 3", budget=60)
+        row = [item.id, "no_room", 1, 1.0, 5, None, None, []]
+        turn = memory._session.trace.all_turns([])[-1]
+        turn.data["decisions"]["findings"] = [row]
+        memory._session.trace._unsaved = [turn]
+        await memory.save()
+        assert any(
+            "holds a turn that names" in reason for reason in await memory.admin.verify(receipt)
+        )
+
+
+async def test_texts_are_stored_once(place: str) -> None:
+    """A trace adds no second copy of an item's text, of a message or of the query."""
+    marks = [f"mark-{n:04d}-abcdefghijklmnop" for n in range(8)]
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        for mark in marks[:4]:
+            memory.add("findings", f"A finding with {mark} in it.")
+        for mark in marks[4:]:
+            memory.add("messages", f"A question with {mark} in it?")
+            await memory.assemble_context(budget=2_000, format="openai")
+            await memory.assemble_context(budget=2_000)
+    data = b"".join(path.read_bytes() for path in Path(place).rglob("*") if path.is_file())
+    assert [data.count(mark.encode()) for mark in marks] == [1] * 8
+
+
+async def test_two_writers_keep_the_turns_of_both(place: str) -> None:
+    """Turns of two writers are all kept, and numbered in the order of the log."""
+    async with SessionMemory.open(place, "s", trace=True) as one:
+        one.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+        await one.save()
+        async with SessionMemory.open(place, "s", trace=True) as two:
+            sent = []
+            for number, memory in enumerate((one, two, one, two, two)):
+                context = await memory.assemble_context(f"room {number}", budget=60)
+                sent.append(context.text.encode())
+                if number in (2, 4):
+                    await memory.save()
+            await one.save()
+            await two.save()
+    async with SessionMemory.open(place, "s", read_only=True) as memory:
+        replay = _replay(memory)
+        assert [turn.number for turn in replay.turns] == [1, 2, 3, 4, 5]
+        assert sorted(request_bytes(replay.request(n)) for n in range(1, 6)) == sorted(sent)
+
+
+async def test_turns_move_to_the_archive_and_stay(place: str) -> None:
+    """A snapshot moves turns to an archive file: opening reads none, and none is lost."""
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        memory.add_many("documents", [f"Room {n} costs {n} euros. " * 9 for n in range(900)])
+        sent = []
+        for number in range(40):
+            context = await memory.assemble_context(f"room {number}", budget=900)
+            sent.append(context.text.encode())
+            await memory.save()
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        assert len(memory._session.trace.held) < len(sent)
+        assert memory._session.trace.total == len(sent)
+        replay = _replay(memory)
+        assert [request_bytes(replay.request(n)) for n in range(1, 41)] == sent
+        assert "is in" in str(memory.why(replay.turns[0].shown[0], turn=1))
+
+
+async def test_without_a_trace_the_last_turns_are_in_memory() -> None:
+    """The default keeps 20 turns in memory, False none; a turn that is gone is refused by name."""
+    memory = SessionMemory.test_mode()
+    item = memory.add("findings", "Ann owns the deal.")
+    with pytest.raises(NotFoundError, match="trace=True"):
+        memory.why("Ann")
+    for _ in range(30):
+        await memory.assemble_context("deal?", budget=100)
+    assert memory.why("Ann", turn=-20).decision == memory.why(item.id, turn=30).decision
+    for turn in (10, 31, 0, -31):
+        with pytest.raises(NotFoundError):
+            memory.why("Ann", turn=turn)
+    none = SessionMemory.test_mode(trace=False)
+    await none.assemble_context("deal?", budget=100)
+    with pytest.raises(NotFoundError):
+        none.why("Ann")
+    with pytest.raises(InvalidArgumentError, match="every turn"):
+        SessionMemory.test_mode(trace="all")  # type: ignore[arg-type]
+
+
+async def test_forget_erases_turns_in_memory_too() -> None:
+    memory = SessionMemory.test_mode()
+    item = memory.add("findings", SECRET)
+    memory.add("documents", "The rent is 900 euros.")
+    await memory.assemble_context("safe", budget=100)
+    await memory.assemble_context("rent", budget=100, sections=["documents"])
+    await memory.forget(item.id)
+    with pytest.raises(NotFoundError, match="erased"):
+        memory.why("rent", turn=1)
+    assert memory.why("rent", turn=2).decision is not None
+    assert memory.why("swordfish", turn=2).decision is None
+
+
+async def test_a_stored_turn_answers_as_its_context_did() -> None:
+    """The sentence of a stored turn is that of the context, for each item that was offered."""
+    memory = SessionMemory.test_mode(trace=True)
+    memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(300)])
+    for number in range(15):
+        memory.add("messages", f"A question about room {number} and its view?")
+    contexts = [await memory.assemble_context("room 17", budget=size) for size in (60, 200, 900)]
+    items = {item.id: item for section in memory for item in section}
+    for turn, context in zip(turns_of(memory._session), contexts, strict=True):
+        for decision in context.decisions:
+            assert str(turn.why(decision.item_id, items)) == str(context.why(decision.item_id))
+
+
+_TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)
+
+
+@given(st.lists(_TEXTS, max_size=4), st.lists(_TEXTS, max_size=4), st.data())
+@settings(max_examples=200)
+def test_a_request_is_joined_as_it_was_split(
+    texts: list[str], others: list[str], data: st.DataObject
+) -> None:
+    """Whatever a layout made of the items, and whatever stands between, the bytes come back."""
+    memory = SessionMemory.test_mode()
+    items: list[Item] = [memory.add("findings", text) for text in texts if text.strip()]
+    pieces = [text.replace("\n", "\n  ") for text in texts] + texts + others
+    pieces = data.draw(st.permutations(pieces))
+    request = {"system": "\0" + "".join(others), "messages": ["".join(pieces), *pieces, 1, None]}
+    splitter = Splitter(items)
+    skeleton = splitter.split(request)
+    assert join(skeleton, splitter.parts, {item.id: item for item in items}) == request
