@@ -85,14 +85,15 @@ class Replay:
             chain.append(turn)
             left = turn.base
         for turn in reversed(chain):
-            request = turn.request(self._version, self._requests.__getitem__)
+            request = turn.request(self.version, self._requests.__getitem__)
             self._requests[turn.number] = request
         found = self._requests[number]
         while len(self._requests) > _MOST_REQUESTS:
             del self._requests[next(iter(self._requests))]
         return found
 
-    def _version(self, item_id: str, item_digest: str) -> Item | None:
+    def version(self, item_id: str, item_digest: str) -> Item | None:
+        """Return an item as a turn showed it, or as it is now, None without one."""
         return self._versions.get((item_id, item_digest)) or self.items.get(item_id)
 
 

@@ -361,6 +361,10 @@ def _after(request: Any, before: Any, number: int) -> tuple[list[JSONValue] | No
     return [number, count], {**request, "messages": request["messages"][count:]}
 
 
+_SHORT_OF_ROOM = Reason.NO_ROOM, Reason.BEFORE_TAIL
+"""The reasons that more tokens would have changed."""
+
+
 def _signal_names(decisions: Iterable[Decision]) -> list[str]:
     names: dict[str, None] = {}
     for decision in decisions:
@@ -388,7 +392,7 @@ def _decisions(context: Context, names: Sequence[str]) -> dict[str, list[list[JS
         signals: list[JSONValue] = [round(each.signals.get(name, 0.0), 4) for name in names]
         while signals and not signals[-1]:
             signals.pop()
-        lacking = None if each.included else context._cutoffs.lacking(each.item_id)
+        lacking = context._cutoffs.lacking(each.item_id) if each.reason in _SHORT_OF_ROOM else None
         rows.setdefault(each.section, []).append(
             [
                 each.item_id,
