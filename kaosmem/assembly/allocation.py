@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -58,32 +58,51 @@ def allocate(
     the budget grows. Raises WindowTooSmallError, with the sums, where the musts alone don't fit.
     """
     wanting = [spec for spec in by_priority(specs) if spec.name in needs]
-    musts = {spec.name: needs[spec.name].must for spec in wanting}
-    if sum(musts.values()) > budget:
-        raise window_too_small(musts, budget)
-    grants: dict[str, float] = {**musts}
-    left: float = budget - sum(musts.values())
-    floors = {
-        spec.name: min(spec.floor * budget, _most(spec, needs[spec.name])) for spec in wanting
-    }
-    held = {name: max(0.0, floor - grants[name]) for name, floor in floors.items()}
-
-    def give(spec: SectionSpec, room: float) -> None:
-        nonlocal left
-        more = max(0.0, min(_most(spec, needs[spec.name]) - grants[spec.name], room, left))
-        grants[spec.name] += more
-        left -= more
-
-    static = [spec for spec in wanting if spec.placement == "static"]
-    others = [spec for spec in wanting if spec.placement != "static"]
-    for spec in static:
-        del held[spec.name]
-        give(spec, left - math.fsum(held.values()))
+    grants = _Grants(wanting, needs, budget)
+    held = {spec.name: grants.to_floor(spec, spec.floor * budget) for spec in wanting}
+    others = []
+    for spec in wanting:
+        if spec.placement == "static":
+            del held[spec.name]
+            grants.give(spec, grants.left - math.fsum(held.values()))
+        else:
+            others.append(spec)
     for spec in others:
-        give(spec, held[spec.name])
-    for spec in sorted(others, key=lambda spec: spec.placement != "history"):
-        give(spec, left)
-    return {name: int(grant + _NOISE) for name, grant in grants.items()}
+        grants.give(spec, held[spec.name])
+    others.sort(key=lambda spec: spec.placement != "history")
+    for spec in others:
+        grants.give(spec, grants.left)
+    return {name: int(grant + _NOISE) for name, grant in grants.tokens.items()}
+
+
+class _Grants:
+    """Grants of sections while they are computed: first the required items of every section.
+
+    tokens: by section. left: tokens that are not granted yet.
+    """
+
+    def __init__(
+        self, specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int
+    ) -> None:
+        self._needs = needs
+        self.tokens: dict[str, float] = {spec.name: needs[spec.name].must for spec in specs}
+        self.left: float = budget - sum(self.tokens.values())
+        if self.left < 0:
+            raise window_too_small({spec.name: needs[spec.name].must for spec in specs}, budget)
+
+    def to_floor(self, spec: SectionSpec, floor: float) -> float:
+        """Return the tokens that a section lacks to its floor, or to what it wants."""
+        return max(0.0, min(floor, self._most(spec)) - self.tokens[spec.name])
+
+    def give(self, spec: SectionSpec, room: float) -> None:
+        """Grant a section more, as far as it wants and the room allows."""
+        more = max(0.0, min(self._most(spec) - self.tokens[spec.name], room, self.left))
+        self.tokens[spec.name] += more
+        self.left -= more
+
+    def _most(self, spec: SectionSpec) -> float:
+        need = self._needs[spec.name]
+        return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))
 
 
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:
@@ -125,10 +144,6 @@ def window_too_small(
         f"raise the budget by {total - window}, lower reserve, or unpin or shorten items",
         need=needs,
     )
-
-
-def _most(spec: SectionSpec, need: TokenNeed) -> float:
-    return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +388,7 @@ class Costs:
 
 def entries_in(unit: Candidate) -> list[ChatMessage]:
     """Return a unit as the messages that a history shows of it."""
-    return repair([item.message for item in unit.items])
+    return list(chain.from_iterable(_parts_of(unit)))
 
 
 def items_of(units: Iterable[Candidate]) -> list[Item]:

@@ -45,7 +45,7 @@ class Reason(StrEnum):
     NO_ROOM = "no_room"
     """Out: did not fit in the rest of the window or of its section's cap."""
     OUTDATED = "outdated"
-    """Out: later items give its subject another value, and did not fit with it."""
+    """Out: a later item gives its subject another value, and did not fit."""
     HELD_BACK = "held_back"
     """Out: a static item, for whose room other sections' floors are kept."""
     DUPLICATE = "duplicate"

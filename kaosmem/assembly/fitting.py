@@ -1,9 +1,10 @@
 """Fill the granted shares with whole units, in order of value, until nothing more fits.
 
-A unit that may have been corrected is taken like any other if it is among the good matches. Its
-newest correction comes after those that match the query about as well, its other corrections after
-all units. Labels that say so are added last, where they fit. So corrections keep no good match out
-of a small window. Weaker matches are shown with their corrections, or not at all.
+A replaced version is taken together with the current one, or not at all. A good match is taken for
+itself. Its newest correction is tried after the units that match the query about as well, its other
+corrections after all units. A weaker match follows its newest correction, and is left out without
+it. Labels that say so are added last, where they fit. So corrections keep no good match out of a
+small window.
 """
 
 from __future__ import annotations
@@ -11,20 +12,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from kaosmem.assembly.allocation import Line, LineOf
 from kaosmem.formats.text import NEWER, POSSIBLY_REPLACED, Group
-from kaosmem.language.duplicates import Shown, newest_first, statement
+from kaosmem.language.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
 
-Standing: TypeAlias = tuple[int, bool, int]
-"""The key that orders units where they are shown."""
-
-Labels: TypeAlias = dict[Group, tuple[Standing, int]]
-"""By group, the first unit that it shows, and the tokens of its label."""
+Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
+"""By group, where the first unit stands that it shows, and the tokens of its label."""
 
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
 _WEAK = 0.9
@@ -52,7 +51,7 @@ class Run:
                 tokens += line.tokens
                 if not line.group:
                     continue
-                standing = standing_of(unit)
+                standing = unit.stands_at
                 first = changed.get(line.group) or self.labels.get(line.group)
                 if first is None:
                     tokens += line.label
@@ -84,9 +83,6 @@ class Share:
     is_offered_whole: whether the candidates are all that the section holds.
     taken: the units in the share, by position. notes: of marked items, by id.
     twins: of items left out as duplicates, by id, the id of the one that is shown.
-    brought_along: positions of the units that are in for the sake of another one: a replaced
-        version, or an item that they correct.
-    outdated: positions of units that are left out, if they are, for the units that they need.
     """
 
     spec: SectionSpec
@@ -102,8 +98,6 @@ class Share:
     taken: dict[int, Candidate] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
-    brought_along: set[int] = field(default_factory=set)
-    outdated: set[int] = field(default_factory=set)
     _measured: dict[int, list[Line]] = field(default_factory=dict)
 
     # the units in the share
@@ -129,7 +123,7 @@ class Share:
     def kept(self, *, recalled: bool) -> list[Candidate]:
         """Return the units taken of one run, in the order in which they stand."""
         units = [unit for unit in self.taken.values() if self._is_recalled(unit) is recalled]
-        return sorted(units, key=standing_of)
+        return sorted(units, key=attrgetter("stands_at"))
 
     def is_duplicate(self, unit: Candidate) -> bool:
         """Return whether a unit was left out as a duplicate."""
@@ -146,8 +140,8 @@ class Share:
 
         A replaced version stands with its successor.
         """
-        if unit.successor is not None:
-            unit = self._by_position.get(unit.successor, unit)
+        if unit.is_replaced:
+            unit = self._by_position.get(unit.needs[0], unit)
         return unit.recalled
 
     def _lines(self, unit: Candidate) -> list[Line]:
@@ -193,29 +187,11 @@ class Share:
         used = self.runs_of(live)[False].used
         return used <= self.cap and (room is None or used - self.runs[False].used <= room)
 
-    def fits(self, units: Sequence[Candidate], room: float) -> bool:
-        """Return whether units fit in a room, and in their runs."""
-        return self._added(units, room) is not None
-
-    def _added(
-        self, units: Sequence[Candidate], room: float
-    ) -> list[tuple[Run, int, Labels]] | None:
-        """Return the tokens and labels that units add to the runs; None if they do not fit."""
-        found = []
-        for is_recalled, run in self.runs.items():
-            own = [
-                (unit, self._lines(unit))
-                for unit in units
-                if self._is_recalled(unit) is is_recalled
-            ]
-            if not own:
-                continue
-            tokens, labels = run.added(own)
-            room -= tokens
-            if room < 0 or tokens > run.cap - run.used:
-                return None
-            found.append((run, tokens, labels))
-        return found
+    def fits(self, unit: Candidate, room: float) -> bool:
+        """Return whether a unit fits in a room, and in its run."""
+        run = self.runs[self._is_recalled(unit)]
+        tokens, _ = run.added([(unit, self._lines(unit))])
+        return tokens <= min(room, run.cap - run.used)
 
     # taking units
 
@@ -226,57 +202,48 @@ class Share:
             run.take(*run.added([(unit, self._lines(unit))]))
             self.taken[unit.position] = unit
 
-    def take(
-        self, unit: Candidate, needed: Sequence[Candidate], room: float, shown: Shown | None
-    ) -> bool:
-        """Take a unit with others that it needs, if they fit in the room and in their runs.
+    def take(self, unit: Candidate, room: float, shown: Shown | None) -> None:
+        """Take a unit, with the current version if it is replaced, if it fits in room and run.
 
-        shown: the items shown so far, of which no duplicate is taken; without it, duplicates are
-            taken.
-        Returns whether the unit is in.
+        Args:
+            shown: The items shown so far, of which no duplicate is taken. Without it, duplicates
+                are taken.
         """
-        if unit.position in self.taken:
-            return True
-        if self.is_duplicate(unit):
-            return False
-        missing = [each for each in needed if not self._is_known(each.position)]
-        if missing:
-            return self._take_with(missing, unit, room, shown)
-        run = self.runs[self._is_recalled(unit)]
-        tokens, labels = run.added([(unit, self._lines(unit))])
-        if tokens > room or tokens > run.cap - run.used:
-            return False
-        # A version that says the same as another one, as after a change back, held at another time.
-        if shown is not None and unit.successor is None:
-            if self._is_repeated(unit, shown):
-                return False
-            shown.admit(unit.items)
-        run.take(tokens, labels)
-        self.taken[unit.position] = unit
-        return True
-
-    def _take_with(
-        self, needed: Sequence[Candidate], unit: Candidate, room: float, shown: Shown | None
-    ) -> bool:
-        """Take a unit with others, if all fit that are no duplicates of shown ones."""
+        if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
+            return
+        needed = self._missing(unit, shown)
+        if needed is None:
+            return
         units = [*needed, unit]
-        if shown is not None and unit.successor is None:
-            units = [each for each in units if not self._is_repeated(each, shown)]
-            if self.is_duplicate(unit):
-                return False
-        added = self._added(units, room)
-        if added is None:
-            if self.fits([unit], room):
-                self.outdated.add(unit.position)
-            return False
-        for run, tokens, labels in added:
-            run.take(tokens, labels)
+        run = self.runs[self._is_recalled(unit)]
+        tokens, labels = run.added([(each, self._lines(each)) for each in units])
+        if tokens > min(room, run.cap - run.used):
+            return
+        # A version that says the same as another one, as after a change back, held at another time.
+        if shown is not None and not unit.is_replaced and self._is_repeated(unit, shown):
+            return
+        run.take(tokens, labels)
         for each in units:
             self.taken[each.position] = each
-            if shown is not None and each.successor is None:
+            if shown is not None and not each.is_replaced:
                 shown.admit(each.items)
-        self.brought_along.update(each.position for each in units[:-1])
-        return True
+
+    def _missing(self, unit: Candidate, shown: Shown | None) -> list[Candidate] | None:
+        """Return the units that a replaced version lacks. None: it cannot have them."""
+        if not unit.is_replaced:
+            return []
+        missing = []
+        for position in unit.needs:
+            if position in self.taken or position in self.elsewhere:
+                continue
+            current = self._by_position.get(position)
+            if current is None or current.is_replaced:
+                return None
+            if self.is_duplicate(current):
+                continue
+            if shown is None or not self._is_repeated(current, shown):
+                missing.append(current)
+        return missing
 
     def _is_known(self, position: int) -> bool:
         """Return whether a unit is shown, in this share or in another place."""
@@ -296,36 +263,54 @@ class Share:
 
     # versions and corrections
 
-    def needed_by(self, unit: Candidate) -> tuple[Candidate, ...] | None:
-        """Return the unit that a replaced version is shown with, () if that is shown elsewhere.
-
-        Return None if it is not offered, or is replaced itself.
-        """
-        assert unit.successor is not None
-        if unit.successor in self.elsewhere:
-            return ()
-        successor = self._by_position.get(unit.successor)
-        if successor is None or successor.successor is not None:
-            return None
-        return (successor,)
-
     def corrections_of(self, unit: Candidate) -> list[Candidate]:
-        """Return the units that may correct a unit, and their own corrections, newest first.
+        """Return the taken units that may correct a unit, oldest first."""
+        if unit.is_replaced:
+            return []
+        return [self.taken[at] for at in unit.needs if at in self.taken]
 
-        Of those that say the same, the newest is returned.
+    @property
+    def needed_positions(self) -> set[int]:
+        """Return the positions of the units that taken units need."""
+        positions: set[int] = set()
+        for unit in self.taken.values():
+            positions.update(unit.needs)
+        return positions
+
+    def is_outdated(self, unit: Candidate) -> bool:
+        """Return whether a unit may not be taken: a weak match without its newest correction."""
+        if unit.must or not unit.needs or (unit.score or 0.0) >= _WEAK * self._best_score:
+            return False
+        newest = unit.needs[-1]
+        return newest in self._by_position and not self._is_known(newest)
+
+    @cached_property
+    def _best_score(self) -> float:
+        return max((unit.score or 0.0 for unit in self.candidates), default=0.0)
+
+    def in_order(self, units: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Yield units in order, and the corrections of taken ones.
+
+        The newest correction of a unit comes after the units that match the query about as well,
+        its other corrections after all units. That of an outdated unit comes first.
         """
-        found: dict[int, Candidate] = {}
-        left = [*unit.newer]
-        while left:
-            correction = self._by_position.get(left.pop())
-            if correction is None or correction.position in found:
-                continue
-            if correction.position in self.barred:
-                continue
-            found[correction.position] = correction
-            left += correction.newer
-        said = {statement(each.items[0]): each for each in sorted(found.values(), key=standing_of)}
-        return sorted(said.values(), key=standing_of, reverse=True)
+        waiting: dict[int, float] = {}
+        for unit in (*self.taken.values(), *units):
+            score = unit.score or 0.0
+            due = [at for at, least in waiting.items() if score < least]
+            for at in due:
+                del waiting[at]
+                yield self._by_position[at]
+            if self.is_outdated(unit):
+                yield self._by_position[unit.needs[-1]]
+            if not self.is_outdated(unit):
+                yield unit
+            if unit.position in self.taken and not unit.is_replaced:
+                offered = [at for at in unit.needs if at in self._by_position]
+                for at in offered:
+                    least = _WEAK * score if at == offered[-1] else 0.0
+                    waiting[at] = max(least, waiting.get(at, 0.0))
+        yield from [self._by_position[at] for at in waiting]
 
     def mark(self, room: float) -> None:
         """Note which units are newer or possibly replaced, where the notes fit in the room."""
@@ -345,12 +330,12 @@ class Share:
         """
         notes: dict[str, str] = {}
         for unit in self.taken.values():
-            corrections = [self.taken[at] for at in unit.newer if at in self.taken]
-            for correction in corrections:
+            for correction in self.corrections_of(unit):
                 (item,) = correction.items
-                is_last = not correction.newer and item.interval is None
+                is_last = not correction.needs and item.interval is None
                 notes[item.id] = NEWER if is_last else notes.get(item.id, "")
-            if unit.newer and not any(map(self._is_known, unit.newer)):
+            may_be_replaced = unit.needs and not any(map(self._is_known, unit.needs))
+            if may_be_replaced and not unit.is_replaced:
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
 
@@ -367,12 +352,6 @@ class Share:
         self.runs = runs
         self.notes = notes
         return True
-
-
-def standing_of(unit: Candidate) -> Standing:
-    """Return the key that orders units where they are shown."""
-    follows = unit.before if unit.successor is None else unit.successor
-    return (unit.position, True, 0) if follows is None else (follows, False, unit.place)
 
 
 def fill(
@@ -392,9 +371,7 @@ def fill(
         left_out: Sequence[Candidate] = share.left_out
         if shown is not None:
             left_out = newest_first(left_out)
-        related = [unit for unit in left_out if unit.position not in share.unrelated]
-        unrelated = [unit for unit in left_out if unit.position in share.unrelated]
-        orders.append(_Order([*_wanted(share, related)], unrelated))
+        orders.append(left_out)
     tried = [0] * len(shares)
     for is_first in (True, False):
         for place, share in enumerate(shares):
@@ -413,89 +390,15 @@ def fill(
         left -= share.used - used
 
 
-class _Wanted(NamedTuple):
-    """A unit that a share may take.
+def _fill(share: Share, units: Sequence[Candidate], most: int, shown: Shown | None) -> None:
+    """Take units until the share has at most `most` tokens.
 
-    needed: other units that it is shown with, or not at all.
-    after: for a correction, the positions of the units that must be in: the unit that it corrects,
-        and the newest correction of that.
+    Unrelated units are taken only if all fit.
     """
-
-    unit: Candidate
-    needed: Sequence[Candidate] = ()
-    after: tuple[int, ...] = ()
-
-
-class _Order(NamedTuple):
-    """The units that a share may take, in the order in which they are tried.
-
-    unrelated: units that are taken only if all fit.
-    """
-
-    wanted: Sequence[_Wanted]
-    unrelated: Sequence[Candidate]
-
-
-def _wanted(share: Share, units: Iterable[Candidate]) -> Iterator[_Wanted]:
-    """Yield units in order, and their corrections after those that match the query about as well.
-
-    A replaced version needs its successor. A unit that matches much worse than the best one needs
-    its corrections. It comes last if it takes more than half of the share with them.
-    """
-    best = max((unit.score or 0.0 for unit in share.candidates), default=0.0)
-    waiting: list[tuple[float, _Wanted]] = []
-    last: list[_Wanted] = []
-    for unit in (*share.taken.values(), *units):
-        score = unit.score or 0.0
-        if waiting:
-            yield from [wanted for least, wanted in waiting if score < least]
-            waiting = [each for each in waiting if score >= each[0]]
-        if unit.successor is not None:
-            successor = share.needed_by(unit)
-            if successor is not None:
-                yield _Wanted(unit, successor)
-            continue
-        corrections = share.corrections_of(unit) if unit.newer else []
-        if corrections and score < _WEAK * best and unit.position not in share.taken:
-            if _is_large(share, unit, corrections):
-                last.append(_Wanted(unit, corrections))
-            else:
-                yield _Wanted(unit, corrections)
-            continue
-        yield _Wanted(unit)
-        if corrections:
-            newest = _Wanted(corrections[0], after=(unit.position,))
-            waiting.append((_WEAK * score, newest))
-            after = (unit.position, corrections[0].position)
-            last += [_Wanted(each, after=after) for each in corrections[1:]]
-    yield from [wanted for _, wanted in waiting]
-    yield from last
-
-
-def _is_large(share: Share, unit: Candidate, corrections: Sequence[Candidate]) -> bool:
-    """Return whether a unit takes more than half of a share with its corrections.
-
-    If such a unit stays out, they are the reason.
-    """
-    tokens = unit.tokens
-    for correction in corrections:
-        tokens += correction.tokens
-    if 2 * tokens <= share.cap:
-        return False
-    share.outdated.add(unit.position)
-    return True
-
-
-def _fill(share: Share, order: _Order, most: int, shown: Shown | None) -> None:
-    """Take units until the share has at most `most` tokens."""
-    room = most - share.used
-    for unit, needed, after in order.wanted:
-        if unit.position in share.taken or (after and not share.taken.keys() >= {*after}):
-            continue
-        if share.take(unit, needed, room, shown):
-            room = most - share.used
-            if after:
-                share.brought_along.add(unit.position)
-    if order.unrelated and share.may_fit_whole(most - share.used):
-        for unit in order.unrelated:
-            share.take(unit, (), most - share.used, shown)
+    related = [unit for unit in units if unit.position not in share.unrelated]
+    for unit in share.in_order(related):
+        share.take(unit, most - share.used, shown)
+    unrelated = [unit for unit in units if unit.position in share.unrelated]
+    if unrelated and share.may_fit_whole(most - share.used):
+        for unit in unrelated:
+            share.take(unit, most - share.used, shown)

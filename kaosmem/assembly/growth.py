@@ -224,7 +224,7 @@ class Growth:
             unit = left.pop()
             if unit.position not in found:
                 found.add(unit.position)
-                left += [share.taken[at] for at in unit.newer if at in share.taken]
+                left += share.corrections_of(unit)
         return items_of(unit for unit in share.kept(recalled=recalled) if unit.position in found)
 
     def _lost_from_tail(self, name: str) -> list[Item]:

@@ -562,7 +562,7 @@ class Packing:
         if position in share.taken:
             if unit.must:
                 return Reason.MUST
-            if position in share.brought_along:
+            if not unit.score and position in share.needed_positions:
                 return Reason.NEWER
             if unit.recalled:
                 return Reason.RECALLED
@@ -574,7 +574,7 @@ class Packing:
             return Reason.UNRELATED
         if share.spec.placement == "static":
             cap = cap_of(share.spec, self.packer.window)
-            if share.fits([unit], min(cap - share.used, self.packer.window - self.used)):
+            if share.fits(unit, min(cap - share.used, self.packer.window - self.used)):
                 return Reason.HELD_BACK
         return Reason.NO_ROOM
 
@@ -608,7 +608,7 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
         return Reason.DUPLICATE
     if candidate.position in share.barred:
         return Reason.LOW_CONFIDENCE
-    return Reason.OUTDATED if candidate.position in share.outdated else None
+    return Reason.OUTDATED if share.is_outdated(candidate) else None
 
 
 def _best_alone(share: Share, units: Sequence[Candidate]) -> int:

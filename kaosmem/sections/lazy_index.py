@@ -408,12 +408,14 @@ class LazyIndex:
         The batch is chosen between two changes of the holdings. If it fails, it stays pending.
         """
         with self.lock:
-            batch = self._batch()
+            batch = self._batch() if self._pending else {}
+            if not batch:
+                self._note_settled(index)
+                return False
             for ordinal in batch:
                 del self._pending[ordinal]
-            if batch:
-                self._moment = None
-                self._ranked = None
+            self._moment = None
+            self._ranked = None
         try:
             _enter(index, batch)
         except BaseException:
@@ -422,9 +424,13 @@ class LazyIndex:
             raise
         with self.lock:
             self._unstored += len(batch)
-            if self._index is index and not self._pending:
-                self._moment = self._held.moment
-        return bool(batch)
+            self._note_settled(index)
+        return True
+
+    def _note_settled(self, index: DatedIndex) -> None:
+        """Note the moment if the index has all changes. The caller holds `lock`."""
+        if self._index is index and not self._pending:
+            self._moment = self._held.moment
 
     def _put_back(self, index: DatedIndex, batch: Iterable[int]) -> None:
         """Let a batch that failed be pending again, unless the index is given up."""

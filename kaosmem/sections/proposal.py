@@ -32,14 +32,12 @@ class Candidate(NamedTuple):
     results without a call. rank: its place in the order of want, from 1. score: for the query, None
     where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier
     one, evicted or from before the place where a history is cut.
-    successor: of a replaced version, the position of the unit that must be shown with it. It stands
-        before that, and
-    place orders it among other versions of the same fact.
-    newer: positions of the later units that give its subject another value. It is shown only
-        together with them.
-    before: of a unit that was added later than those which correct it, the position of the first of
-        these. It stands
-    before that, and place orders it.
+    needs: positions of the units that are shown with it: always of a replaced version, where they
+        fit of a unit that others may correct. The oldest comes first.
+    is_replaced: whether it is a replaced version, which needs the current one.
+    standing: the key that orders it where it is shown, () for its position. A replaced version
+        stands before the current one.
+    positions: of each of several items, the number of items taken before it.
     """
 
     items: tuple[Item, ...]
@@ -51,11 +49,24 @@ class Candidate(NamedTuple):
     score: float | None
     tokens: int
     recalled: bool = False
-    successor: int | None = None
-    place: int = 0
-    newer: tuple[int, ...] = ()
-    before: int | None = None
+    needs: tuple[int, ...] = ()
+    is_replaced: bool = False
+    standing: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
+
+    @property
+    def stands_at(self) -> tuple[int, ...]:
+        """Return the key that orders units where they are shown."""
+        return self.standing or (self.position, 1, 0)
+
+    def replaced_by(self, current: int, place: int) -> Candidate:
+        """Return it as a replaced version, which needs the current one and stands before it.
+
+        Args:
+            current: The position of the current version.
+            place: Its place among all versions, oldest first.
+        """
+        return self._replace(needs=(current,), is_replaced=True, standing=(current, 0, place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +192,8 @@ class Proposal:
         """
         units: dict[str, Candidate] = {}
         scores = {unit.items[0].id: unit.score for unit in self.candidates}
-        successors: dict[str, str] = {}  # id of a replaced version -> id of the current one
+        # Of each replaced version, the id of the current one, and its place among all versions.
+        replaced: dict[str, tuple[str, int]] = {}
         for unit in self.candidates:
             (item,), of_fact = unit.items, versions.get(unit.items[0].id, ())
             if not of_fact:
@@ -207,18 +219,18 @@ class Proposal:
                 place = of_fact.index(version)
                 older = version.item
                 shown = shown_with_interval(older, of_fact, place)
-                past = unit._replace(
-                    items=(shown,), score=scores.get(older.id), tokens=older.tokens, place=place
-                )
+                score = scores.get(older.id)
+                past = unit._replace(items=(shown,), score=score, tokens=older.tokens)
                 units.setdefault(older.id, past)
-                successors[older.id] = newest.id
+                replaced[older.id] = newest.id, place
         at = dict(zip(units, _positions([unit.items[0] for unit in units.values()]), strict=True))
-        ordered = (
-            unit._replace(
-                position=at[item_id], rank=rank, successor=at.get(successors.get(item_id, ""))
-            )
-            for rank, (item_id, unit) in enumerate(units.items(), 1)
-        )
+        ordered = []
+        for rank, (item_id, unit) in enumerate(units.items(), 1):
+            unit = unit._replace(position=at[item_id], rank=rank)
+            if item_id in replaced:
+                current, place = replaced[item_id]
+                unit = unit.replaced_by(at[current], place)
+            ordered.append(unit)
         return replace(self, candidates=tuple(ordered))
 
 

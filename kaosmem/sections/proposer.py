@@ -591,7 +591,7 @@ def _unrelated(candidates: Iterable[Candidate], related: Collection[int]) -> fro
     """Return the positions of the candidates that nothing in a query speaks for."""
     positions = set()
     for unit in candidates:
-        if unit.position not in related and unit.successor is None and not unit.must:
+        if unit.position not in related and not unit.is_replaced and not unit.must:
             positions.add(unit.position)
     return frozenset(positions)
 

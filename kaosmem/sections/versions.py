@@ -138,8 +138,10 @@ class ShownVersions:
         items = tuple(
             self._with_interval(item, at) for item, at in zip(unit.items, members, strict=True)
         )
-        successor, place = self._after.get(unit.position, (None, 0))
-        return unit._replace(items=items, successor=successor, place=place)
+        unit = unit._replace(items=items)
+        if unit.position not in self._after:
+            return unit
+        return unit.replaced_by(*self._after[unit.position])
 
     def _with_interval(self, item: Item, ordinal: int) -> Item:
         if ordinal not in self._asked or item.key is None:
@@ -301,30 +303,40 @@ class SectionCorrections:
 def tied(
     candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]
 ) -> tuple[Candidate, ...]:
-    """Return candidates tied to their corrections, which stand before them.
+    """Return candidates that need their corrections. They stand before these.
 
-    corrected: the units that correct others, by first ordinal, as `SectionCorrections.find` returns
-        them.
+    Args:
+        corrected: The units that correct others, oldest first, by the first ordinal of the unit
+            that they correct.
     """
     if not corrected:
         return candidates
-    before: dict[
-        int, int
-    ] = {}  # for units that were added later than their corrections, the first of these
+    standings = _before_corrections(candidates, corrected)
+    units = []
+    for unit in candidates:
+        if unit.position in corrected and not unit.is_replaced:
+            standing = standings.get(unit.position, ())
+            unit = unit._replace(needs=corrected[unit.position], standing=standing)
+        units.append(unit)
+    return tuple(units)
+
+
+def _before_corrections(
+    candidates: Iterable[Candidate], corrected: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """Return where units stand that were added later than their corrections: before the first."""
+    before: dict[int, int] = {}
     is_settled = False
     while not is_settled:
         is_settled = True
         for at, newer in corrected.items():
             first = min(before.get(each, each) for each in newer)
             if first < before.get(at, at):
-                before[at], is_settled = first, False
-    late = sorted(
-        (unit.items[0].valid_from, unit.position) for unit in candidates if unit.position in before
-    )
-    place = {position: place for place, (_, position) in enumerate(late)}
-    return tuple(
-        unit._replace(newer=corrected[at], before=before.get(at), place=place.get(at, unit.place))
-        if (at := unit.position) in corrected
-        else unit
-        for unit in candidates
-    )
+                before[at] = first
+                is_settled = False
+    late = [unit for unit in candidates if unit.position in before]
+    late.sort(key=lambda unit: (unit.items[0].valid_from, unit.position))
+    standings: dict[int, tuple[int, ...]] = {}
+    for place, unit in enumerate(late):
+        standings[unit.position] = before[unit.position], 0, place
+    return standings

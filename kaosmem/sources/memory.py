@@ -265,6 +265,6 @@ def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:
     return replace(
         proposal,
         candidates=tuple(
-            unit for unit in kept if unit.successor is None or unit.successor in positions
+            unit for unit in kept if not unit.is_replaced or positions.issuperset(unit.needs)
         ),
     )

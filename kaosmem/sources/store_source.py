@@ -16,7 +16,7 @@ from kaosmem.language.query import Query
 from kaosmem.names import check_id
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.types import Content, JSONValue
 from kaosmem.types.content import Trust, content_text, unshown_chars
@@ -205,16 +205,18 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
 
     Items without a `timestamp` have no order, so nothing is tied if there is one.
     """
-    units = {unit.position: unit.items[0] for unit in proposal.candidates if unit.successor is None}
+    units = {unit.position: unit.items[0] for unit in proposal.candidates if not unit.is_replaced}
     if not spec.corrections or any(item.timestamp is None for item in units.values()):
         return proposal
     from kaosmem.language.corrections import Corrections
 
     of = Corrections(units).of
-    return replace(
-        proposal,
-        candidates=tuple(unit._replace(newer=of(unit.position)) for unit in proposal.candidates),
-    )
+    candidates = [_corrected(unit, of) for unit in proposal.candidates]
+    return replace(proposal, candidates=tuple(candidates))
+
+
+def _corrected(unit: Candidate, of: Callable[[int], tuple[int, ...]]) -> Candidate:
+    return unit if unit.is_replaced else unit._replace(needs=of(unit.position))
 
 
 def _share(item: Item, cap: int, told: Told) -> int:

@@ -134,8 +134,7 @@ def _tied(units: Sequence[Candidate]) -> tuple[Candidate, ...]:
     there = {unit.position for unit in units}
     tied = []
     for unit in units:
-        newer = tuple(position for position in unit.newer if position in there)
-        before = unit.before if unit.before in there else None
-        successor = unit.successor if unit.successor in there else None
-        tied.append(unit._replace(newer=newer, before=before, successor=successor))
+        needs = tuple(position for position in unit.needs if position in there)
+        is_replaced = unit.is_replaced and bool(needs)
+        tied.append(unit._replace(needs=needs, is_replaced=is_replaced))
     return tuple(tied)

@@ -26,22 +26,9 @@ QUESTION = "When does licence QX-7741 expire?"
 FACT = "Licence QX-7741 expires in March."
 
 
-def unit(
-    position: int, *, source: str = "", successor: int | None = None, place: int = 0
-) -> Candidate:
+def unit(position: int, *, source: str = "") -> Candidate:
     item = Item(str(position), "notes", "note", source, 7, datetime(2024, 1, 1, tzinfo=UTC))
-    return Candidate(
-        (item,),
-        position,
-        True,
-        False,
-        False,
-        position + 1,
-        None,
-        7,
-        successor=successor,
-        place=place,
-    )
+    return Candidate((item,), position, True, False, False, position + 1, None, 7)
 
 
 def line_of(item: Item, note: str | None) -> Line:
@@ -73,25 +60,25 @@ def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> Non
 
 def test_a_replaced_version_brings_its_successor() -> None:
     """The current version stands after the replaced one, and is taken once."""
-    replaced = unit(0, successor=1)
+    replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
     share = Share(
         SectionSpec("notes"), (replaced, current), {False: Run(HEADER, 100)}, line_of, 100
     )
-    share.take(replaced, (current,), 100, None)
-    share.take(current, (), 100, None)
+    share.take(replaced, 100, None)
+    share.take(current, 100, None)
     assert share.kept(recalled=False) == [replaced, current]
     assert share.used == HEADER + 12 + 13
 
 
 def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
     """If both do not fit together, neither is in."""
-    replaced = unit(0, successor=1)
+    replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
     share = Share(
         SectionSpec("notes"), (replaced, current), {False: Run(HEADER, 100)}, line_of, 100
     )
-    share.take(replaced, (current,), HEADER + 12 + 12, None)
+    share.take(replaced, HEADER + 12 + 12, None)
     assert share.kept(recalled=False) == []
     assert share.used == 0
 

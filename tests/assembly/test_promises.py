@@ -169,7 +169,7 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
         units = world.memory[name].proposer.propose(Query(context.query), cap=cap).candidates
         shown_units = [unit for unit in units if context.decision(unit.items[0].id).included]
         if not any(
-            unit.newer for unit in shown_units
+            unit.needs for unit in shown_units
         ):  # test_corrections counts the marks of corrections
             assert use.used == tokens_of_section(spec, shown_units, count)
         for unit in units:

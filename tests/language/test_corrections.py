@@ -257,8 +257,8 @@ def assembled(memory: SessionMemory, query: str, budget: int, format: str = "tex
 
 @settings(max_examples=60)
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400), formats)
-def test_no_item_is_shown_without_its_corrections(talk, query, budget, format) -> None:
-    """They follow it, the context is counted exactly, and what is out for their sake says so."""
+def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budget, format) -> None:
+    """They follow it if their label fits. A good match without them is labelled, a weaker one has its newest."""
     memory = session(talk)
     try:
         context = assembled(memory, query, budget, format)
@@ -272,23 +272,25 @@ def test_no_item_is_shown_without_its_corrections(talk, query, budget, format) -
     place = {item.id: at for at, item in enumerate(context.items)}
     texts = {" ".join(item.text.casefold().split()) for item in context.items}
     best = max((decision.score or 0.0 for decision in context.decisions), default=0.0)
+    left = budget - context.used
     possibly_replaced = 0
     for at in range(len(talk)):
+        assert context.decision(f"t{at}").included == (f"t{at}" in place)
         of = corrections.of(at) if f"t{at}" in place else ()
         # A duplicate stands for a correction, as no two items say the same.
         missing = [
             later for later in of if " ".join(talk[later][0].casefold().split()) not in texts
         ]
-        assert all(place[f"t{at}"] < place[f"t{later}"] for later in of if f"t{later}" in place)
-        assert not missing or context.decision(f"t{at}").score == best > 0
+        in_place = [later for later in of if f"t{later}" in place]
+        assert left < 40 or all(place[f"t{at}"] < place[f"t{later}"] for later in in_place)
+        assert all(context.decision(f"t{later}").tokens + 40 > left for later in missing)
+        score = context.decision(f"t{at}").score or 0.0
+        assert not of or of[-1] not in missing or score >= 0.9 * best
         possibly_replaced += len(missing) == len(of) > 0
-        decision = context.decision(f"t{at}")
-        assert decision.included == (f"t{at}" in place)
-        if decision.reason is Reason.OUTDATED:
-            assert corrections.of(at)
     if format == "text":
         assert context.text == assembled(session(talk), query, budget).text
-        assert (context.text or "").count("possibly replaced") == possibly_replaced <= 1
+        labels = (context.text or "").count("possibly replaced")
+        assert labels == possibly_replaced or (labels < possibly_replaced and left < 40)
 
 
 @settings(max_examples=30)
@@ -312,6 +314,7 @@ def test_a_section_can_do_without(talk, query, budget) -> None:
     """With corrections=False nothing is marked, brought along or left out for being corrected."""
     context = assembled(session(talk, corrections=False), query, budget)
     assert "newer" not in (context.text or "")
+    assert "possibly replaced" not in (context.text or "")
     assert {Reason.NEWER, Reason.OUTDATED}.isdisjoint(
         decision.reason for decision in context.decisions
     )
@@ -356,7 +359,6 @@ async def test_corrections_that_would_fill_a_small_window_give_way_to_other_answ
                 "On which day is the launch of the Apollo ship?", budget=budget
             )
             is_shown[budget, has_corrections] = context.decision("other").included
-            assert context.decision("other").reason is not Reason.OUTDATED
     assert all(is_shown[budget, True] for budget in range(40, 300, 10) if is_shown[budget, False])
     assert is_shown[290, True]
 

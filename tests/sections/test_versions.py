@@ -203,7 +203,7 @@ async def test_a_source_proposes_versions_as_a_section_does() -> None:
     assert [unit.items[0].id for unit in now.candidates] == ["b1", "c2"]
     before = proposal.with_versions(versions, PAST_CUES.read("before"))
     assert [unit.items[0].id for unit in before.candidates] == ["a2", "a1", "b1", "c2", "c1"]
-    assert [unit.successor for unit in before.candidates] == [None, 0, None, None, 3]
+    assert [unit.needs for unit in before.candidates] == [(), (0,), (), (), (3,)]
     assert [unit.rank for unit in before.candidates] == [1, 2, 3, 4, 5]
     assert [unit.items[0].interval is None for unit in before.candidates] == [
         False,

@@ -179,9 +179,14 @@ class Explorer:
                 return
         raise AssertionError
 
-    def overtake(self, before: Sequence[Act], acts: Sequence[Act], then: Sequence[Act]) -> None:
-        """Check what a power loss leaves where a writer was killed at any call and one with an open log went on."""
-        for at in count():
+    def overtake(
+        self, before: Sequence[Act], acts: Sequence[Act], then: Sequence[Act], *, every: int = 1
+    ) -> None:
+        """Check what a power loss leaves where a writer was killed at a call and one with an open log went on.
+
+        every: of the calls at which it is killed.
+        """
+        for at in count(step=every):
             self.counted.points += 1
             again, is_whole = overtake(before, acts, then, at)
             self._check_again(again)
