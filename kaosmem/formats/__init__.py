@@ -64,11 +64,14 @@ def get_format(given: str | Format) -> Format:
     if not isinstance(given, str):
         return check_instance(given, Format, "format")
     if given not in FORMATS:
-        names = ", ".join(map(repr, FORMATS))
         raise InvalidArgumentError(
-            f"no format {shown(given)}; use one of {names}, or give a Format of your own"
+            f"no format {shown(given)}; use one of {_names()}, or give a Format of your own"
         )
     return FORMATS[given]
+
+
+def _names() -> str:
+    return ", ".join(map(repr, FORMATS))
 
 
 def parse_message(message: object, format: str | Format | None = None) -> ChatMessage:
@@ -82,7 +85,7 @@ def parse_message(message: object, format: str | Format | None = None) -> ChatMe
         return message
     if format is None:
         raise InvalidArgumentError(
-            "a provider's message needs its format; give format='anthropic' or format='openai'"
+            f"a provider's message needs its format; give format=, one of {_names()}"
         )
     return get_format(format).parse(message)
 
