@@ -14,6 +14,7 @@ PACKAGES = [
     "compaction",
     "context",
     "conversation",
+    "corpora",
     "errors",
     "formats",
     "retrieval",
@@ -31,13 +32,14 @@ def test_the_top_level_holds_few_names() -> None:
 
 
 def test_packages_export_few_names() -> None:
-    """All packages together export at most 182 names; internal ones come from their modules."""
+    """All packages together export at most 188 names; internal ones come from their modules."""
     number = 0
     for path in Path(kaosmem.__file__).parent.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 number += len(ast.literal_eval(node.value))
-    assert number <= 182
+    # Six of them are for corpora: the protocol, its contract, receipts, two engines, and the source.
+    assert number <= 188
 
 
 def test_a_memory_has_few_members_and_parameters() -> None:

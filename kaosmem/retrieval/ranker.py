@@ -94,6 +94,32 @@ class CountingIndex(Index, Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class CollectionStatistics:
+    """The figures of a collection, of which an index may hold a sample.
+
+    Attributes:
+        entries: Number of entries in the collection.
+        terms: Number of terms of all entries, repeated ones too.
+        frequencies: Number of entries with a term. A term that is missing is judged by the sample.
+    """
+
+    entries: int
+    terms: int
+    frequencies: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+
+@runtime_checkable
+class SampleIndex(Index, Protocol):
+    """An index that can score a sample as the whole collection would score it.
+
+    Attributes:
+        collection: The collection that the entries are from. None: the entries are all there are.
+    """
+
+    collection: CollectionStatistics | None
+
+
 TokensOf = Callable[[list[int]], Sequence[int]]
 """Asks for the tokens that entries have now, by their ordinals."""
 

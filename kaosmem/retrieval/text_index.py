@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.bm25 import Saturation
-    from kaosmem.retrieval.ranker import TokensOf
+    from kaosmem.retrieval.ranker import CollectionStatistics, TokensOf
     from kaosmem.types.items import Item
 
 _BATCH = 1_024
@@ -129,6 +129,7 @@ class TextIndex:
         tokens_of: TokensOf | None = None,
     ) -> None:
         self.tokens_of = tokens_of
+        self.collection: CollectionStatistics | None = None
         self.analyze = analyze
         self._parameters = BM25.of(k1, b)
         self._clear()
@@ -413,7 +414,13 @@ class TextIndex:
 
     def idf(self, number: int) -> int:
         """Return the weight of a term in Q16, larger for one that fewer entries have."""
-        return idf_q16(len(self), self.frequency(number))
+        frequency = self.frequency(number)
+        if self.collection is None:
+            return idf_q16(len(self), frequency)
+        size = max(len(self), self.collection.entries)
+        term = self.vocabulary.term(number)
+        known = self.collection.frequencies.get(term, frequency * size // max(1, len(self)))
+        return idf_q16(size, min(size, max(frequency, known)))
 
     def bm25(
         self, weights: Mapping[int, int], *, k1: float | None = None, b: float | None = None
@@ -453,7 +460,11 @@ class TextIndex:
 
     def _average_length(self, units: int) -> int:
         size = max(1, len(self))
-        return max(1, (units * self._total_length + size // 2) // size)
+        total = self._total_length
+        if self.collection is not None:
+            size = max(1, self.collection.entries)
+            total = self.collection.terms
+        return max(1, (units * total + size // 2) // size)
 
     def _saturation(self, parameters: BM25) -> Saturation:
         # Most changes of a large index leave ten digits of the average as they are, and the table.

@@ -22,6 +22,7 @@ from kaosmem.testing.scripted_llm import ScriptedLLM
 if TYPE_CHECKING:
     from kaosmem.testing.contracts.blob import BlobContract
     from kaosmem.testing.contracts.compaction import CompactionContract
+    from kaosmem.testing.contracts.corpus import CorpusContract
     from kaosmem.testing.contracts.format import FormatContract
     from kaosmem.testing.contracts.graph import GraphContract
     from kaosmem.testing.contracts.history import HistoryContract
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlobContract",
     "CompactionContract",
+    "CorpusContract",
     "FormatContract",
     "GraphContract",
     "HistoryContract",
@@ -53,6 +55,7 @@ __all__ = [
 _MODULES = {
     "BlobContract": "blob",
     "CompactionContract": "compaction",
+    "CorpusContract": "corpus",
     "FormatContract": "format",
     "GraphContract": "graph",
     "HistoryContract": "history",

@@ -1,0 +1,14 @@
+"""Corpora beyond one process: an engine proposes passages, and kaosmem ranks and packs them."""
+
+from kaosmem.corpora.corpus import Corpus, CorpusReceipt
+from kaosmem.corpora.in_memory import InMemoryCorpus
+from kaosmem.corpora.lance import LanceCorpus
+from kaosmem.corpora.source import CorpusSource
+
+__all__ = [
+    "Corpus",
+    "CorpusReceipt",
+    "CorpusSource",
+    "InMemoryCorpus",
+    "LanceCorpus",
+]

@@ -1,0 +1,207 @@
+"""A corpus as a source of a session: the engine proposes passages, and kaosmem ranks them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
+
+from kaosmem.arguments import check_count, check_instance
+from kaosmem.corpora.corpus import CANDIDATES, Candidates, Corpus, Found, ordinals_of
+from kaosmem.filters import MetadataFilter
+from kaosmem.language.analysis import analyze
+from kaosmem.language.query import Query
+from kaosmem.retrieval.ranker import (
+    CollectionStatistics,
+    Index,
+    Ranker,
+    Ranking,
+    SampleIndex,
+    ranking_of,
+)
+from kaosmem.retrieval.rankers import BM25Ranker
+from kaosmem.sections.proposal import Proposal, Stock
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.sources.store_source import StoreSource
+from kaosmem.types.content import Trust
+from kaosmem.types.items import Item
+
+CORPUS = SectionSpec("corpus", None, 50, 0.35, eviction="none", retrieval_threshold=0)
+
+_READ_FOR_HOP = 3
+"""The terms of so many of the best passages make the second question."""
+_HOP_TERMS = 24
+"""The second question has so many terms, the rarest ones."""
+
+
+class CorpusSource(StoreSource):
+    """The passages of a corpus that match the query.
+
+    The engine of the corpus proposes passages for the query, and then passages for the rarest terms
+    of the best of these. The ranker scores them as if it had the whole corpus. All of a question is
+    answered from one version of the corpus. `SessionMemory.at(known_at=...)` asks the version of
+    that time.
+
+    Args:
+        corpus: `corpus.at(version)` stands for an older version.
+        ranker: Ranks the candidates. The default is `BM25Ranker`.
+        candidates: Number of passages that the engine proposes.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        spec: SectionSpec = CORPUS,
+        ranker: Ranker | None = None,
+        candidates: int = CANDIDATES,
+        trust: Trust = Trust.EXTERNAL,
+    ) -> None:
+        super().__init__(spec, trust=trust)
+        self._corpus = check_instance(corpus, Corpus, "corpus")
+        self._ranker = BM25Ranker() if ranker is None else check_instance(ranker, Ranker, "ranker")
+        self._limit = check_count(candidates, "candidates", least=1)
+
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
+        """Return the passages that match the query; none without a query."""
+        terms = analyze(query.text)
+        if not terms or not cap:
+            return Proposal(())
+        corpus = self._corpus if query.known_at is None else self._corpus.at(query.known_at)
+        first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
+        if not first.found:
+            return Proposal((), has_no_match=True)
+        more = await self._second(corpus.at(first.version), first, terms, wanted)
+        found = {each.passage.id: each for each in (*first.found, *more)}
+        ordered = sorted(found.values(), key=lambda each: each.order)
+        sample = await asyncio.to_thread(self._sample, ordered, first.statistics)
+        asked = replace(query, known_at=None)
+        proposal = await asyncio.to_thread(sample.proposer.propose, asked, cap=cap, wanted=wanted)
+        return replace(proposal, stock=_stock(ordered, first.statistics))
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return a passage, or None."""
+        passage_id = self._store_id(item_id)
+        if passage_id is None:
+            return None
+        found = await self._corpus.get([passage_id])
+        return self._item_of(found[0]) if found else None
+
+    async def forget(self, item_ids: Collection[str]) -> None:
+        """Erase passages from the corpus, with all its older versions."""
+        await self._corpus.erase(ids=self._store_ids(item_ids))
+
+    async def _second(
+        self,
+        corpus: Corpus,
+        first: Candidates,
+        asked: Sequence[str],
+        wanted: MetadataFilter | None,
+    ) -> Sequence[Found]:
+        """Return the passages for the rarest terms of the best ones."""
+        known = set(asked)
+        terms: dict[str, None] = {}
+        for each in first.found[:_READ_FOR_HOP]:
+            new = (term for term in analyze(each.passage.text) if term not in known)
+            terms |= dict.fromkeys(new)
+        collection = await corpus.statistics(terms)
+        shared = [term for term in terms if collection.frequencies.get(term, 0) > 1]
+        shared.sort(key=lambda term: (collection.frequencies[term], term))
+        if not shared:
+            return ()
+        found = await corpus.candidates(
+            shared[:_HOP_TERMS], limit=max(1, self._limit // 4), filter=wanted
+        )
+        return found.found
+
+    def _sample(self, found: Sequence[Found], statistics: CollectionStatistics) -> Section:
+        """Return a section with the found passages, ranked as the corpus would rank them."""
+        ranker = _SampleRanker(self._ranker, statistics, ordinals_of(found))
+        section = Section(
+            replace(self.spec, ranker=ranker, recent=0, eviction="none", persistence="none")
+        )
+        for each in found:
+            section.add(self._item_of(each))
+        return section
+
+    def _item_of(self, found: Found) -> Item:
+        passage = found.passage
+        created_at = found.added_at.astimezone(UTC)
+        item = self._item(
+            passage.id,
+            passage.text,
+            role=passage.role,
+            metadata=passage.metadata,
+            created_at=created_at,
+        )
+        return replace(item, tokens=found.tokens)
+
+
+@dataclass(frozen=True)
+class _SampleRanker:
+    """A ranker of a sample, whose index scores it as the collection would."""
+
+    ranker: Ranker
+    statistics: CollectionStatistics
+    ordinals: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        return self.ranker.name
+
+    def index(self) -> _SampleIndex:
+        index = self.ranker.index()
+        if isinstance(index, SampleIndex):
+            index.collection = self.statistics
+        return _SampleIndex(index, self.ordinals)
+
+
+class _SampleIndex:
+    """An index under other ordinals, of which two follow each other only for neighbours."""
+
+    is_exact = True
+
+    def __init__(self, index: Index, ordinals: Sequence[int]) -> None:
+        self._index = index
+        self._ordinals = ordinals
+        self._places = {ordinal: place for place, ordinal in enumerate(ordinals)}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+        self._index.add([(self._ordinals[place], item) for place, item in entries])
+
+    def update(self, ordinal: int, item: Item) -> None:
+        self._index.update(self._ordinals[ordinal], item)
+
+    def remove(self, ordinal: int) -> None:
+        self._index.remove(self._ordinals[ordinal])
+
+    def rank(
+        self, query: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[tuple[int, float]]:
+        return list(self.ranking(query, limit, among=among).matches)
+
+    def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+        chosen = None if among is None else [self._ordinals[place] for place in among]
+        found = ranking_of(self._index, query, limit, among=chosen)
+        matches = [(self._places[ordinal], score) for ordinal, score in found.matches]
+
+        def signals(place: int) -> Mapping[str, float]:
+            return found.signals(self._ordinals[place])
+
+        return Ranking(matches, signals)
+
+
+def _stock(found: Sequence[Found], statistics: CollectionStatistics) -> Stock:
+    """Return what the corpus could propose, its tokens judged by a sample."""
+    tokens = sum(each.tokens for each in found) * statistics.entries // max(1, len(found))
+    return Stock(statistics.entries, tokens, statistics.frequencies)

@@ -1,0 +1,125 @@
+"""Counts of terms in a corpus, as bytes that can be added up: the frequencies that idfs need."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.errors import CorruptionError
+from kaosmem.retrieval.ranker import CollectionStatistics
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HEADER = struct.Struct("<qqqi")
+MAX_TERMS = 1 << 20
+"""So many terms are counted, the most frequent ones. Another term counts as seldom as the last."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermCounts:
+    """How many passages there are, with how many terms, and how many have each term.
+
+    A term stands under eight bytes of its digest. Counts of a change may be negative. Sums drop
+    the terms that no passage has.
+
+    Attributes:
+        rest: Frequency of each term that is not counted on its own.
+
+    >>> counts = TermCounts.of([["rent", "euro"], ["rent"]])
+    >>> counts.statistics(["rent", "euro", "notice"]).frequencies
+    {'rent': 2, 'euro': 1, 'notice': 0}
+    """
+
+    passages: int = 0
+    terms: int = 0
+    rest: int = 0
+    digests: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    frequencies: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @classmethod
+    def of(
+        cls, added: Iterable[Sequence[str]], removed: Iterable[Sequence[str]] = ()
+    ) -> TermCounts:
+        """Return the counts of a change: the terms of passages that came and that went."""
+        counts: Counter[str] = Counter()
+        passages = 0
+        terms = 0
+        for sign, texts in ((1, added), (-1, removed)):
+            for text in texts:
+                passages += sign
+                terms += sign * len(text)
+                for term in set(text):
+                    counts[term] += sign
+        digests = np.array(list(map(_digest, counts)), np.uint64)
+        order = np.argsort(digests, kind="stable")
+        frequencies = np.array(list(counts.values()), np.int32)
+        return cls(passages, terms, 0, digests[order], frequencies[order])
+
+    @classmethod
+    def sum(cls, parts: Iterable[TermCounts]) -> TermCounts:
+        """Return the sum of counts. Of more than MAX_TERMS terms, the rarest are left out."""
+        listed = list(parts)
+        if not listed:
+            return cls()
+        digests = np.concatenate([part.digests for part in listed])
+        frequencies = np.concatenate([part.frequencies for part in listed])
+        known, places = np.unique(digests, return_inverse=True)
+        sums = np.zeros(len(known), np.int64)
+        np.add.at(sums, places, frequencies)
+        rest = max(part.rest for part in listed)
+        is_kept = sums > 0
+        if np.count_nonzero(is_kept) > MAX_TERMS:
+            least = int(np.partition(sums, len(sums) - MAX_TERMS)[len(sums) - MAX_TERMS])
+            is_kept = sums > least
+            rest = max(rest, least)
+        return cls(
+            sum(part.passages for part in listed),
+            sum(part.terms for part in listed),
+            rest,
+            known[is_kept],
+            sums[is_kept].astype(np.int32),
+        )
+
+    def statistics(self, terms: Iterable[str]) -> CollectionStatistics:
+        """Return the figures of the corpus, with the frequencies of some terms."""
+        listed = list(dict.fromkeys(terms))
+        wanted = np.array(list(map(_digest, listed)), np.uint64)
+        frequencies = dict.fromkeys(listed, self.rest)
+        if len(self.digests):
+            places = np.minimum(self.digests.searchsorted(wanted), len(self.digests) - 1)
+            found = self.digests[places] == wanted
+            counts = np.where(found, self.frequencies[places], self.rest)
+            frequencies = dict(zip(listed, np.maximum(counts, 0).tolist(), strict=True))
+        return CollectionStatistics(max(0, self.passages), max(0, self.terms), frequencies)
+
+    def dump(self) -> bytes:
+        """Return the counts as bytes."""
+        header = _HEADER.pack(self.passages, self.terms, self.rest, len(self.digests))
+        packed = self.digests.astype("<u8").tobytes() + self.frequencies.astype("<i4").tobytes()
+        return header + zlib.compress(packed, 1)
+
+    @classmethod
+    def load(cls, data: bytes) -> TermCounts:
+        """Return the counts of a dump. Raises CorruptionError."""
+        try:
+            passages, terms, rest, size = _HEADER.unpack_from(data)
+            packed = zlib.decompress(data[_HEADER.size :])
+            digests = np.frombuffer(packed, "<u8", size)
+            frequencies = np.frombuffer(packed, "<i4", size, 8 * size)
+        except (struct.error, zlib.error, ValueError):
+            raise CorruptionError(
+                "the counts of terms in a corpus are damaged; ingest its sources anew"
+            ) from None
+        return cls(passages, terms, rest, digests, frequencies)
+
+
+def _digest(term: str) -> int:
+    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")

@@ -1,0 +1,395 @@
+"""The contract of every Corpus."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+
+from kaosmem.corpora.corpus import Corpus, CorpusReceipt, Found
+from kaosmem.corpora.in_memory import InMemoryCorpus
+from kaosmem.corpora.source import CorpusSource
+from kaosmem.errors import (
+    DuplicateError,
+    InvalidArgumentError,
+    InvalidNameError,
+    NotFoundError,
+    ReadOnlyError,
+)
+from kaosmem.filters import MetadataFilter, parse_filter
+from kaosmem.language.analysis import analyze
+from kaosmem.session.memory import SessionMemory
+from kaosmem.testing.contracts.store import IDS, NO_IDS
+from kaosmem.testing.contracts.vector import FILTERS, METADATA, filters
+
+_WORDS = (
+    *("rent", "notice", "deposit", "garden", "lease", "euro", "tenant", "repair"),
+    *("heating", "2024", "größe", "契約", "c++", "i.e."),
+)
+_TENANTS = ("a", "A", "a-b", "a.b", "a_b", "a+b", "con", "x" * 128, "a@")
+_NOT_TENANTS = ("", "..", "a/b", "a'; --", "a\x00", "x" * 129, None, 5)
+
+
+def passage(id: str, text: str, source: str = "s", /, **fields: Any) -> dict[str, Any]:
+    """Return a passage as a mapping."""
+    return {"id": id, "text": text, "source": source, "metadata": fields}
+
+
+class CorpusContract:
+    """Every Corpus passes this: subclass it and provide `make`, an empty corpus.
+
+    Attributes:
+        is_exact: Whether the engine proposes the same passages as BM25 over all of them.
+    """
+
+    is_exact = True
+
+    async def make(self) -> Corpus:
+        """Return an empty corpus of the tenant `default`."""
+        raise NotImplementedError
+
+    async def reopen(self, corpus: Corpus) -> Corpus:
+        """Return the same corpus as another process would open it."""
+        return corpus
+
+    @pytest_asyncio.fixture
+    async def corpus(self) -> AsyncIterator[Corpus]:
+        corpus = await self.make()
+        yield corpus
+        await corpus.close()
+
+    async def test_satisfies_the_protocol(self, corpus: Corpus) -> None:
+        """It has every member of the Protocol."""
+        assert isinstance(corpus, Corpus)
+        assert corpus.tenant == "default"
+
+    async def test_an_empty_corpus_answers(self, corpus: Corpus) -> None:
+        """It finds nothing, and has no version, source or tenant; removing and erasing are no errors."""
+        assert await _ids(corpus, "rent") == []
+        assert await corpus.get(["a"]) == []
+        assert await corpus.sources() == {}
+        assert await corpus.tenants() == []
+        assert (await corpus.statistics(["rent"])).entries == 0
+        assert await corpus.remove("s") == 0
+        assert await corpus.verify(await corpus.erase("s")) == ()
+        await corpus.compact()
+        await corpus.erase_tenant()
+
+    async def test_a_passage_is_found_at_once_and_unchanged(self, corpus: Corpus) -> None:
+        """All that was given comes back, also in another process."""
+        given: list[dict[str, Any]] = [
+            {
+                "id": each,
+                "text": f"größe ☃ 契約 rent {number}\n  indented",
+                "source": f"{each} source"[:200],
+                "role": "user",
+                "metadata": {"n": number, "nested": {"list": [1, None, "x"]}, "file": "stamp"},
+            }
+            for number, each in enumerate(IDS)
+        ]
+        await corpus.add(given)
+        for each in (corpus, await self.reopen(corpus)):
+            found = await each.get(IDS)
+            assert [one.passage.id for one in found] == list(IDS)
+            for one, fields in zip(found, given, strict=True):
+                assert one.passage.text == fields["text"]
+                assert one.passage.role == "user"
+                expected = {**fields["metadata"], "source": fields["source"]}
+                assert one.passage.metadata == expected
+            assert set(await _ids(each, "rent")) == set(IDS)
+            assert await each.sources() == {one["source"]: "stamp" for one in given}
+            assert await each.sources([given[0]["source"], "unknown"]) == {
+                given[0]["source"]: "stamp"
+            }
+
+    async def test_bad_input_is_refused_and_changes_nothing(self, corpus: Corpus) -> None:
+        """Ids, sources, texts and metadata are checked before anything is written."""
+        for bad in NO_IDS:
+            with pytest.raises(InvalidNameError):
+                await corpus.add([passage("fine", "rent"), {**passage("x", "rent"), "id": bad}])
+        for wrong in ({"id": "x"}, "text", 5, {**passage("x", "y"), "page": 3}):
+            with pytest.raises(InvalidArgumentError):
+                await corpus.add([wrong])  # type: ignore[list-item]
+        with pytest.raises(InvalidArgumentError):
+            await corpus.add([{**passage("x", "y"), "text": b"bytes"}])
+        with pytest.raises(InvalidArgumentError):
+            await corpus.add([passage("x", "y", day=object())])
+        with pytest.raises(InvalidArgumentError):
+            await corpus.replace("other", [passage("x", "rent", "s")])
+        with pytest.raises(DuplicateError):
+            await corpus.add([passage("x", "rent"), passage("x", "notice")])
+        assert await _ids(corpus, "rent") == []
+
+    async def test_versions_hold_what_was_true_then(self, corpus: Corpus) -> None:
+        """Adding, replacing and removing make versions, and each older one stays as it was."""
+        first = await corpus.add([passage("a", "rent one"), passage("b", "rent two")])
+        second = await corpus.replace("s", [passage("b", "rent three"), passage("c", "rent four")])
+        await corpus.replace(["t", "u"], [passage("d", "rent five", "t")])
+        assert await corpus.remove("s") == 2
+        assert await _texts(corpus, "rent") == {"d": "rent five"}
+        assert await _texts(corpus.at(second), "rent") == {"b": "rent three", "c": "rent four"}
+        assert await _texts(corpus.at(first), "rent") == {"a": "rent one", "b": "rent two"}
+        kept = {each.number: each.at for each in await corpus.versions()}
+        assert {first, second} <= kept.keys()
+        assert await _texts(corpus.at(kept[first]), "rent") == await _texts(
+            corpus.at(first), "rent"
+        )
+        statistics = await corpus.at(first).statistics(["rent", "two", "five"])
+        assert (statistics.entries, statistics.frequencies["rent"]) == (2, 2)
+        for moment in (10**6, "1999-01-01"):
+            with pytest.raises(NotFoundError):
+                await corpus.at(moment).candidates(["rent"])
+        with pytest.raises(ReadOnlyError):
+            await corpus.at(first).add([passage("x", "rent")])
+        await corpus.compact()
+        assert await _texts(corpus.at(first), "rent") == {"a": "rent one", "b": "rent two"}
+
+    async def test_statistics_are_those_of_all_passages(self, corpus: Corpus) -> None:
+        """After any changes and compactions, counts are those of the passages that are there."""
+        rng = random.Random(7)
+        model: dict[str, tuple[str, str]] = {}
+        for step in range(8):
+            new = {f"p{rng.randrange(12)}": _text(rng) for _ in range(4)}
+            source = f"s{rng.randrange(3)}"
+            if step % 2:
+                model = {key: each for key, each in model.items() if each[0] != source}
+                await corpus.replace(
+                    source, [passage(each, text, source) for each, text in new.items()]
+                )
+            else:
+                await corpus.add([passage(each, text, source) for each, text in new.items()])
+            model |= {each: (source, text) for each, text in new.items()}
+            if step in (3, 6):
+                await corpus.compact()
+        terms = {term for _, text in model.values() for term in analyze(text)}
+        statistics = await corpus.statistics([*terms, "unknown"])
+        texts = [analyze(text) for _, text in model.values()]
+        assert statistics.entries == len(model)
+        assert statistics.terms == sum(map(len, texts))
+        for term in terms:
+            assert statistics.frequencies[term] == sum(term in text for text in texts), term
+        assert statistics.frequencies["unknown"] == 0
+
+    async def test_filters_mean_what_they_mean_in_a_section(self, corpus: Corpus) -> None:
+        """The engine lets through the passages that a section would let through."""
+        await corpus.add(
+            [
+                {
+                    **passage(name, "rent"),
+                    "source": fields.get("source", "none"),
+                    "metadata": fields,
+                }
+                for name, fields in METADATA.items()
+            ]
+        )
+        held = {each.passage.id: each.passage.metadata for each in await corpus.get(list(METADATA))}
+        for given_filter, _ in FILTERS:
+            wanted = parse_filter(given_filter)
+            expected = {name for name, fields in held.items() if wanted(fields)}
+            assert set(await _ids(corpus, "rent", wanted)) == expected, given_filter
+
+    async def test_any_filter_is_answered_by_the_engine(self, corpus: Corpus) -> None:
+        """Among many passages, a filter that few pass still finds them, and no other."""
+        rng = random.Random(3)
+        fields: list[dict[str, Any]] = [
+            {"k": rng.choice(["a", "b", 1, 2, True, None, ["a", "b"]]), "j": rng.choice(["a", 1])}
+            for _ in range(60)
+        ]
+        await corpus.add([passage(f"p{n}", "rent", **each) for n, each in enumerate(fields)])
+
+        async def check(given_filter: dict[str, Any]) -> None:
+            wanted = parse_filter(given_filter)
+            expected = {f"p{n}" for n, each in enumerate(fields) if wanted(each)}
+            assert set(await _ids(corpus, "rent", wanted)) == expected
+
+        loop = asyncio.get_running_loop()
+
+        @settings(
+            max_examples=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(filters)
+        def every(given_filter: dict[str, Any]) -> None:
+            asyncio.run_coroutine_threadsafe(check(given_filter), loop).result()
+
+        await asyncio.to_thread(every)
+
+    async def test_hostile_ids_stay_ids(self, corpus: Corpus) -> None:
+        """No id, source or value of a filter is read as a condition."""
+        hostile = ("x' OR '1'='1", "'; DROP TABLE passages; --", "%", "\\'", "${x}", "a\\", "{}")
+        for each in hostile:
+            await corpus.add([passage(each, "rent", each, owner=each)])
+        await corpus.add([passage("mine", "rent", "mine", owner="me")])
+        for each in hostile:
+            wanted = parse_filter({"owner": each})
+            assert await _ids(corpus, "rent", wanted) == [each]
+            assert [one.passage.id for one in await corpus.get([each])] == [each]
+        for each in hostile:
+            assert await corpus.remove(each) == 1
+        assert await _ids(corpus, "rent") == ["mine"]
+
+    async def test_tenants_never_mix(self, corpus: Corpus) -> None:
+        """Each tenant sees its own passages, counts and versions, and erasing one spares the others."""
+        for tenant in _TENANTS:
+            await corpus.for_tenant(tenant).add([passage("same", f"rent of {tenant}", "s")])
+        assert await corpus.tenants() == sorted(_TENANTS)
+        for tenant in _TENANTS:
+            own = corpus.for_tenant(tenant)
+            assert await _texts(own, "rent") == {"same": f"rent of {tenant}"}
+            assert (await own.statistics(["rent"])).frequencies == {"rent": 1}
+        await corpus.for_tenant("A").erase("s")
+        await corpus.for_tenant("a-b").erase_tenant()
+        left = [each for each in _TENANTS if each not in ("A", "a-b")]
+        assert await corpus.tenants() == sorted(["A", *left])
+        for tenant in left:
+            assert await _texts(corpus.for_tenant(tenant), "rent") == {"same": f"rent of {tenant}"}
+        for wrong in _NOT_TENANTS:
+            with pytest.raises(InvalidNameError):
+                corpus.for_tenant(wrong)  # type: ignore[arg-type]
+
+    async def test_an_erasure_leaves_no_version(self, corpus: Corpus) -> None:
+        """Erased passages are in no version; the rest is found, and the receipt can be checked."""
+        first = await corpus.add(
+            [passage("a", "rent secret"), passage("b", "rent"), passage("c", "rent", "t")]
+        )
+        receipt = await corpus.erase("s", ids=["unknown"], alone=True)
+        assert (receipt.passages, receipt.sources, receipt.leftovers) == (2, ("s",), "none")
+        assert CorpusReceipt.from_dict(receipt.to_dict()) == receipt
+        assert await corpus.verify(receipt) == ()
+        assert await _ids(corpus, "rent") == ["c"]
+        assert (await corpus.statistics(["secret"])).frequencies == {"secret": 0}
+        with pytest.raises(NotFoundError):
+            await corpus.at(first).candidates(["rent"])
+        await corpus.add([passage("a", "rent again")])
+        assert await corpus.verify(receipt) == (), "a later passage is another one"
+        by_id = await corpus.erase(ids=["c"])
+        assert await corpus.verify(by_id) == ()
+        assert await _ids(corpus, "rent") == ["a"]
+        with pytest.raises(InvalidArgumentError):
+            CorpusReceipt.from_dict({"tenant": "x"})
+
+    async def test_the_engine_proposes_what_matches_best(self, corpus: Corpus) -> None:
+        """Among 400 passages, the best by BM25 over all of them are among the candidates."""
+        rng = random.Random(5)
+        given = [passage(f"p{n:03}", _text(rng, 30), f"s{n % 7}") for n in range(400)]
+        model = InMemoryCorpus()
+        await model.add(given)
+        await corpus.add(given)
+        await corpus.compact()
+        for query in ("rent notice deposit", "契約 größe", "heating repair 2024", "c++"):
+            terms = analyze(query)
+            best = [each.passage.id for each in (await model.candidates(terms, limit=20)).found]
+            among = await corpus.candidates(terms, limit=60)
+            assert len(among.found) <= 60
+            missing = set(best) - {each.passage.id for each in among.found}
+            assert not missing if self.is_exact else len(missing) <= 4, query
+            expected = (await model.candidates(terms)).statistics
+            assert among.statistics == expected
+
+    async def test_a_session_shows_the_same_bytes(self, corpus: Corpus) -> None:
+        """The same candidates give the same context, whichever corpus proposed them."""
+        rng = random.Random(11)
+        given = [passage(f"p{n:03}", _text(rng, 12), f"s{n % 5}") for n in range(120)]
+        model = InMemoryCorpus()
+        texts = []
+        for each in (model, corpus):
+            await each.add(given)
+            memory = SessionMemory.test_mode()
+            await memory.attach(CorpusSource(each), timeout_s=60)
+            for query in ("When must notice of a repair be given?", "garden lease in 2024"):
+                context = await memory.assemble_context(query, budget=300)
+                assert context.items
+                texts.append(context.text)
+        assert texts[:2] == texts[2:]
+
+    async def test_a_session_forgets_in_the_corpus(self, corpus: Corpus) -> None:
+        """`forget` of a session erases the passage, and `verify` asks the corpus."""
+        version = await corpus.add([passage("a", "rent secret"), passage("b", "rent")])
+        memory = SessionMemory.test_mode()
+        await memory.attach(CorpusSource(corpus))
+        context = await memory.assemble_context("rent", budget=200)
+        assert {item.id for item in context.items} == {"corpus/a", "corpus/b"}
+        receipt = await memory.forget("corpus/a")
+        assert receipt.sources == {"corpus": ("corpus/a",)}
+        assert await memory.admin.verify(receipt) == ()
+        assert await _ids(corpus, "rent") == ["b"]
+        with pytest.raises(NotFoundError):
+            await corpus.at(version).candidates(["rent"])
+
+    async def test_readers_see_whole_versions(self, corpus: Corpus) -> None:
+        """While sources are replaced, compacted and erased, each question sees one whole version."""
+        pairs = [
+            passage(f"{n}-{half}", f"rent round0 {half}", f"s{n}")
+            for n in range(4)
+            for half in "xy"
+        ]
+        await corpus.add(pairs)
+        is_done = asyncio.Event()
+
+        async def write() -> None:
+            for number in range(1, 5):
+                for n in range(4):
+                    new = [
+                        passage(f"{n}-{half}", f"rent round{number} {half}", f"s{n}")
+                        for half in "xy"
+                    ]
+                    await corpus.replace(f"s{n}", new)
+                await corpus.compact()
+            await corpus.erase("s0")
+            is_done.set()
+
+        async def read() -> None:
+            reader = await self.reopen(corpus)
+            while not is_done.is_set():
+                texts = await _texts(reader, "rent")
+                for n in range(4):
+                    halves = [texts[each] for each in (f"{n}-x", f"{n}-y") if each in texts]
+                    assert len(halves) in (0, 2)
+                    assert len({text.split()[1] for text in halves}) <= 1
+                await asyncio.sleep(0)
+
+        await asyncio.gather(write(), read(), read())
+        assert not any(each.startswith("0-") for each in await _ids(corpus, "rent"))
+
+    async def test_two_writers_lose_nothing(self, corpus: Corpus) -> None:
+        """Writers of different sources, and compactions at the same time, keep every passage."""
+        other = await self.reopen(corpus)
+
+        async def write(own: Corpus, name: str) -> None:
+            for number in range(4):
+                await own.replace(
+                    f"{name}{number}", [passage(f"{name}{number}", "rent", f"{name}{number}")]
+                )
+
+        await asyncio.gather(write(corpus, "a"), write(other, "b"), write(corpus, "c"))
+        await asyncio.gather(corpus.compact(), other.compact(), write(corpus, "d"))
+        await corpus.compact()
+        expected = {f"{name}{number}" for name in "abcd" for number in range(4)}
+        assert set(await _ids(corpus, "rent")) == expected
+        assert (await corpus.statistics(["rent"])).frequencies == {"rent": 16}
+
+
+async def _ids(corpus: Corpus, words: str, wanted: MetadataFilter | None = None) -> list[str]:
+    return [each.passage.id for each in await _found(corpus, words, wanted)]
+
+
+async def _texts(corpus: Corpus, words: str) -> dict[str, str]:
+    return {each.passage.id: each.passage.text for each in await _found(corpus, words)}
+
+
+async def _found(
+    corpus: Corpus, words: str, wanted: MetadataFilter | None = None
+) -> Sequence[Found]:
+    return (await corpus.candidates(analyze(words), filter=wanted)).found
+
+
+def _text(rng: random.Random, size: int = 5) -> str:
+    weights: Iterable[float] = (1 / (n + 1) for n in range(len(_WORDS)))
+    return " ".join(rng.choices(_WORDS, weights=list(weights), k=size))

@@ -1,0 +1,155 @@
+"""A corpus in LanceDB: on S3, with faults, and without a trace after an erasure."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from kaosmem import DurabilityError, SessionMemory
+from kaosmem.assembly.context import SourceStatus
+from kaosmem.corpora import CorpusSource, LanceCorpus
+from kaosmem.language.analysis import analyze
+from kaosmem.testing.contracts.corpus import passage
+from tests.corpora.places import s3_corpus, s3_url
+from tests.faulty_network import network
+from tests.servers import S3
+
+CANARY = "xylophonequark"
+
+
+async def ids(corpus: LanceCorpus, words: str) -> set[str]:
+    found = (await corpus.candidates(analyze(words))).found
+    return {each.passage.id for each in found}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_an_erasure_leaves_no_file_from_before(tmp_path: Path) -> None:
+    """No file that held an erased passage is left, and none that is there names its words or its id."""
+    corpus = LanceCorpus(tmp_path)
+    await corpus.add([passage(f"p{n}", f"rent {n} garden", f"s{n}") for n in range(50)])
+    await corpus.replace("gone", [passage(f"{CANARY}-1", f"the rent of {CANARY}", "gone")])
+    await corpus.compact()
+    await corpus.replace("gone", [passage(f"{CANARY}-2", f"the garden of {CANARY}", "gone")])
+    before = files_of(tmp_path)
+    assert any(CANARY.encode() in data for data in before.values())
+    receipt = await corpus.erase("gone", alone=True)
+    after = files_of(tmp_path)
+    assert not any(CANARY.encode() in data for data in after.values())
+    assert before.keys().isdisjoint(each for each in after if "/_versions/" not in each)
+    assert await corpus.verify(receipt) == ()
+    assert len(await ids(corpus, "rent")) == 50
+
+
+async def test_a_corpus_on_s3(s3_of_all: S3) -> None:
+    """On S3, passages are found at once by others; an erasure leaves no object from before."""
+    url = s3_url(s3_of_all)
+    corpus = s3_corpus(s3_of_all, url)
+    other = s3_corpus(s3_of_all, url)
+    await corpus.add([passage(f"p{n}", f"rent {n} garden", f"s{n}", n=n) for n in range(20)])
+    version = await corpus.replace("gone", [passage("secret", f"rent {CANARY}", "gone")])
+    assert await ids(other, CANARY) == {"secret"}
+    await asyncio.gather(
+        *(each.replace("x", [passage("x", "rent", "x")]) for each in (corpus, other))
+    )
+    await asyncio.gather(corpus.compact(), other.compact())
+    assert len(await ids(other, "rent")) == 22
+    assert await ids(other.at(version), CANARY) == {"secret"}
+    filesystem = s3_of_all.filesystem()
+    before = set(filesystem.find(url.removeprefix("s3://")))
+    receipt = await corpus.erase("gone", alone=True)
+    filesystem.invalidate_cache()
+    after = set(filesystem.find(url.removeprefix("s3://")))
+    assert not {each for each in before & after if "/_versions/" not in each}
+    assert await other.verify(receipt) == ()
+    assert len(await ids(other, "rent")) == 21
+    assert await other.for_tenant("another").tenants() == ["default"]
+
+
+async def test_a_storage_that_is_down_is_an_error_in_time(s3_of_all: S3) -> None:
+    """With S3 slow, silent or gone, each call ends in time, and works again afterwards."""
+    url = s3_url(s3_of_all)
+    with network(urlsplit(s3_of_all.url).netloc) as between:
+        corpus = s3_corpus(s3_of_all, url, port=between.port, timeout_s=20)
+        await corpus.add([passage("a", "rent")])
+        between.delay_s = 0.05
+        assert await ids(corpus, "rent") == {"a"}
+        between.delay_s = 0.0
+        hasty = s3_corpus(s3_of_all, url, port=between.port, timeout_s=0.5)
+        await ids(hasty, "rent")
+        between.hold()
+        with pytest.raises(DurabilityError, match=r"0\.5 s"):
+            await hasty.candidates(["rent"])
+        between.release()
+        between.close()
+        with pytest.raises(DurabilityError):
+            await hasty.add([passage("b", "rent")])
+        between.open()
+        await corpus.add([passage("c", "rent")])
+        assert {"a", "c"} <= await ids(corpus, "rent")
+
+
+async def test_a_context_is_packed_without_a_corpus_that_does_not_answer(s3_of_all: S3) -> None:
+    """`attach(..., timeout_s=)` bounds the wait, and the context says what is missing."""
+    url = s3_url(s3_of_all)
+    with network(urlsplit(s3_of_all.url).netloc) as between:
+        corpus = s3_corpus(s3_of_all, url, port=between.port)
+        await corpus.add([passage("a", "The rent is 900 euros.")])
+        memory = SessionMemory.test_mode()
+        memory.add("findings", "The rent was raised.")
+        await memory.attach(CorpusSource(corpus), timeout_s=30)
+        context = await memory.assemble_context("rent", budget=200)
+        assert len(context.items) == 2
+        slow = SessionMemory.test_mode()
+        slow.add("findings", "The rent was raised.")
+        await slow.attach(CorpusSource(corpus), timeout_s=0.3)
+        between.hold()
+        context = await slow.assemble_context("rent", budget=200)
+        between.release()
+        assert [item.text for item in context.items] == ["The rent was raised."]
+        assert context.sources["corpus"].status is SourceStatus.LATE
+
+
+_FULL_DISK = """
+import asyncio, resource, signal, sys
+from kaosmem import DurabilityError
+from kaosmem.corpora import LanceCorpus
+
+async def main():
+    corpus = LanceCorpus(sys.argv[1])
+    await corpus.add([{"id": "a", "text": "rent", "source": "s"}])
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+    text = " ".join(f"rent{n * n:x}" for n in range(20_000))
+    try:
+        await corpus.add([{"id": "b", "text": text, "source": "s"}])
+    except DurabilityError as error:
+        print("refused")
+    found = await corpus.candidates(["rent"])
+    print([each.passage.id for each in found.found])
+
+asyncio.run(main())
+"""
+
+
+async def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """Where no more can be written, an addition is refused whole, and questions go on."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.split("\n")[:2] == ["refused", "['a']"]
+    corpus = LanceCorpus(tmp_path)
+    await corpus.add([passage("c", "rent")])
+    assert await ids(corpus, "rent") == {"a", "c"}
+    assert (await corpus.statistics(["rent"])).entries == 2
