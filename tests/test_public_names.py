@@ -32,20 +32,22 @@ def test_the_top_level_holds_few_names() -> None:
 
 
 def test_packages_export_few_names() -> None:
-    """All packages together export at most 188 names; internal ones come from their modules."""
+    """All packages together export at most 196 names; internal ones come from their modules."""
     number = 0
     for path in Path(kaosmem.__file__).parent.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 number += len(ast.literal_eval(node.value))
     # Six of them are for corpora: the protocol, its contract, receipts, two engines, and the source.
-    assert number <= 188
+    # Eight are for formation: formers and their changes, a plan, and a shelf of facts.
+    assert number <= 196
 
 
 def test_a_memory_has_few_members_and_parameters() -> None:
-    """`SessionMemory` has at most 30 members, and its calls at most ten parameters, but for `add`."""
+    """`SessionMemory` has at most 32 members, and its calls at most ten parameters, but for `add`."""
     members = [name for name in vars(kaosmem.SessionMemory) if not name.startswith("_")]
-    assert len(members) <= 30  # 28, and `why` and `what_if` of the trace
+    # 28, `why` and `what_if` of the trace, `form` and `proposals` of formation
+    assert len(members) <= 32
     for name in members:
         member = getattr(kaosmem.SessionMemory, name)
         if callable(member) and name != "add":

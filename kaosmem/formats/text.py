@@ -73,13 +73,15 @@ Items of one group stand together under one label. Items of the group () stand a
 
 NEWER = "newer"
 """The note of an item that corrects one that is shown."""
+DISPUTED = "disputed"
+"""The note of a formed item whose metadata names another item that it contradicts."""
 POSSIBLY_REPLACED = "possibly replaced"
 """The note of an item that a later one may correct which did not fit."""
 NOTES = ("", NEWER, POSSIBLY_REPLACED)
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 _NOTES = frozenset(
-    {"newer", "current", "replaced"}
+    {"newer", "current", "replaced", "disputed"}
 )  # the notes of a label that a name without blanks could be
 _MAX_LABEL_CHARS = 200
 
@@ -127,7 +129,8 @@ class LabelStyle:
         continued: the item stands below the first one of its group. note: one of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
-        notes = ", ".join(filter(None, (note, trust)))
+        disputed = DISPUTED if "disputes" in item.metadata else ""
+        notes = ", ".join(filter(None, (note, disputed, trust)))
         if self.has_speaker(item):
             line = (
                 f"{_speaker(item.shown_role)} ({notes}): "

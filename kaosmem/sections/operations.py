@@ -91,8 +91,13 @@ def _read_versions(stored: Iterable[Mapping[str, JSONValue]], section: str) -> l
     return [Archived.from_dict(each, section) for each in stored]
 
 
+def _read_items(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list[Item]:
+    return [Item.from_dict(each, section) for each in stored]
+
+
 _FORMS = {
     "item": _Form(Item.to_dict, Item.from_dict),
+    "pending": _Form(lambda items: [each.to_dict() for each in items], _read_items),
     "versions": _Form(lambda versions: [each.to_dict() for each in versions], _read_versions),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
 }
@@ -340,6 +345,7 @@ class Forget(SectionOperation):
         table.index.changed((*live, *past))
         table.archive.forget(erased, self.archived)
         table.removed -= erased
+        table.formation.settle(erased)
         clear_memos()
 
     @property
@@ -375,6 +381,36 @@ class Replace(SectionOperation):
     @property
     def touched(self) -> Mapping[str, Item | None]:
         return _touched((), [Item.from_dict(entry, self.section) for entry in self.entries])
+
+
+@dataclass(frozen=True, slots=True)
+class Form(SectionOperation):
+    """Items of another section were formed into this one, or open proposals were decided.
+
+    The commit of this operation also adds and removes the formed items.
+
+    mark: the name of the mark that moves, "" for none. since, until: from where to where it moves.
+    added, removed: the ids of the items that come and leave by the formation.
+    pending: the proposals that wait for a person. settled: the ids of those that were decided.
+    refused: the reason of each refused proposal.
+    """
+
+    op = "form"
+    mark: str = ""
+    since: int = 0
+    until: int = 0
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+    pending: Sequence[Item] = ()
+    settled: Sequence[str] = ()
+    refused: Sequence[str] = ()
+
+    def apply(self, table: Table) -> None:
+        formation = table.formation
+        formation.advance(self.mark, self.until)
+        formation.settle(self.settled)
+        formation.pending |= {item.id: item for item in self.pending}
+        formation.count_refusals(self.refused)
 
 
 def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
@@ -446,6 +482,7 @@ _OPERATIONS = {
         Compact,
         Expand,
         Forget,
+        Form,
         Replace,
     )
 }

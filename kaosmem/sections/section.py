@@ -19,6 +19,7 @@ from kaosmem.sections.operations import (
     Evict,
     Expand,
     Forget,
+    Form,
     Remove,
     SectionOperation,
     Update,
@@ -306,6 +307,11 @@ class Section(Table):
         operation = Forget(self.spec.name, *self.known_versions(item_ids, stored))
         self.apply(operation)
         return operation
+
+    def form(self, formation: Form) -> None:
+        """Note the mark and the proposals of a formation. The caller adds and removes its items."""
+        self._check_writable()
+        self._change(formation)
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; items that have left the section are passed over."""

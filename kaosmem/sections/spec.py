@@ -19,11 +19,12 @@ from kaosmem.sections.eviction import POLICIES, EvictionPolicy
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
+    from kaosmem.formation import FormsFrom
     from kaosmem.types import JSONValue
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "snapshot", "none")
-_UNSTORED = ("ranker", "compaction")  # which the application gives anew
+_UNSTORED = ("ranker", "compaction", "forms_from")  # which the application gives anew
 MAX_SECTIONS = 10_000
 """How many sections a session may have: each takes kilobytes of memory, whatever it holds."""
 
@@ -64,6 +65,8 @@ class SectionSpec:
         section fits whole.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the
         item was added, if it has no timestamp) or `none`.
+    forms_from: forms the section from others beside the turns (see `kaosmem.formation`). Only for
+        the placement `query`.
     Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError
     for the rest.
 
@@ -95,6 +98,7 @@ class SectionSpec:
     corrections: bool = True
     compaction: CompactionStrategy | None = None
     min_score: float = 0.0
+    forms_from: FormsFrom | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "section")
@@ -146,11 +150,19 @@ class SectionSpec:
         self._check_policy()
         if self.compaction is not None:
             self._check_compaction()
+        if self.forms_from is not None:
+            self._check_formation()
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:
             given = shown_name(getattr(self, field))
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
+
+    def _check_formation(self) -> None:
+        sections = getattr(self.forms_from, "sections", None)
+        self._require("forms_from", isinstance(sections, tuple), "a FormsFrom")
+        self._require("placement", self.placement == "query", "'query' with forms_from")
+        self._require("name", self.name not in (sections or ()), "another section in forms_from")
 
     def _check_compaction(self) -> None:
         is_strategy = not isinstance(self.compaction, type) and callable(

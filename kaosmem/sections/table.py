@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.sections.archive import Archive, Archived
+from kaosmem.sections.formation_state import FormationState
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.past import EvictedItem, read_evicted
@@ -38,6 +39,7 @@ class Table:
     proposer: ranks the items, and proposes units for a context.
     removed: ids of the items that were removed, not evicted, since the section was read.
     lost: the reasons why evicted items can no longer be recalled.
+    formation: how far the section was formed from others.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Table:
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
         self.lost: list[CorruptionError] = []
+        self.formation = FormationState()
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
@@ -84,7 +87,9 @@ class Table:
         if spec.recalls:
             held.recall(archive.in_memory())
             held.past.expect(state["evicted"])
-        return cls(spec, ranker=ranker, held=held, archive=archive)
+        restored = cls(spec, ranker=ranker, held=held, archive=archive)
+        restored.formation = FormationState.from_dict(state.get("formation", {}), spec.name)
+        return restored
 
     def state(self) -> dict[str, JSONValue]:
         """Return the state that `restore` needs beside the entries, as JSON values."""
@@ -100,6 +105,9 @@ class Table:
         }
         if past.returned:
             state["returned"] = sorted(past.returned)
+        formation = self.formation.to_dict()
+        if formation:
+            state["formation"] = formation
         return state
 
     def hold_as(self, other: Table, *, shared: int = 0) -> None:
@@ -114,6 +122,7 @@ class Table:
         other.held.past.keeps_texts = self.held.past.keeps_texts
         self.held = other.held
         self.removed = other.removed
+        self.formation = other.formation
         self.index.follow(other.held, shared)
         self.proposer = Proposer(self.spec, self.held, self.index)
 
@@ -130,6 +139,7 @@ class Table:
         evicted = past.ordinals(wanted)
         known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
+        known |= self.formation.pending_among(wanted)
         evicted |= {
             version.position for version in versions if version.position is not None
         } - past.returned

@@ -165,7 +165,21 @@ class SessionAdmin:
                 f"{shown(receipt.namespace)}; verify it with that session"
             )
         reasons = await asyncio.to_thread(session.log.unerased, receipt.erasure)
-        return (*reasons, *await session.roster.unerased(receipt.sources))
+        shelved = {name: ids for name, ids in receipt.sources.items() if "/" in name}
+        sources = {name: ids for name, ids in receipt.sources.items() if name not in shelved}
+        on_shelves = [await self._unerased_facts(name, ids) for name, ids in shelved.items()]
+        return (*reasons, *await session.roster.unerased(sources), *filter(None, on_shelves))
+
+    async def _unerased_facts(self, name: str, fact_ids: Sequence[str]) -> str:
+        """Return a sentence if a shelf of facts holds erased ones, "" if it does not."""
+        shelf = self._session.shelves.get(name)
+        if shelf is None:
+            return f"the facts of {shown(name)} are not known here; give their FactShelf to a plan"
+        try:
+            held = await shelf.held_of(fact_ids)
+        except Exception as error:  # any error of a store
+            return f"the facts of {shown(name)} cannot be asked: {type(error).__name__}"
+        return f"the facts of {shown(name)} hold {', '.join(map(shown, held))}" if held else ""
 
     async def close(self) -> None:
         """Wait for a running snapshot and release the log. `async with` does this.

@@ -8,11 +8,13 @@ from datetime import datetime
 
 from kaosmem.display import listed
 from kaosmem.errors import SourceError
+from kaosmem.formation.shelf import SHELF
 from kaosmem.names import check_item_id
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SharedSessions
 from kaosmem.session.receipts import OLD_VERSIONS, ErasureReceipt, OldVersions
 from kaosmem.session.saving.saver import Erased
+from kaosmem.types.items import Item
 
 
 async def forget(
@@ -30,11 +32,14 @@ async def forget(
     for item_id in item_ids:
         if check_item_id(item_id) not in session.saver.unpurged:
             await session.fetch(item_id)
+    shelved, unable = await _forget_on_shelves(session, item_ids)
     for compaction in session.compactions:
         await compaction.undo(item_ids)
     erased = await session.saver.forget(item_ids)
     shared.drop(session.opening)
-    sources, unable = await session.roster.forget(erased.item_ids)
+    sources, unable_sources = await session.roster.forget(erased.item_ids)
+    sources |= shelved
+    unable += unable_sources
     keeps_versions = await asyncio.to_thread(session.log.keeps_versions)
     receipt = _receipt(
         session, item_ids, erased, sources=sources, old_versions=OLD_VERSIONS[keeps_versions]
@@ -46,6 +51,38 @@ async def forget(
             receipt=receipt,
         )
     return receipt
+
+
+async def _forget_on_shelves(
+    session: OpenSession, item_ids: Sequence[str]
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Erase facts of long-term memories that were formed from items.
+
+    The session still has the items then, so that a call after a crash finds them again.
+
+    Returns:
+        The ids of the erased facts by the name of their shelf, and the names of shelves that failed
+        or are not known here.
+    """
+    if not any(section.formation.marks for section in session.sections.values()):
+        return {}, []
+    by_shelf: dict[str, list[Item]] = {}
+    for item in await session.saver.derived_items(item_ids):
+        if SHELF in item.metadata:
+            by_shelf.setdefault(str(item.metadata[SHELF]), []).append(item)
+    erased: dict[str, tuple[str, ...]] = {}
+    unable: list[str] = []
+    for name, items in by_shelf.items():
+        shelf = session.shelves.get(name)
+        try:
+            ids = () if shelf is None else await shelf.erase(items)
+        except Exception:  # any error of a store
+            shelf = None
+        if shelf is None:
+            unable.append(name)
+        elif ids:
+            erased[name] = ids
+    return erased, unable
 
 
 def _receipt(

@@ -26,6 +26,8 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.filters import Filter, parse_filter
+from kaosmem.formation.changes import AppliedChange, Former
+from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formats import Format, messages_apart, parse_message
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
@@ -44,6 +46,7 @@ from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.forgetting import forget
+from kaosmem.session.formations import Formations, plan_for
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync
@@ -51,6 +54,7 @@ from kaosmem.session.notebook import session_as_html
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import Opening, SharedSessions, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_clock
+from kaosmem.session.proposals import Proposals
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
@@ -95,6 +99,7 @@ class SessionMemory:
     def __init__(self, session: OpenSession) -> None:
         self._session = session
         self._turns = Turns()
+        self._formations = Formations(session)
 
     def __repr__(self) -> str:
         session = self._session
@@ -241,6 +246,7 @@ class SessionMemory:
         is_told = session.saver.is_in_conflict
         try:
             if kind is None and not session.read_only and not session.is_closed:
+                await self._formations.finish()
                 await self.save()
         except ConflictError:
             if not is_told:
@@ -800,6 +806,7 @@ class SessionMemory:
         roster.use(packing.items)
         visible = session.saver.windows.visible(context.window)
         session.trace.note(context, session.clock, perf_counter() - started, visible)
+        self._formations.note_turn()
         return context
 
     def why(self, words: str, *, turn: int = -1) -> Why:
@@ -957,7 +964,49 @@ class SessionMemory:
         names = session.sections if section is None else [self[section].spec.name]
         return await session.timeline.versions(check_text(key, "key"), names)
 
-    # Rare things.
+    # Formation.
+
+    async def form(
+        self, former: Former | FormsFrom | None = None, *, section: str = "findings"
+    ) -> list[AppliedChange]:
+        """Form lasting knowledge from what was said since the last formation.
+
+        Each formed item names its sources and quotes them. A proposed change that its sources do
+        not say is refused and counted (see `proposals`). A message is formed once, by each former:
+        also after a crash, and by two workers. Unsaved changes are saved before and after.
+
+        Args:
+            former: A former, or a plan that also says from which sections. The default runs the
+                plans of all sections (`SectionSpec(forms_from=...)`).
+            section: The section that gets the items. It has the placement `query`.
+
+        Returns:
+            The applied changes, in order. Each prints its text.
+
+        Raises:
+            InvalidArgumentError: If the section cannot be formed.
+            NotFoundError: If a section is unknown.
+            KaosmemError: As `save`.
+
+        >>> from kaosmem.formation import PatternFormer
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("messages", "Good morning! I live in Oslo. How are you?")
+        >>> for change in await memory.form(PatternFormer()):
+        ...     print(change)
+        I live in Oslo.
+        >>> await memory.form(PatternFormer())
+        []
+        """
+        self._session.check_loop()
+        plans = self._formations.plans
+        if former is not None:
+            plans = {section: plan_for(former, self[section])}
+        return await self._formations.form(plans)
+
+    @property
+    def proposals(self) -> Proposals:
+        """The proposals of formations that wait for a person, and the counts of refused ones."""
+        return Proposals(self._session)
 
     # Tools for the model.
 
@@ -1010,6 +1059,8 @@ class SessionMemory:
         '[629f6fbed82c07cd] (findings, assistant, 2024-01-01) Ann owns the deal.'
         """
         return await MemoryTools(self, section, max_tokens).call(name, arguments)
+
+    # Rare things.
 
     @property
     def graph(self) -> Graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from kaosmem.arguments import Clock
@@ -16,6 +16,7 @@ from kaosmem.errors import (
     ReadOnlyError,
     SourceError,
 )
+from kaosmem.formation.shelf import FactShelf
 from kaosmem.formats import Format
 from kaosmem.language.dates import PastCues
 from kaosmem.names import check_item_id, shown, shown_name
@@ -38,6 +39,10 @@ class OpenSession:
 
     No part refers to the `SessionMemory`. In a cycle, a closed session would wait for the garbage
     collector.
+
+    Attributes:
+        closing: Functions that end background work. They are called before the log is released.
+        shelves: The long-term memories that got formed facts, by name.
 
     Args:
         opening: Where the session is, and how it is read.
@@ -72,6 +77,8 @@ class OpenSession:
         self.past_cues = past_cues
         self.read_only = read_only
         self.is_closed = False
+        self.closing: list[Callable[[], None]] = []
+        self.shelves: dict[str, FactShelf] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._one_loop = one_loop
         self._notices = list(hydrated.notices)
@@ -174,6 +181,8 @@ class OpenSession:
 
     async def close(self) -> None:
         """Wait for a running snapshot, release the log, and refuse changes from now on."""
+        for stop in self.closing:
+            stop()
         await self.saver.close()
         self.is_closed = True
         if self.read_only:
@@ -243,6 +252,11 @@ class OpenSession:
                 "texts are in files; await memory.admin.prepare() before it"
             )
         return tuple(found)
+
+    def note(self, notice: str) -> None:
+        """Add a sentence to the notices, once."""
+        if notice not in self._notices:
+            self._notices.append(notice)
 
     @property
     def held(self) -> str:

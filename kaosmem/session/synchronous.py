@@ -19,6 +19,7 @@ from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.turns import TURNS_AROUND
 from kaosmem.session.windows import NamedWindows
 
@@ -239,6 +240,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     fetch = _awaited(SessionMemory.fetch)
     versions = _awaited(SessionMemory.versions)
     why = _called(SessionMemory.why)
+    form = _awaited(SessionMemory.form)
     tools = _called(SessionMemory.tools)
     call_tool = _awaited(SessionMemory.call_tool)
     __getitem__ = _called(SessionMemory.__getitem__)
@@ -272,6 +274,11 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     def damage(self) -> tuple[CorruptionError, ...]:
         """The damage of the stored session, as far as it was read."""
         return self._inner.damage
+
+    @property
+    def proposals(self) -> Proposals:
+        """The proposals of formations that wait for a person, and the counts of refused ones."""
+        return self._inner.proposals
 
     @property
     def graph(self) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from kaosmem.errors import (
     ConflictError,
@@ -13,6 +14,7 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.names import shown
+from kaosmem.sections.formation_state import FormationState
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -20,6 +22,7 @@ from kaosmem.sections.operations import (
     Evict,
     Expand,
     Forget,
+    Form,
     Operation,
     Remove,
     Replace,
@@ -69,6 +72,8 @@ def rebase(
     changed.
     """
     ours = [change for change in ours if not isinstance(change, Forget)]
+    told = ours
+    ours = _not_formed_twice(ours, stored, forgotten, touched or {})
     _check_clashes(sections, ours, theirs, touched)
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
@@ -88,7 +93,7 @@ def rebase(
         if name not in sections:
             sections[name] = section
         elif name not in replaced and section.spec.persistence != "none":
-            added = sum(change.section == name and isinstance(change, Add) for change in ours)
+            added = sum(change.section == name and isinstance(change, Add) for change in told)
             is_forgotten = any(each.section == name and isinstance(each, Forget) for each in theirs)
             shared = (
                 sections[name].held.taken - added if touched is not None and not is_forgotten else 0
@@ -114,6 +119,60 @@ def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -
             section.forget(derived)
 
 
+def _not_formed_twice(
+    ours: Sequence[SectionOperation],
+    stored: Mapping[str, Section],
+    forgotten: Container[str],
+    touched: Container[str],
+) -> list[SectionOperation]:
+    """Return the unsaved changes without formations that no longer fit.
+
+    Left out are a formation whose messages another writer has formed too, items that were formed
+    from forgotten ones, and the removal of items that others have changed.
+    """
+    given_up: set[str] = set()
+    added: set[str] = set()
+    kept: list[SectionOperation] = []
+    for change in ours:
+        if not isinstance(change, Form):
+            kept.append(change)
+            continue
+        added.update(change.added)
+        if change.section in stored and _is_formed(change, stored[change.section].formation):
+            given_up.update(change.added, change.removed)
+            continue
+        gone = [item_id for item_id in change.removed if item_id in touched]
+        given_up.update(gone)
+        pending = [each for each in change.pending if not _names_any(each, forgotten)]
+        removed = [item_id for item_id in change.removed if item_id not in gone]
+        kept.append(replace(change, pending=pending, removed=removed))
+    if not added and not given_up:
+        return kept
+    return [change for change in kept if not _is_given_up(change, given_up, added, forgotten)]
+
+
+def _is_formed(change: Form, state: FormationState) -> bool:
+    """Return whether others have formed the same messages, or decided the same proposals."""
+    if change.mark and state.marks.get(change.mark, 0) > change.since:
+        return True
+    return any(item_id not in state.pending for item_id in change.settled)
+
+
+def _is_given_up(
+    change: SectionOperation, given_up: Container[str], added: Container[str], gone: Container[str]
+) -> bool:
+    """Return whether a change belongs to a formation that is left out."""
+    if isinstance(change, Add):
+        item = change.item
+        return item.id in given_up or (item.id in added and _names_any(item, gone))
+    return isinstance(change, Remove) and change.id in given_up
+
+
+def _names_any(item: Item, item_ids: Container[str]) -> bool:
+    """Return whether an item is derived from one of these."""
+    return any(source in item_ids for source in item.sources)
+
+
 def _repeat(section: Section, change: SectionOperation) -> None:
     """Apply a change once more, and decide anew which items it evicts and supersedes."""
     try:
@@ -126,6 +185,8 @@ def _repeat(section: Section, change: SectionOperation) -> None:
                 section.remove(change.id, at=change.at)
             case Use():
                 section.use(change.ids)
+            case Form():
+                section.form(change)
     except (DuplicateError, InvalidArgumentError, SectionFullError, NotFoundError) as error:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session "

@@ -27,6 +27,7 @@ from kaosmem.persistence.recovery import Recovered
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.holdings import Moment
 from kaosmem.sections.operations import (
+    Add,
     Describe,
     Forget,
     Operation,
@@ -177,6 +178,11 @@ class Saver:
     def unpurged(self) -> Collection[str]:
         """Return the ids of forgotten items that files may still hold."""
         return self._to_purge
+
+    def number_unsaved(self, section: str) -> int:
+        """Return the number of added items of a section that the log does not have yet."""
+        waiting = [*self._batch, *self._unsaved, *self._sections[section].journal]
+        return sum(isinstance(each, Add) and each.section == section for each in waiting)
 
     async def close(self) -> None:
         """Wait for the writes under way and release the log; unsaved changes are lost."""
@@ -437,13 +443,7 @@ class Saver:
         """
         await self._commit()
         archived = await self._archived()
-        items = [item for section in self._sections.values() for item in section.held.stored]
-        items += (
-            version.item
-            for section in self._sections.values()
-            for version in section.archive.in_memory()
-        )
-        items += (version.item for versions in archived.values() for version in versions)
+        items = self._all_items(archived)
         told = {*self._to_forget}
         moments = self._moments()
         forgotten, created_at = await asyncio.to_thread(_derived, told, items)
@@ -467,6 +467,34 @@ class Saver:
         if not self._batch:  # said before, or of sections that no file holds
             self._to_forget.clear()
         await self._commit_batch()
+
+    async def derived_items(self, item_ids: Iterable[str]) -> list[Item]:
+        """Return these items and all that was derived from them, all versions of each.
+
+        Raises CorruptionError.
+        """
+        items = self._all_items(await self._archived())
+
+        def find() -> list[Item]:
+            known = [*map(decoded, items)]
+            derived = derived_from(item_ids, known)
+            return [item for item in known if item.id in derived]
+
+        return await asyncio.to_thread(find)
+
+    def _all_items(self, archived: Mapping[str, Sequence[Archived]]) -> list[Item | StoredItem]:
+        """Return all items of the session, with those that wait for a person.
+
+        archived: the versions of the archive files.
+        """
+        items: list[Item | StoredItem] = []
+        for section in self._sections.values():
+            items += section.held.stored
+            items += [version.item for version in section.archive.in_memory()]
+            items += section.formation.pending.values()
+        for versions in archived.values():
+            items += [version.item for version in versions]
+        return items
 
     async def _purge(self) -> None:
         """Erase forgotten items from all files.

@@ -1,0 +1,108 @@
+"""Changes of a memory that a former proposes, and their fate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from kaosmem.types.items import Item
+
+Action: TypeAlias = Literal["add", "update", "retire"]
+Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
+
+ACTIONS = ("add", "update", "retire")
+KINDS = ("semantic", "episodic", "procedural")
+
+FORMED = "formed"
+"""The tag of an item that was formed from a conversation."""
+DISPUTED = "disputed"
+"""The tag of a formed item that contradicts another one. Both are shown until a person decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """A change that a former proposes. It is applied only if its words are in its sources.
+
+    Attributes:
+        text: One statement that can be understood alone. For `retire`, it may repeat the quote.
+        quote: The words of one source that say so, to the letter but for spaces and case.
+        sources: The ids of the items that the statement comes from.
+        action: `add`, `update` (another value of a key) or `retire` (a key that no longer holds).
+        kind: `semantic` (facts, preferences, entities, relations), `episodic` or `procedural`.
+        key: The name of the fact, such as `ann.home`. A new value of a key is a new version.
+        valid_from: When the fact began to hold, in ISO 8601. The default is the time of the quote.
+    """
+
+    text: str
+    quote: str
+    sources: tuple[str, ...]
+    action: Action = "add"
+    kind: Kind = "semantic"
+    key: str | None = None
+    valid_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The changes that a former proposes for a list of messages.
+
+    Attributes:
+        changes: The proposed changes, in the order in which they were said.
+        covered: The number of messages that are done. The next formation begins after these. None
+            stands for all.
+        faults: One reason for each part of an answer that could not be used.
+        has_exact_keys: Fixed rules give the keys, so that one key always means one subject. A new
+            value of such a key needs no word in common with the old one.
+        spent: The number of tokens that the draft has cost.
+    """
+
+    changes: Sequence[ProposedChange] = ()
+    covered: int | None = None
+    faults: Sequence[str] = ()
+    has_exact_keys: bool = False
+    spent: int = 0
+
+
+@runtime_checkable
+class Former(Protocol):
+    """Turns messages into proposed changes.
+
+    Attributes:
+        name: Each name has a mark of its own in the session's log. Two formers of different names
+            are given the same messages.
+        budget: Tokens that one session may spend. None: no limit. The attribute may be missing.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+        """Return the changes that messages ask for.
+
+        Args:
+            said: The messages since the last formation, oldest first.
+            known: The live items of the section that is formed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedChange:
+    """A change that was applied. It prints its text.
+
+    Attributes:
+        change: The change as it was proposed.
+        item: The item that was added, or the item that was retired.
+        is_disputed: The item contradicts a live one, and stands beside it until a person decides.
+    """
+
+    change: ProposedChange
+    item: Item
+    is_disputed: bool = False
+
+    def __str__(self) -> str:
+        return self.item.text
+
+    def __repr__(self) -> str:
+        note = ", disputed" if self.is_disputed else ""
+        return f"<AppliedChange {self.change.action} of {self.item.id}{note}>"

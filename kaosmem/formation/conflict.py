@@ -1,0 +1,44 @@
+"""The conflict rule: a new value of a key is a new version, unless there is a doubt."""
+
+from __future__ import annotations
+
+from kaosmem.language.analysis import analyze
+from kaosmem.language.keys import key_words
+from kaosmem.types.items import Item
+
+ANOTHER_SPEAKER = "another speaker"
+LOWER_TRUST = "lower trust"
+NO_CLEAR_TIME = "no clear time"
+ANOTHER_SUBJECT = "no word in common"
+_PERSONS = frozenset(analyze("I me my we our user assistant"))
+
+
+def doubt_about(new: Item, live: Item) -> str:
+    """Return why it is not clear that an item replaces the live one of its key, "" if it is clear.
+
+    It is clear if the same speaker says it, with no less trust, and both or none of them state a
+    time. An earlier version is no doubt: the section puts it in its place by its time.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> one = memory.add("findings", "I live in Oslo.", role="Ann")
+    >>> other = memory.add("findings", "Ann lives in Bergen.", role="Bob")
+    >>> doubt_about(other, one)
+    'another speaker'
+    """
+    if new.role != live.role:
+        return ANOTHER_SPEAKER
+    if new.trust < live.trust:
+        return LOWER_TRUST
+    if (new.stated_from is None) != (live.stated_from is None):
+        return NO_CLEAR_TIME
+    return ""
+
+
+def shares_subject(text: str, live: Item, key: str) -> bool:
+    """Return whether a text has a word in common with a live item or the key of both.
+
+    The words for the speaker do not count.
+    """
+    shared = frozenset(analyze(text)).intersection(analyze(f"{live.text} {key_words(key)}"))
+    return bool(shared - _PERSONS - frozenset(analyze(live.role)))

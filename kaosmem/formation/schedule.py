@@ -1,0 +1,60 @@
+"""FormsFrom: from which sections a section is formed, by which former, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaosmem.arguments import check_count, check_instance, check_several, check_ttl
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formation.changes import Former
+from kaosmem.formation.shelf import FactShelf
+from kaosmem.names import check_name
+
+
+@dataclass(frozen=True)
+class FormsFrom:
+    """From which sections a section is formed, by which former, and when.
+
+    A formation runs beside the turns. No turn waits for it.
+
+    Attributes:
+        former: Proposes the changes.
+        sections: The names of the sections to form from.
+        every_turns: A formation starts after so many calls of `assemble_context`. None: never.
+        idle_s: A formation starts when no context was assembled for so many seconds. None: never.
+        at_close: The session is formed when its block ends, before the last save.
+        explicit_only: Form only what somebody asked to remember.
+        review: Let every proposal wait for a person in `memory.proposals`.
+        shelf: Long-term memory that gets each formed fact too.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
+
+    >>> from kaosmem import SectionSpec
+    >>> from kaosmem.formation import PatternFormer
+    >>> spec = SectionSpec("facts", 4_000, forms_from=FormsFrom(PatternFormer(), every_turns=8))
+    >>> spec.forms_from.sections
+    ('messages',)
+    """
+
+    former: Former
+    sections: tuple[str, ...] = ("messages",)
+    every_turns: int | None = None
+    idle_s: float | None = None
+    at_close: bool = False
+    explicit_only: bool = False
+    review: bool = False
+    shelf: FactShelf | None = None
+
+    def __post_init__(self) -> None:
+        check_instance(self.former, Former, "former")
+        names = [check_name(name, "section") for name in check_several(self.sections, "sections")]
+        if not names:
+            raise InvalidArgumentError("a formation has no sections; name one, such as 'messages'")
+        object.__setattr__(self, "sections", tuple(names))
+        if self.every_turns is not None:
+            check_count(self.every_turns, "every_turns", least=1)
+        if self.idle_s is not None:
+            check_ttl(self.idle_s, "idle_s")
+        if self.shelf is not None:
+            check_instance(self.shelf, FactShelf, "shelf")

@@ -1,0 +1,124 @@
+"""FactShelf: the facts of one agent in a long-term memory, as a place for formed facts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from kaosmem.arguments import check_instance
+from kaosmem.names import check_id
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
+
+SHELF = "shelf"
+"""The field of an item's metadata that names the shelf which has it too."""
+_ITEM = "item"
+"""The field of a fact's metadata with the id of its item, by which a replay knows it again."""
+_SOURCES = "sources"
+
+
+@runtime_checkable
+class FactStore(Protocol):
+    """The part of a `LongTermMemory` that a shelf calls."""
+
+    def save(
+        self,
+        agent_id: str,
+        content: str,
+        namespace: str = "default",
+        ttl: float | None = None,
+        *,
+        key: str | None = None,
+        metadata: Mapping[str, JSONValue] | None = None,
+    ) -> Awaitable[str]:
+        """Save a fact and return its id."""
+
+    def versions(
+        self, agent_id: str, key: str, namespace: str = "default"
+    ) -> Awaitable[Sequence[Any]]:
+        """Return the versions of a key, oldest first."""
+
+    def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Awaitable[Any]:
+        """Return one version, or None."""
+
+    def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> Awaitable[None]:
+        """Delete one version."""
+
+
+@dataclass(frozen=True)
+class FactShelf:
+    """The facts of one agent and namespace in a `LongTermMemory`.
+
+    Formed facts are saved there under their keys, each once: a fact names the item that it was
+    formed as, so that a replay and a second worker find it.
+
+    Attributes:
+        store: Any `LongTermMemory`.
+        agent_id: The agent whose facts these are.
+        namespace: The tenant.
+
+    Raises:
+        InvalidNameError: If an id is not valid.
+        InvalidArgumentError: If the store is none.
+    """
+
+    store: FactStore
+    agent_id: str
+    namespace: str = "default"
+
+    def __post_init__(self) -> None:
+        check_instance(self.store, FactStore, "store")
+        check_id(self.agent_id, "agent id")
+        check_id(self.namespace, "namespace")
+
+    @property
+    def name(self) -> str:
+        """Return the name by which items and receipts know the shelf."""
+        return f"{self.namespace}/{self.agent_id}"
+
+    async def put(self, item: Item) -> str:
+        """Save a formed item as a fact, if it is not there, and return the id of the fact."""
+        found = await self._facts_of(item)
+        if not found:
+            metadata: dict[str, JSONValue] = {_ITEM: item.id, _SOURCES: list(item.sources)}
+            for name in ("timestamp", "source", "kind"):
+                if name in item.metadata:
+                    metadata[name] = item.metadata[name]
+            if item.role:
+                metadata["speaker"] = item.role
+            await self.store.save(
+                self.agent_id, item.text, self.namespace, key=_key(item), metadata=metadata
+            )
+            found = await self._facts_of(item)
+        # Two workers that came at once have saved it twice. Each keeps the same one.
+        kept, *twins = sorted(found)
+        for twin in twins:
+            await self.store.delete(self.agent_id, twin, self.namespace)
+        return kept
+
+    async def erase(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """Delete the facts that were formed as these items, and return their ids."""
+        erased: dict[str, None] = {}
+        for item in items:
+            for memory_id in await self._facts_of(item):
+                await self.store.delete(self.agent_id, memory_id, self.namespace)
+                erased[memory_id] = None
+        return tuple(erased)
+
+    async def held_of(self, fact_ids: Sequence[str]) -> list[str]:
+        """Return which of these facts are there."""
+        facts = {
+            each: await self.store.get(self.agent_id, each, self.namespace) for each in fact_ids
+        }
+        return [fact_id for fact_id, fact in facts.items() if fact is not None]
+
+    async def _facts_of(self, item: Item) -> list[str]:
+        versions = await self.store.versions(self.agent_id, _key(item), self.namespace)
+        facts = [version.item for version in versions]
+        return [fact.id for fact in facts if fact.metadata.get(_ITEM) == item.id]
+
+
+def _key(item: Item) -> str:
+    """Return the key of an item's fact: its own, or one that no other item has."""
+    return item.key or f"item/{item.id}"

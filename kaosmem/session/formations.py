@@ -1,0 +1,151 @@
+"""The formations of a session: on request, and in the background by the plans of its sections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from kaosmem.errors import KaosmemError
+from kaosmem.formation.changes import AppliedChange, Former
+from kaosmem.formation.schedule import FormsFrom
+from kaosmem.sections.section import Section
+from kaosmem.session.forming import SectionFormation, formed_by
+from kaosmem.session.open_session import OpenSession
+
+
+class Formations:
+    """Runs the formations of one session, one at a time.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+        session.closing.append(self.stop)
+        for plan in self.plans.values():
+            self._know_shelf(plan)
+        self._lock = asyncio.Lock()
+        self._turns: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    @property
+    def plans(self) -> dict[str, FormsFrom]:
+        """The plans of the sections that are formed by themselves."""
+        found = {}
+        for name, section in self._session.sections.items():
+            if section.spec.forms_from is not None:
+                found[name] = section.spec.forms_from
+        return found
+
+    async def form(self, plans: dict[str, FormsFrom]) -> list[AppliedChange]:
+        """Form sections from all that was said since their marks, and save.
+
+        Raises:
+            InvalidArgumentError: If a section cannot be formed.
+            KaosmemError: As `SessionMemory.save`, and as the former.
+        """
+        session = self._session
+        session.check_writable()
+        formations = {}
+        for name, plan in plans.items():
+            formations[name] = SectionFormation(session, name, plan)
+            self._know_shelf(plan)
+        async with self._lock:
+            await session.saver.save()
+            await session.saver.refresh()
+            await session.read_back([*session.sections.values()])
+            applied: dict[str, list[AppliedChange]] = {}
+            for name, formation in formations.items():
+                applied[name] = await formation.run()
+            await session.saver.save()
+            for formation in formations.values():
+                await formation.deliver()
+            await session.saver.save()
+        kept = []
+        for name, changes in applied.items():
+            kept += formed_by(changes, session.section(name))
+        return kept
+
+    def note_turn(self) -> None:
+        """Count a turn, and start the formations that are due. No turn waits for them."""
+        for name, plan in self.plans.items():
+            if plan.every_turns is not None:
+                self._turns[name] = self._turns.get(name, 0) + 1
+                if self._turns[name] >= plan.every_turns:
+                    self._turns[name] = 0
+                    self._start(self._form_beside(name, plan))
+            if plan.idle_s is not None:
+                self._wait_for_idleness(name, plan, plan.idle_s)
+
+    async def finish(self) -> None:
+        """Form the sections that are formed when the session ends, after those under way."""
+        await self.settle()
+        for name, plan in self.plans.items():
+            if plan.at_close:
+                await self._form_beside(name, plan)
+
+    async def settle(self) -> None:
+        """Wait until no formation is under way, and start no more by idleness."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        while self._tasks:
+            await asyncio.wait([*self._tasks])
+
+    def stop(self) -> None:
+        """End all formations. What they have not applied is formed the next time."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def _know_shelf(self, plan: FormsFrom) -> None:
+        """Remember a shelf, so that `forget` reaches it."""
+        if plan.shelf is not None:
+            self._session.shelves[plan.shelf.name] = plan.shelf
+
+    def _wait_for_idleness(self, name: str, plan: FormsFrom, idle_s: float) -> None:
+        earlier = self._timers.get(name)
+        if earlier is not None:
+            earlier.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[name] = loop.call_later(
+            idle_s, lambda: self._start(self._form_beside(name, plan))
+        )
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _form_beside(self, name: str, plan: FormsFrom) -> None:
+        """Form a section from all that is saved. The changes are saved with the next save.
+
+        An error becomes a notice: whoever takes a turn has not asked for a formation.
+        """
+        session = self._session
+        if session.read_only or session.is_closed:
+            return
+        try:
+            async with self._lock:
+                formation = SectionFormation(session, name, plan)
+                await formation.run()
+                await formation.deliver()
+        except Exception as error:
+            why = f": {error}" if isinstance(error, KaosmemError) else ""
+            session.note(
+                f"section {name!r} was not formed, as its formation failed with "
+                f"{type(error).__name__}{why}; nothing is lost, and the next formation tries again"
+            )
+
+
+def plan_for(former: Former | FormsFrom, section: Section) -> FormsFrom:
+    """Return the plan of a call: as it is given, or with the default sections."""
+    if isinstance(former, FormsFrom):
+        return former
+    own = section.spec.forms_from
+    return FormsFrom(former, own.sections) if own is not None else FormsFrom(former)

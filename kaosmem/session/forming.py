@@ -1,0 +1,343 @@
+"""Forming a section: reading what was said since its mark, and applying what a former proposes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kaosmem.errors import InvalidArgumentError, SectionFullError
+from kaosmem.formation.changes import (
+    DISPUTED,
+    FORMED,
+    AppliedChange,
+    Draft,
+    ProposedChange,
+)
+from kaosmem.formation.conflict import ANOTHER_SUBJECT, doubt_about, shares_subject
+from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
+from kaosmem.formation.schedule import FormsFrom
+from kaosmem.formation.shelf import SHELF, FactShelf
+from kaosmem.names import shown
+from kaosmem.sections.archive import Archived
+from kaosmem.sections.operations import Form
+from kaosmem.sections.past import EvictedItem, read_evicted
+from kaosmem.sections.section import Section
+from kaosmem.session.open_session import OpenSession
+from kaosmem.session.saving.past import check_archived
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, decoded
+
+NOTHING_NEW = "nothing new"
+NOTHING_TO_RETIRE = "nothing to retire"
+NO_ROOM = "no room in the section"
+UNUSABLE = "unusable answer"
+FORGOTTEN = "source forgotten meanwhile"
+REVIEW = "review"
+_COPIED = ("timestamp", "source")
+"""Fields of the quoted message's metadata that a formed item takes over."""
+
+
+class SectionFormation:
+    """The formation of one section of a session.
+
+    Args:
+        session: The session.
+        section: The section that is formed. It is neither static nor one of the plan's sections.
+        plan: The former, the sections to form from, and the conditions.
+
+    Raises:
+        InvalidArgumentError: If the section cannot be formed.
+        NotFoundError: If there is no such section.
+    """
+
+    def __init__(self, session: OpenSession, section: str, plan: FormsFrom) -> None:
+        self._session = session
+        self._plan = plan
+        self._section = session.section(section)
+        self._state = self._section.formation
+        for name in plan.sections:
+            session.section(name)
+        if self._section.spec.placement != "query" or section in plan.sections:
+            raise InvalidArgumentError(
+                f"section {shown(section)} cannot be formed from {', '.join(plan.sections)}; name "
+                "another section of placement 'query'"
+            )
+
+    async def run(self) -> list[AppliedChange]:
+        """Form the section from all that was committed since its marks, and save nothing."""
+        applied: list[AppliedChange] = []
+        for name in self._plan.sections:
+            applied += await self._form_from(self._session.section(name))
+        return applied
+
+    async def deliver(self) -> None:
+        """Save formed items to the shelf, and note how far this came."""
+        shelf = self._plan.shelf
+        if shelf is None:
+            return
+        mark = f"shelf {shelf.name}"
+        since = self._section.formation.marks.get(mark, 0)
+        until = self._committed(self._section)
+        items = await items_between(self._session, self._section, since, until, derived=True)
+        for item in items.values():
+            if FORMED in item.tags and item.metadata.get(SHELF) == shelf.name:
+                await shelf.put(item)
+        if until > since:
+            self._section.form(Form(self._section.spec.name, mark, since, until))
+
+    async def _form_from(self, source: Section) -> list[AppliedChange]:
+        mark = f"{source.spec.name}/{self._plan.former.name}"  # no name of a section has a slash
+        since = self._section.formation.marks.get(mark, 0)
+        until = self._committed(source)
+        found = await items_between(self._session, source, since, until)
+        if not found:
+            return []
+        said = [*found.values()]
+        former = self._plan.former
+        spent_mark = f"tokens of {former.name}"
+        spent = self._section.formation.marks.get(spent_mark, 0)
+        budget = getattr(former, "budget", None)
+        if budget is not None and spent >= budget:
+            return []
+        draft = await former.propose(said, [*self._section])
+        self._session.check_writable()
+        if self._section.formation.marks.get(mark, 0) != since:
+            return []  # another task has formed the same messages meanwhile
+        covered = len(said) if draft.covered is None else draft.covered
+        if covered < len(said):
+            until = [*found][covered]
+        outcome = _Outcome(self._session, self._section, self._plan)
+        outcome.apply(draft, [item for item in said if self._is_there(item, source)])
+        await outcome.retire_from(self._plan.shelf)
+        outcome.note(mark, since, until)
+        if draft.spent:
+            self._section.form(
+                Form(self._section.spec.name, spent_mark, spent, spent + draft.spent)
+            )
+        return outcome.applied
+
+    def _committed(self, section: Section) -> int:
+        """Return the number of items of a section whose places in the log are final."""
+        return section.held.taken - self._session.saver.number_unsaved(section.spec.name)
+
+    def _is_there(self, item: Item, source: Section) -> bool:
+        """Return whether a message was neither taken back nor forgotten meanwhile."""
+        is_forgotten = item.id in self._session.saver.forgotten and item.id not in source
+        return not is_forgotten and item.id not in source.removed
+
+
+class _Outcome:
+    """The changes of one draft: applied, waiting for a person, or refused."""
+
+    def __init__(self, session: OpenSession, section: Section, plan: FormsFrom) -> None:
+        self._session = session
+        self._section = section
+        self._plan = plan
+        self.applied: list[AppliedChange] = []
+        self._added: list[str] = []
+        self._retired: list[Item] = []
+        self._pending: list[Item] = []
+        self._refused: list[str] = []
+        self._known = {_said_by(item) for item in section}
+
+    def apply(self, draft: Draft, said: Sequence[Item]) -> None:
+        """Check each change of a draft, and apply it."""
+        self._refused += [UNUSABLE for _ in draft.faults]
+        for change in draft.changes:
+            reason = self._apply(change, said, draft.has_exact_keys)
+            if reason:
+                self._refused.append(reason)
+
+    async def retire_from(self, shelf: FactShelf | None) -> None:
+        """Delete retired facts from the shelf first: after a crash, they are retired once more."""
+        if shelf is not None and self._retired:
+            await shelf.erase(self._retired)
+
+    def note(self, mark: str, since: int, until: int) -> None:
+        """Note the mark, the open proposals and the refusals in the section's journal."""
+        if since == until and not self._refused:
+            return
+        retired = [item.id for item in self._retired if item.id in self._section]
+        formation = Form(
+            self._section.spec.name,
+            mark,
+            since,
+            until,
+            added=tuple(self._added),
+            removed=tuple(retired),
+            pending=tuple(self._pending),
+            refused=tuple(self._refused),
+        )
+        self._section.form(formation)
+        for item_id in retired:
+            self._section.remove(item_id, at=self._session.clock())
+
+    def _apply(self, change: ProposedChange, said: Sequence[Item], has_exact_key: bool) -> str:
+        """Apply a change, or return the reason why it is refused."""
+        grounds = find_grounds(change, said)
+        if isinstance(grounds, str):
+            return grounds
+        fault = fault_of(change, grounds, explicit_only=self._plan.explicit_only)
+        if fault:
+            return fault
+        item = self._made(change, grounds)
+        live = None if change.key is None else self._section.keyed(change.key)
+        if change.action == "retire":
+            return self._retire(change, item, live)
+        if _said_by(item) in self._known:
+            return NOTHING_NEW
+        if self._plan.review:
+            return self._wait(item, change, REVIEW)
+        doubt = ""
+        if live is not None:
+            doubt = doubt_about(item, live)
+            if not has_exact_key and not shares_subject(change.text, live, change.key or ""):
+                doubt = doubt or ANOTHER_SUBJECT
+        if live is not None and doubt:
+            item = _disputed(item, live, doubt)
+        return self._add(change, item)
+
+    def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
+        """Return a change as an item, with the speaker, the time and the trust of its sources."""
+        metadata: dict[str, JSONValue] = {"kind": change.kind, "quote": change.quote}
+        for name in _COPIED:
+            if name in grounds.quoted.metadata:
+                metadata[name] = grounds.quoted.metadata[name]
+        if change.valid_from is not None:
+            metadata["timestamp"] = change.valid_from
+        if self._plan.shelf is not None:
+            metadata[SHELF] = self._plan.shelf.name
+        item = self._session.factory.make(
+            self._section.spec,
+            change.text.strip(),
+            role=grounds.quoted.role,
+            key=change.key,
+            tags=(FORMED, change.kind),
+            metadata=metadata,
+            sources=[source.id for source in grounds.items],
+        )
+        # The factory knows the trust of live sources alone.
+        return replace(item, trust=grounds.trust)
+
+    def _add(self, change: ProposedChange, item: Item) -> str:
+        live = None if item.key is None else self._section.keyed(item.key)
+        try:
+            self._section.add(item)
+        except SectionFullError:
+            return NO_ROOM
+        self._added.append(item.id)
+        if live is not None and live.id not in self._section:
+            self._known.discard(_said_by(live))  # a value may come back
+        self._known.add(_said_by(item))
+        self.applied.append(AppliedChange(change, item, DISPUTED in item.tags))
+        return ""
+
+    def _retire(self, change: ProposedChange, item: Item, live: Item | None) -> str:
+        """Retire the live item of a key, or let the proposal wait if there is a doubt."""
+        if live is None or live in self._retired:
+            return NOTHING_TO_RETIRE
+        doubt = doubt_about(item, live)
+        if not shares_subject(change.quote, live, change.key or ""):
+            doubt = doubt or ANOTHER_SUBJECT
+        if self._plan.review or doubt:
+            return self._wait(item, change, doubt or REVIEW)
+        self._retired.append(live)
+        self.applied.append(AppliedChange(change, live))
+        return ""
+
+    def _wait(self, item: Item, change: ProposedChange, reason: str) -> str:
+        metadata = {**item.metadata, "action": change.action, "doubt": reason}
+        self._pending.append(replace(item, metadata=metadata))
+        return ""
+
+
+async def items_between(
+    session: OpenSession, section: Section, since: int, until: int, *, derived: bool = False
+) -> dict[int, Item]:
+    """Return the items that a section took between two marks, by ordinal, oldest first.
+
+    An item that was compacted or evicted since is read from the archive. Removed and expired items
+    are left out.
+
+    Args:
+        derived: Return derived items too. Otherwise a summary is left out: its originals are there.
+    """
+    found: dict[int, Item] = {}
+    unread: dict[int, EvictedItem] = {}
+    for ordinal in range(since, until):
+        item = section.held.find(ordinal)
+        if isinstance(item, EvictedItem):
+            unread[ordinal] = item
+        elif item is not None:
+            known = decoded(item)
+            if derived or not known.sources:
+                found[ordinal] = known
+    read = await asyncio.to_thread(read_evicted, [*unread.values()]) if unread else {}
+    for ordinal, evicted in unread.items():
+        whole = read[evicted]
+        if isinstance(whole, Item):
+            found[ordinal] = whole
+    missing = {*range(since, until)} - found.keys()
+    if missing and len(section.archive):
+        found |= await _archived(session, section, missing, derived=derived)
+    now = session.clock()
+    items: dict[int, Item] = {}
+    for ordinal in sorted(found):
+        item = found[ordinal]
+        if item.text.strip() and not item.is_expired(now):
+            items[ordinal] = item
+    return items
+
+
+async def _archived(
+    session: OpenSession, section: Section, ordinals: set[int], *, derived: bool
+) -> dict[int, Item]:
+    """Return the items that a compaction or an eviction sent to the archive, by ordinal."""
+    name = section.spec.name
+    versions = section.archive.in_memory()
+    if section.archive.on_disk:
+        stored = await asyncio.to_thread(lambda: [*session.log.archive(check_archived)])
+        mine = [Archived.from_dict(data, name) for own, data in stored if own == name]
+        versions = mine + versions
+    found: dict[int, Item] = {}
+    for version in versions:
+        place = version.position
+        if version.replaced_at is not None:
+            place = version.replaced_at[0]
+        if place is None or place not in ordinals or version.item.id in session.saver.unpurged:
+            continue
+        if derived or not version.item.sources:
+            found[place] = version.item
+    return found
+
+
+def formed_by(applied: Iterable[AppliedChange], section: Section) -> list[AppliedChange]:
+    """Return the changes that are in a section, without those that another worker made first."""
+    kept = []
+    for each in applied:
+        is_live = each.item.id in section
+        if each.change.action == "retire":
+            is_kept = not is_live
+        else:
+            is_kept = is_live or section.archive.get(each.item.id) is not None
+        if is_kept:
+            kept.append(each)
+    return kept
+
+
+def _disputed(item: Item, live: Item, doubt: str) -> Item:
+    """Return an item that stands beside the live one of its key, and is no version of it."""
+    metadata: dict[str, Any] = {
+        **item.metadata,
+        "disputes": live.id,
+        "of": item.key,
+        "doubt": doubt,
+    }
+    return replace(item, key=None, tags=(*item.tags, DISPUTED), metadata=metadata)
+
+
+def _said_by(item: Item) -> tuple[str, tuple[str, ...]]:
+    """Return what two items share if one speaker says the same in both."""
+    return item.role, terms_in_order(item.text)

@@ -1,0 +1,435 @@
+"""Formation: each message is formed once, into versions that their sources say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    InvalidArgumentError,
+    Item,
+    NotFoundError,
+    SectionSpec,
+    SessionMemory,
+    Trust,
+)
+from kaosmem.errors import ReadOnlyError
+from kaosmem.formation import Draft, FormsFrom, PatternFormer, ProposedChange
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from tests.formation.formers import LineFormer, WaitingFormer
+
+
+def findings(memory: SessionMemory) -> list[str]:
+    return [item.text for item in memory["findings"]]
+
+
+async def formed(memory: SessionMemory, *messages: str, **fields: Any) -> list[str]:
+    """Add messages, form them, and return the texts of the applied changes."""
+    for text in messages:
+        memory.add("messages", text, **fields)
+    return [str(change) for change in await memory.form(LineFormer())]
+
+
+async def test_a_message_is_formed_once() -> None:
+    """A second formation of the same messages, also in another process, forms nothing."""
+    memory = SessionMemory.test_mode()
+    assert await formed(memory, "home: I live in Oslo.", "Nothing here") == [
+        "home: I live in Oslo."
+    ]
+    assert await formed(memory) == []
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        former = LineFormer()
+        assert await again.form(former) == []
+        assert former.said == []
+        assert await formed(again, "pet: I have a cat.") == ["pet: I have a cat."]
+
+
+async def test_a_formed_item_says_where_it_comes_from() -> None:
+    memory = SessionMemory.test_mode()
+    said = memory.add(
+        "messages", "home: I live in Oslo.", role="Ann", metadata={"timestamp": "2024-05-06"}
+    )
+    (change,) = await memory.form(LineFormer())
+    assert change.item.sources == (said.id,)
+    assert change.item.role == "Ann"
+    assert change.item.trust == said.trust
+    assert change.item.metadata["quote"] in said.text
+    assert change.item.metadata["timestamp"] == "2024-05-06"
+    assert [each.id for each in await memory.archive.expand(change.item.id)] == [said.id]
+
+
+async def test_a_new_value_is_a_new_version() -> None:
+    memory = SessionMemory.test_mode()
+    await formed(memory, "home: I live in Oslo.", "home: I live in Bergen.")
+    assert findings(memory) == ["home: I live in Bergen."]
+    assert len(await memory.versions("home")) == 2
+
+
+async def test_an_older_value_is_an_earlier_version() -> None:
+    """Facts may be told in any order: the section follows their times."""
+    memory = SessionMemory.test_mode()
+    await formed(memory, "home: I live in Bergen.", metadata={"timestamp": "2024-06-01"})
+    await formed(memory, "home: I lived in Oslo.", metadata={"timestamp": "2023-06-01"})
+    assert findings(memory) == ["home: I live in Bergen."]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"role": "Bob", "metadata": {"timestamp": "2024-06-01"}}, "another speaker"),
+        ({"trust": Trust.EXTERNAL, "metadata": {"timestamp": "2024-06-01"}}, "lower trust"),
+        ({}, "no clear time"),
+    ],
+)
+async def test_a_doubtful_value_stands_beside_the_other(
+    fields: dict[str, Any], reason: str
+) -> None:
+    """It is marked where it is shown, until a person accepts or rejects it."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "home: I live in Oslo.", metadata={"timestamp": "2024-05-06"})
+    memory.add("messages", "home: I live in Bergen.", **fields)
+    _, disputed = await memory.form(LineFormer())
+    assert disputed.is_disputed
+    assert findings(memory) == ["home: I live in Oslo.", "home: I live in Bergen."]
+    context = await memory.assemble_context("home", budget=300, sections=["findings"])
+    assert "disputed" in context.text
+    (proposal,) = memory.proposals
+    assert proposal.reason == reason
+    memory.proposals.accept(proposal.id)
+    assert findings(memory) == ["home: I live in Bergen."]
+    assert not len(memory.proposals)
+
+
+async def test_a_rejected_value_leaves() -> None:
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "home: I live in Oslo.", role="Ann")
+    memory.add("messages", "home: Ann lives in Bergen.", role="Bob")
+    await memory.form(LineFormer())
+    (proposal,) = memory.proposals
+    memory.proposals.reject(proposal.id)
+    assert findings(memory) == ["home: I live in Oslo."]
+    with pytest.raises(NotFoundError):
+        memory.proposals.reject(proposal.id)
+
+
+async def test_nothing_is_retired_in_doubt() -> None:
+    """A clear retirement ends the fact. A doubtful one waits for a person."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "home: I live in Oslo.", role="Ann")
+    memory.add("messages", "home is Oslo no more, says Bob!", role="Bob")
+    memory.add("messages", "work has ended!", role="Ann")
+    await memory.form(LineFormer())
+    assert findings(memory) == ["home: I live in Oslo."]
+    assert memory.proposals.refused == {"nothing to retire": 1}
+    (proposal,) = memory.proposals
+    assert (proposal.action, proposal.reason) == ("retire", "another speaker")
+    memory.proposals.accept(proposal.id)
+    assert findings(memory) == []
+    await formed(memory, "pet: a cat named Tom.", "pet is no more!", role="Ann")
+    assert findings(memory) == []
+
+
+async def test_what_says_nothing_new_is_refused() -> None:
+    memory = SessionMemory.test_mode()
+    await formed(memory, "home: I live in Oslo.", "home:  I live in OSLO.")
+    assert findings(memory) == ["home: I live in Oslo."]
+    assert memory.proposals.refused == {"nothing new": 1}
+
+
+async def test_a_value_may_come_back() -> None:
+    """A value that held before is new if another one holds now."""
+    memory = SessionMemory.test_mode()
+    await formed(memory, "home: Oslo.", "home: Bergen.", "home: Oslo.")
+    assert findings(memory) == ["home: Oslo."]
+    assert len(await memory.versions("home")) == 3
+
+
+async def test_messages_that_were_taken_back_are_not_formed() -> None:
+    memory = SessionMemory.test_mode()
+    gone = memory.add("messages", "home: I live in Oslo.")
+    expired = memory.add("messages", "pet: I have a cat.", ttl_s=1)
+    memory.remove(gone.id)
+    assert await formed(memory) == []
+    assert expired.text not in findings(memory)
+
+
+async def test_evicted_and_compacted_messages_are_formed_from_their_words() -> None:
+    sections = DEFAULT_SECTIONS.replace(messages={"budget": 40})
+    memory = SessionMemory.test_mode(sections=sections)
+    texts = [f"fact{number}: it is number {number}." for number in range(20)]
+    assert await formed(memory, *texts) == texts
+
+
+async def test_review_lets_everything_wait() -> None:
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "home: I live in Oslo.")
+    assert await memory.form(FormsFrom(LineFormer(), review=True)) == []
+    await memory.save()
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        (proposal,) = again.proposals
+        context = await again.assemble_context("home", budget=300, sections=["findings"])
+        assert "Oslo" not in context.text
+        again.proposals.accept(proposal.id)
+        assert findings(again) == ["home: I live in Oslo."]
+        assert again["findings"].keyed("home") is not None
+
+
+async def test_a_draft_may_cover_a_part() -> None:
+    """The next formation goes on after the covered messages."""
+    memory = SessionMemory.test_mode()
+    memory.add_many("messages", ["a: one.", "b: two.", "c: three."])
+    former = LineFormer(covered=1)
+    await memory.form(former)
+    await memory.form(former)
+    assert former.said == ["a: one.", "b: two.", "c: three.", "b: two.", "c: three."]
+    assert findings(memory) == ["a: one.", "b: two.", "c: three."]
+
+
+async def test_what_cannot_be_formed_is_refused_at_once() -> None:
+    memory = SessionMemory.test_mode()
+    for section in ("role", "messages"):
+        with pytest.raises(InvalidArgumentError, match="placement 'query'"):
+            await memory.form(LineFormer(), section=section)
+    with pytest.raises(NotFoundError):
+        await memory.form(FormsFrom(LineFormer(), ("nowhere",)))
+    with pytest.raises(InvalidArgumentError):
+        await memory.form("no former")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        SectionSpec("facts", placement="static", forms_from=FormsFrom(LineFormer()))
+    memory.add("messages", "home: I live in Oslo.")
+    await memory.save()
+    async with SessionMemory.open(memory.admin.fs, "test", read_only=True) as frozen:
+        with pytest.raises(ReadOnlyError):
+            await frozen.form(LineFormer())
+
+
+# Forgetting.
+
+
+@pytest.mark.parametrize("review", [False, True])
+async def test_forgetting_a_message_erases_what_was_formed_from_it(review: bool) -> None:
+    """Formed items, their versions and open proposals go, and the files hold none of them."""
+    memory = SessionMemory.test_mode()
+    said = memory.add("messages", "home: the secret is Svolvaer.")
+    other = memory.add("messages", "pet: a cat.")
+    await memory.form(FormsFrom(LineFormer(), review=review))
+    receipt = await memory.forget(said.id)
+    assert len(receipt.derived) == 1
+    assert await memory.admin.verify(receipt) == ()
+    kept = findings(memory) + [str(each) for each in memory.proposals]
+    assert kept == [other.text]
+    for path in memory.admin.fs.find(""):
+        assert b"Svolvaer" not in memory.admin.fs.cat_file(path)
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        assert findings(again) + [str(each) for each in again.proposals] == [other.text]
+
+
+async def test_what_was_forgotten_meanwhile_is_not_formed() -> None:
+    """A message that is forgotten while a model thinks leaves nothing."""
+    memory = SessionMemory.test_mode()
+    said = memory.add("messages", "home: I live in Oslo.")
+    former = WaitingFormer()
+    forming = asyncio.create_task(memory.form(former))
+    await former.has_begun.wait()
+    await memory.forget(said.id)
+    former.may_end.set()
+    assert await forming == []
+    assert findings(memory) == []
+
+
+# Beside the turns.
+
+
+def planned(former: Any, **plan: Any) -> SessionMemory:
+    facts = SectionSpec("facts", forms_from=FormsFrom(former, **plan))
+    return SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, facts))
+
+
+async def test_no_turn_waits_for_a_formation() -> None:
+    former = WaitingFormer()
+    memory = planned(former, every_turns=1)
+    memory.add("messages", "home: I live in Oslo.")
+    await memory.save()
+    await memory.assemble_context(budget=500)
+    await former.has_begun.wait()
+    await memory.assemble_context(budget=500)
+    assert not len(memory["facts"])
+    former.may_end.set()
+    await memory._formations.settle()
+    assert [item.text for item in memory["facts"]] == ["home: I live in Oslo."]
+
+
+async def test_a_formation_beside_the_turns_saves_nothing() -> None:
+    """A turn that ends by an exception leaves nothing, whatever was formed meanwhile."""
+    memory = planned(LineFormer(), every_turns=1)
+    memory.add("messages", "home: I live in Oslo.")
+    await memory.save()
+    with pytest.raises(RuntimeError):
+        async with memory:
+            memory.add("messages", "pet: I have a cat.")
+            await memory.assemble_context(budget=500)
+            await memory._formations.settle()
+            assert [item.text for item in memory["facts"]] == ["home: I live in Oslo."]
+            raise RuntimeError
+    async with SessionMemory.open(memory.admin.fs, "test", sections=memory.sections) as again:
+        assert len(again["messages"]) == 1
+        assert not len(again["facts"])
+        await again.form()
+        assert [item.text for item in again["facts"]] == ["home: I live in Oslo."]
+
+
+async def test_a_plan_forms_at_the_end_and_when_idle() -> None:
+    memory = planned(LineFormer(), at_close=True)
+    async with memory:
+        memory.add("messages", "home: I live in Oslo.")
+        await memory.save()
+    async with SessionMemory.open(memory.admin.fs, "test", sections=memory.sections) as again:
+        assert len(again["facts"]) == 1
+    former = WaitingFormer()
+    idle = planned(former, idle_s=0.001)
+    idle.add("messages", "home: I live in Oslo.")
+    await idle.save()
+    await idle.assemble_context(budget=500)
+    await former.has_begun.wait()
+    former.may_end.set()
+    await idle._formations.settle()
+    assert len(idle["facts"]) == 1
+
+
+async def test_a_failure_beside_the_turns_becomes_a_notice() -> None:
+    class Broken:
+        name = "broken"
+
+        async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+            raise OSError("secret")
+
+    memory = planned(Broken(), every_turns=1)
+    memory.add("messages", "home: I live in Oslo.")
+    await memory.save()
+    await memory.assemble_context(budget=500)
+    await memory._formations.settle()
+    assert any("was not formed" in notice for notice in memory.notices)
+    assert not any("secret" in notice for notice in memory.notices)
+
+
+# Two workers, crashes and replays.
+
+
+async def test_two_workers_form_a_message_once() -> None:
+    """The one that commits later leaves its own out, and loses nothing else."""
+    first = SessionMemory.test_mode()
+    first.add("messages", "home: I live in Oslo.")
+    await first.save()
+    async with SessionMemory.open(first.admin.fs, "test") as second:
+        former = WaitingFormer()
+        forming = asyncio.create_task(second.form(former))
+        await former.has_begun.wait()
+        second.add("messages", "pet: I have a cat.")
+        assert len(await first.form(WaitingFormerDone("waiting"))) == 1
+        former.may_end.set()
+        assert await forming == []
+        assert findings(second) == ["home: I live in Oslo."]
+        assert len(second["messages"]) == 2
+    await first.admin.refresh()
+    assert findings(first) == ["home: I live in Oslo."]
+
+
+class WaitingFormerDone(LineFormer):
+    """A former under the name of another one."""
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["say", "form", "crash", "forget", "save", "beside"]),
+        st.integers(0, 1),
+        st.integers(0, 3),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_STEPS)
+async def test_each_message_is_formed_exactly_once_whatever_happens(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """After any schedule of two workers with crashes, each stored message is one formed item."""
+    fs = IsolatedMemoryFileSystem()
+    specs = (*DEFAULT_SECTIONS, SectionSpec("facts", eviction="none"))
+    opened: list[Any] = [None, None]
+    memories: list[Any] = [None, None]
+
+    async def start(worker: int) -> None:
+        opened[worker] = SessionMemory.open(fs, "s", sections=specs)
+        memories[worker] = await opened[worker].__aenter__()
+
+    async def stop(worker: int, error: BaseException | None) -> None:
+        try:
+            kind = type(error) if error else None
+            await opened[worker].__aexit__(kind, error, None)
+        except RuntimeError:
+            pass
+
+    for worker in (0, 1):
+        await start(worker)
+    number = 0
+    for step, worker, choice in steps:
+        memory = memories[worker]
+        if step == "say":
+            number += 1
+            memory.add("messages", f"k{number}: value {number}")
+        elif step == "form":
+            await memory.form(LineFormer(), section="facts")
+        elif step == "beside":
+            await memory._formations._form_beside("facts", FormsFrom(LineFormer()))
+        elif step == "save":
+            await memory.save()
+        elif step == "crash":
+            await stop(worker, RuntimeError())
+            await start(worker)
+        else:
+            await memory.admin.refresh()
+            held = [*memory["messages"]]
+            if held:
+                await memory.forget(held[choice % len(held)].id)
+    for worker in (0, 1):
+        await stop(worker, None)
+    async with SessionMemory.open(fs, "s", sections=specs) as memory:
+        await memory.form(LineFormer(), section="facts")
+        said = sorted(item.text for item in memory["messages"])
+        assert sorted(item.text for item in memory["facts"]) == said
+
+
+async def test_the_pattern_former_forms_in_a_session() -> None:
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "Hi! My name is Ann. I live in Oslo. What is the weather like?")
+    memory.add("messages", "I live in a data centre. Always call me.", role="assistant")
+    memory.add("messages", "I moved to Bergen last week.")
+    changes = await memory.form(PatternFormer())
+    assert [str(change) for change in changes] == [
+        "Hi! My name is Ann."[4:],
+        "I live in Oslo.",
+        "I moved to Bergen last week.",
+    ]
+    assert "I live in Oslo." not in findings(memory)
+
+
+async def test_a_proposal_without_words_of_its_own_key_is_disputed() -> None:
+    """A model that gives a key to another fact replaces nothing."""
+
+    class Twin(LineFormer):
+        async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+            return Draft(
+                [ProposedChange(each.text, each.text, (each.id,), key="ann.home") for each in said]
+            )
+
+    memory = SessionMemory.test_mode()
+    memory.add_many("messages", ["Ann lives in Oslo.", "Tea is served cold."])
+    _, second = await memory.form(Twin())
+    assert second.is_disputed

@@ -1,0 +1,118 @@
+"""PatternFormer: own statements of lasting knowledge, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kaosmem import InvalidArgumentError, Trust
+from kaosmem.formation import PatternFormer
+from kaosmem.types.items import Item
+
+
+async def statements(
+    text: str, role: str = "user", trust: Trust = Trust.USER, former: PatternFormer | None = None
+) -> list[tuple[str, str | None]]:
+    at = datetime(2024, 5, 6, tzinfo=UTC)
+    item = Item("m1", "messages", role, text, 1, at, trust=trust)
+    draft = await (former or PatternFormer()).propose([item], [])
+    for change in draft.changes:
+        assert change.text == change.quote
+        assert change.quote in text
+        assert change.sources == ("m1",)
+    return [(change.text, change.key) for change in draft.changes]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("My name is Ann.", "user/name"),
+        ("I live in Oslo.", "user/home"),
+        ("I've just moved to Bergen.", "user/home"),
+        ("I'm originally from Peru.", "user/origin"),
+        ("I work at Acme.", "user/work"),
+        ("My favourite colour is blue.", "user/favorite colour"),
+        ("I'm allergic to peanuts.", None),
+        ("I am a nurse.", None),
+        ("I prefer window seats.", None),
+        ("Honestly, I hate early flights.", None),
+        ("We decided to use Postgres.", None),
+        ("We're going with DataPro for the contract.", None),
+        ("I'll send the report by Friday.", None),
+        ("I'm planning to learn Norwegian.", None),
+        ("We're launching the app on May 3.", None),
+        ("The project budget is $25,000.", "value/budget"),
+        ("The rate is now $225.", "value/rate"),
+        ("From now on, answer in French.", None),
+        ("Never push to main.", None),
+    ],
+)
+async def test_own_statements_are_formed(text: str, key: str | None) -> None:
+    assert await statements(f"Good morning! {text} How are you?") == [(text, key)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do I live in Oslo?",
+        "Maybe I live in Oslo soon.",
+        "If I lived in Oslo, I would prefer the tram.",
+        "I love it.",
+        "I love how you did that.",
+        "I like this idea.",
+        "I would prefer an answer.",
+        "I am tired.",
+        "I'm a bit late.",
+        "She said my name is Ann.",
+        "Maybe we decided to use Postgres.",
+        "```\nI live in Oslo.\n```",
+        "> I live in Oslo.",
+        "The plan is very good.",
+        "I'll send it right away.",
+        "I always knew it.",
+        "Could you remind me that my name is Ann?",
+    ],
+)
+async def test_what_only_looks_like_one_is_not(text: str) -> None:
+    """Questions, suppositions, quotes, code, moods and courtesies form nothing."""
+    assert await statements(text) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "trust"),
+    [("assistant", Trust.MODEL), ("tool", Trust.TOOL), ("", Trust.EXTERNAL), ("user", Trust.TOOL)],
+)
+async def test_only_people_speak_for_themselves(role: str, trust: Trust) -> None:
+    assert await statements("My name is Ann. I live in Oslo.", role, trust) == []
+
+
+async def test_keys_belong_to_the_speaker() -> None:
+    assert await statements("I live in Oslo.", "Bob", Trust.MODEL) == [
+        ("I live in Oslo.", "bob/home")
+    ]
+
+
+async def test_patterns_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "de.toml"
+    file.write_text(
+        'leads = ""\n[[statements]]\nabout = "place"\nkind = "semantic"\nsigns = ["wohne in"]\n'
+        'pattern = "ich wohne in"\nkey = "{speaker}/home"\n',
+        encoding="utf-8",
+    )
+    former = PatternFormer(file)
+    assert await statements("Ich wohne in Bergen.", former=former) == [
+        ("Ich wohne in Bergen.", "user/home")
+    ]
+    for broken in ("x", "[[statements]]\n", "[[statements]]\nkind = 1\n"):
+        file.write_text(broken, encoding="utf-8")
+        with pytest.raises(InvalidArgumentError, match="describes the form"):
+            PatternFormer(file)
+
+
+async def test_a_long_message_takes_no_long_time() -> None:
+    """A hostile message, such as one of a million blanks, is read like any other."""
+    for text in (" " * 1_000_000, "I live in " * 20_000, "name name " * 20_000, "a" * 300_000):
+        await statements(text)
+    assert await statements(("names " * 60 + "'x_'. ") * 200) == []
