@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opentelemetry.util._once import Once
 
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
@@ -75,6 +76,9 @@ def test_examples_run_as_they_stand(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("openai.AsyncOpenAI", Client)
     monkeypatch.setattr(sys, "displayhook", lambda _: None)
+    # A process takes a provider of spans once. The one of an example is gone after it.
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER_SET_ONCE", Once())
     if is_program(text):
         exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
     else:

@@ -413,6 +413,15 @@ class Form(SectionOperation):
         formation.count_refusals(self.refused)
 
 
+def evicted_by(operation: SectionOperation) -> int:
+    """Return the number of items that an operation moves to the archive for room."""
+    if isinstance(operation, Evict):
+        return len(operation.ids)
+    if isinstance(operation, Add | Update):
+        return len(operation.evicted)
+    return 0
+
+
 def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
     """Move whole units to the archive; they may be recalled.
 

@@ -25,12 +25,14 @@ from kaosmem.sections.operations import (
     Update,
     Use,
     evict,
+    evicted_by,
     remove,
 )
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
 from kaosmem.sections.table import Table
+from kaosmem.telemetry import count_evictions
 from kaosmem.types.items import Item, check_extent
 
 if TYPE_CHECKING:
@@ -362,5 +364,6 @@ class Section(Table):
     def _change(self, operation: SectionOperation) -> None:
         """Carry out an operation and enter it in the journal."""
         self.apply(operation)
+        count_evictions(self.spec.name, evicted_by(operation))
         if self.spec.persistence != "none":
             self.journal.append(operation)

@@ -62,6 +62,7 @@ from kaosmem.session.tools import MemoryTools, tool_schemas
 from kaosmem.session.tracing import why
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows
+from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import parse_mode
@@ -72,6 +73,10 @@ from kaosmem.types.versions import Version
 
 _SHARED = SharedSessions()
 _QUEUES = Queues()
+
+
+def _session_id(memory: SessionMemory) -> str:
+    return memory.admin.session_id
 
 
 class SessionMemory:
@@ -254,6 +259,7 @@ class SessionMemory:
         finally:
             await session.close()
 
+    @observed("save_session", session=_session_id)
     async def save(self) -> None:
         """Commit all changes since the last save. When this returns, they survive a kill.
 
@@ -707,6 +713,7 @@ class SessionMemory:
 
     # Asking.
 
+    @observed("assemble_context", session=_session_id)
     async def assemble_context(
         self,
         query: str | None = None,
@@ -1103,6 +1110,7 @@ class SessionMemory:
         return SessionAdmin(self._session)
 
 
+@observed("open_session", session=lambda opening: opening.session_id)
 async def _read(
     opening: Opening, options: SessionOptions, *, read_only: bool
 ) -> tuple[SessionLog, Hydrated]:
