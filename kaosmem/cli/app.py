@@ -342,6 +342,43 @@ def why(
         write(f"{found}\n")
 
 
+@app.command(short_help="Show a session's turns as a page.")
+def view(
+    url: SessionUrl,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the page to this file, such as turns.html.",
+            show_default=False,
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the page live; needs the extra view.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port of --serve; 0 takes a free one.")
+    ] = 0,
+    host: Annotated[
+        str, typer.Option(help="The address of --serve. The default is this machine alone.")
+    ] = "127.0.0.1",
+    namespace: Namespace = "default",
+) -> None:
+    """Show a session's turns as a page: the window as sent, reasons, scores, and what changed.
+
+    The file holds all turns and texts, and asks no network. --serve shows a running agent's session
+    as it grows, at an address with a token: a random one, or that of KAOSMEM_VIEW_TOKEN.
+    """
+    from kaosmem.cli import view as viewing
+
+    if (output is None) is not serve:
+        raise typer.BadParameter("give either --output FILE or --serve", param_hint="--output")
+    if output is not None:
+        _run(viewing.write_page(url, namespace, output))
+    else:
+        _run(viewing.serve(url, namespace, host=host, port=port))
+
+
 @app.command(short_help="Copy the intact items of a damaged session into a new one.")
 def repair(
     url: SessionUrl,

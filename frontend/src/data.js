@@ -1,0 +1,164 @@
+// The data of the page: one script of JSON for the session, one for the items, one for each turn.
+// A turn is parsed when it is first looked at.
+
+const parsed = new Map()
+const read = id => {
+  const element = document.getElementById(id)
+  return element ? JSON.parse(element.textContent) : null
+}
+
+export const session = read('session')
+export const items = read('items')
+export const turns = session.turns
+
+export function turnData(number) {
+  if (!parsed.has(number)) parsed.set(number, read(`turn-${number}`) || {})
+  return parsed.get(number)
+}
+
+export function itemOf(id, digest) {
+  return (digest && items[`${id}\u0000${digest}`]) || items[id] || null
+}
+
+export const textOf = item => (item ? item.text : '(not in the session any more)')
+
+// What a live page got from its server since it was opened.
+export function takeIn(news) {
+  Object.assign(items, news.items)
+  for (const [number, data] of Object.entries(news.data)) parsed.set(Number(number), data)
+  turns.splice(0, turns.length, ...news.turns)
+  Object.assign(session, { ...news.session, turns })
+}
+
+// One row of a list for each item that a turn shows, in order, then for each that it left out.
+const rows = new Map()
+export function rowsOf(number) {
+  if (rows.has(number)) return rows.get(number)
+  const data = turnData(number)
+  const decided = new Map()
+  for (const [section, list] of Object.entries(data.decisions || {}))
+    for (const row of list) decided.set(row[0], rowOf(section, row, data.signals))
+  const shown = (data.shown || []).map(([id, digest], place) => {
+    const item = itemOf(id, digest)
+    const row = decided.get(id) || { id, section: item ? item.section : '', reason: 'visible', signals: {} }
+    return { ...row, item, place: place + 1, included: true }
+  })
+  const ids = new Set(shown.map(row => row.id))
+  const out = [...decided.values()].filter(row => !ids.has(row.id)).map(row => ({ ...row, item: itemOf(row.id) }))
+  const lowest = Object.fromEntries(Object.entries(data.sections || {}).map(([name, use]) => [name, use[5]]))
+  for (const row of out) row.gap = row.score == null || lowest[row.section] == null ? null : lowest[row.section] - row.score
+  out.sort((a, b) => (a.gap ?? Infinity) - (b.gap ?? Infinity) || (a.lacking ?? 1e9) - (b.lacking ?? 1e9) || (a.rank ?? 1e9) - (b.rank ?? 1e9))
+  const found = { shown, out, data }
+  rows.set(number, found)
+  if (rows.size > 40) rows.delete(rows.keys().next().value)
+  return found
+}
+
+function rowOf(section, [id, reason, rank, score, tokens, sameAs, lacking, signals], names) {
+  const parts = {}
+  signals.forEach((value, place) => { if (value) parts[names[place]] = value })
+  return { id, section, reason, rank, score, tokens, sameAs, lacking, signals: parts }
+}
+
+// The messages of a request as parts: texts, and slices of items. Earlier turns come first.
+export function requestOf(number) {
+  const chain = []
+  for (let at = number; at != null;) {
+    const data = turnData(at)
+    if (!data.request) return chain.length ? { messages: [], missing: at, after: 0 } : null
+    chain.push(data)
+    at = data.request.after ? data.request.after[0] : null
+  }
+  let messages = []
+  let system = null
+  let text = null
+  let prefix = 0
+  for (const data of chain.reverse()) {
+    const { skeleton, parts, after } = data.request
+    const digests = new Map(data.shown)
+    const own = value => partsOf(value, parts, digests)
+    if (typeof skeleton === 'string') {
+      prefix = after ? text.length : 0
+      text = [...(after ? text : []), ...own(skeleton)]
+    } else {
+      system = skeleton.system ? own(skeleton.system) : null
+      prefix = after ? after[1] : 0
+      messages = [...messages.slice(0, prefix), ...(skeleton.messages || []).map(each => messageOf(each, own))]
+    }
+  }
+  if (text) return { messages: [{ role: 'text', parts: text }], system: null, prefix: 0 }
+  return { messages, system, prefix }
+}
+
+function partsOf(value, parts, digests) {
+  if (typeof value !== 'string') return [{ text: JSON.stringify(value) }]
+  if (!value.startsWith('\u0000')) return [{ text: value }]
+  return parts[Number(value.slice(1))].map(part => {
+    if (typeof part === 'string') return { text: part }
+    const [id, leaf, start, stop] = part
+    const item = itemOf(id, digests.get(id))
+    if (!item) return { text: '(erased or not in the session)', id }
+    return { text: slice(item.leaves ? item.leaves[leaf] : item.text, start, stop), id }
+  })
+}
+
+// Offsets count characters, as in Python. JavaScript counts those beyond U+FFFF twice.
+function slice(text, start, stop) {
+  return /[\ud800-\udfff]/.test(text) ? [...text].slice(start, stop).join('') : text.slice(start, stop)
+}
+
+function messageOf(message, own) {
+  const parts = []
+  const walk = (value, name) => {
+    if (typeof value === 'string') {
+      if (name === 'type' || name === 'role') { if (name === 'type') parts.push({ label: value }) } else parts.push(...own(value))
+    } else if (Array.isArray(value)) value.forEach(each => walk(each, name))
+    else if (value && typeof value === 'object') Object.entries(value).forEach(([key, inner]) => walk(inner, key))
+  }
+  const { role, ...rest } = message
+  walk(rest, '')
+  return { role: role || message.type || '', parts }
+}
+
+// What came, went, was replaced by a newer version, or moved between two turns.
+export function difference(from, to) {
+  const before = rowsOf(from).shown
+  const after = rowsOf(to).shown
+  const old = new Map(before.map((row, place) => [row.id, place]))
+  const now = new Set(after.map(row => row.id))
+  const came = after.filter(row => !old.has(row.id))
+  const went = before.filter(row => !now.has(row.id))
+  const keyed = new Map(came.filter(row => row.item && row.item.key).map(row => [`${row.section}\u0000${row.item.key}`, row]))
+  const replaced = []
+  const gone = []
+  for (const row of went) {
+    const next = row.item && row.item.key ? keyed.get(`${row.section}\u0000${row.item.key}`) : null
+    if (next) replaced.push({ ...next, before: row })
+    else gone.push(row)
+  }
+  const newer = new Set(replaced.map(row => row.id))
+  const common = after.filter(row => old.has(row.id))
+  const stay = longestRun(common.map(row => old.get(row.id)))
+  const moved = common.filter((_, place) => !stay.has(place)).map(row => ({ ...row, was: old.get(row.id) + 1 }))
+  return { came: came.filter(row => !newer.has(row.id)), went: gone, replaced, moved, same: common.length - moved.length }
+}
+
+// The places of a longest increasing run: items there did not move.
+function longestRun(values) {
+  const tails = []
+  const links = values.map((value, place) => {
+    let low = 0
+    let high = tails.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (values[tails[middle]] < value) low = middle + 1
+      else high = middle
+    }
+    const link = low ? tails[low - 1] : -1
+    tails[low] = place
+    return link
+  })
+  const kept = new Set()
+  for (let at = tails.length ? tails[tails.length - 1] : -1; at >= 0; at = links[at]) kept.add(at)
+  return kept
+}

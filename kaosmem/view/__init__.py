@@ -1,0 +1,1 @@
+"""The page that shows a session's turns: one file without a network, or served live."""

@@ -1,0 +1,179 @@
+"""The data of the page: the session, its items, and each turn as its trace keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kaosmem.assembly.context import Reason
+from kaosmem.assembly.windows import digest
+from kaosmem.entities import Entity, part_of
+from kaosmem.formats.text import source_label
+from kaosmem.session.open_session import OpenSession
+from kaosmem.session.tracing import Replay
+from kaosmem.trace.request import texts_of
+from kaosmem.trace.turn import Turn
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
+
+_QUERY_CHARS = 300
+
+
+@dataclass(frozen=True)
+class PageData:
+    """The data of a page.
+
+    session: what holds for all turns, with a line for each. items: by id, and by id and digest for
+        earlier texts of updated items. turns: the stored turns by number.
+    """
+
+    session: Mapping[str, JSONValue]
+    items: Mapping[str, Mapping[str, JSONValue]]
+    turns: Mapping[int, Mapping[str, JSONValue]]
+
+
+def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
+    """Return the data of a session's page. This reads the session's files.
+
+    Raises:
+        CorruptionError: If the archive is damaged.
+    """
+    replay = Replay(session)
+    live = {item.id for _, section in session.roster.all_sections() for item in section}
+    items = {}
+    for item in replay.items.values():
+        items[item.id] = _item_json(item, is_live=item.id in live)
+    for turn in replay.turns:
+        for item_id, item_digest in turn.data.get("shown", ()):
+            current = replay.items.get(item_id)
+            shown = replay.version(item_id, item_digest)
+            if shown is not None and current is not None and digest(current) != item_digest:
+                items[f"{item_id}\0{item_digest}"] = _item_json(shown, is_live=item_id in live)
+    lines = [_line(turn, turn.query(replay.items)) for turn in replay.turns]
+    about = {
+        "id": session.session_id,
+        "sections": [name for name, _ in session.roster.all_sections()],
+        "reasons": dict(reason_texts()),
+        "live": is_live,
+        "turns": lines,
+    }
+    turns = {}
+    for turn in replay.turns:
+        turns[turn.number] = {name: turn.data[name] for name in _SHOWN if name in turn.data}
+    return PageData(about, items, turns)
+
+
+_SHOWN = "sections", "shown", "signals", "decisions", "request", "notices", "reports"
+"""The fields of a turn that the page reads when the turn is looked at."""
+
+
+def reason_texts() -> Iterator[tuple[str, str]]:
+    """Yield each reason with its meaning."""
+    for reason in Reason:
+        yield reason.value, _MEANINGS.get(reason, reason.value)
+
+
+_MEANINGS = {
+    Reason.MUST: "It must be shown: static, pinned, or the newest message.",
+    Reason.SHORTENED: "A shortened copy is shown.",
+    Reason.TAIL: "It belongs to the unbroken run of the newest messages.",
+    Reason.RELEVANT: "It is worth its tokens to the query.",
+    Reason.NEWEST: "It is among the newest of its section.",
+    Reason.NEWER: "It gives another value for the subject of an earlier item.",
+    Reason.RECALLED: "It was evicted, replaced or said earlier, and matches the query.",
+    Reason.UNRELATED: "Nothing in the query speaks for it.",
+    Reason.NO_ROOM: "It did not fit.",
+    Reason.OUTDATED: "Later items give its subject another value.",
+    Reason.HELD_BACK: "Its tokens are kept for the floors of other sections.",
+    Reason.DUPLICATE: "An item that is in says the same.",
+    Reason.BEFORE_TAIL: "It is a message before the place where the history is cut.",
+    Reason.ORPHAN: "It is a tool result without its call.",
+    Reason.LOW_CONFIDENCE: "The confidence is below the least that was asked for.",
+    Reason.FILTERED: "It does not pass the filter.",
+    Reason.VISIBLE: "An earlier turn of the window showed it.",
+    Reason.LATER: "The window appends no further block before the user speaks again.",
+    Reason.OUTRANKED: "Its section offered better items.",
+    Reason.NOT_SHOWN: "Its section was not asked for.",
+    Reason.ARCHIVED: "It is in the archive.",
+}
+
+
+def _line(turn: Turn, query: str) -> dict[str, JSONValue]:
+    """Return the line of a turn in the list of all turns."""
+    data = turn.data
+    sections: dict[str, JSONValue] = {}
+    for name, (used, _) in turn.uses.items():
+        if used:
+            sections[name] = used
+    rows = sum(map(len, data.get("decisions", {}).values()))
+    included = len(turn.shown)
+    return {
+        "n": turn.number,
+        "at": data["at"],
+        "seconds": data.get("seconds"),
+        "query": query[:_QUERY_CHARS],
+        "budget": data["budget"],
+        "used": data["used"],
+        "frame": data["frame"],
+        "prefix": data.get("prefix", 0),
+        "window": data.get("window", ""),
+        "epoch": data.get("epoch", 0),
+        "rebased": data.get("rebased"),
+        "appended": data.get("appended", 0),
+        "sections": sections,
+        "shown": included,
+        "out": rows - _decided_in(turn),
+        "erased": turn.is_erased,
+    }
+
+
+def _decided_in(turn: Turn) -> int:
+    shown = {*turn.shown}
+    number = 0
+    for rows in turn.data.get("decisions", {}).values():
+        number += sum(row[0] in shown for row in rows)
+    return number
+
+
+def _item_json(item: Item, *, is_live: bool) -> dict[str, JSONValue]:
+    """Return an item as the page shows it."""
+    found: dict[str, Any] = {
+        "section": item.section,
+        "state": "live" if is_live else "archived",
+        "text": item.text,
+        "tokens": item.tokens,
+        "date": (item.timestamp or item.created_at).isoformat(),
+        "from": item.valid_from.isoformat(),
+        "trust": item.trust.name.lower(),
+    }
+    if not isinstance(item.content, str):
+        found["leaves"] = texts_of(item)
+    optional = {
+        "role": item.role,
+        "source": source_label(item),
+        "key": item.key,
+        "tags": list(item.tags),
+        "sources": list(item.sources),
+        "quotes": quotes_of(item),
+        "edge": _edge(item),
+    }
+    return found | {name: value for name, value in optional.items() if value}
+
+
+def quotes_of(item: Item) -> list[JSONValue]:
+    """Return the quotes that a formed memory rests on."""
+    given: Any = item.metadata.get("quotes", item.metadata.get("quote"))
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, list):
+        return [each for each in given if isinstance(each, str)]
+    return []
+
+
+def _edge(item: Item) -> dict[str, JSONValue] | None:
+    """Return the relationship that an item of a graph is, None for any other item."""
+    part = part_of(item.metadata)
+    if part is None or isinstance(part, Entity):
+        return None
+    return {"from": part.source, "type": part.type, "to": part.target}

@@ -1,0 +1,171 @@
+"""The page served live for a running agent, on the loopback address and behind a token.
+
+The server needs the extra `view` (Starlette and uvicorn). It reads the stored session anew when its
+files have changed, and answers nobody without the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Hashable
+from typing import TYPE_CHECKING
+
+from kaosmem.errors import InvalidArgumentError, MissingExtraError
+from kaosmem.persistence.storage.places import fingerprint
+from kaosmem.session.memory import SessionMemory
+from kaosmem.view.data import PageData, page_data
+from kaosmem.view.page import escaped_json, html_page
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_LOCAL = "127.0.0.1", "localhost", "[::1]", "::1"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_MIN_TOKEN_CHARS = 16
+
+
+class LivePage:
+    """The page of a stored session, as its files are now.
+
+    Args:
+        root: The folder or URL that holds the session.
+    """
+
+    def __init__(self, root: str, session_id: str, namespace: str) -> None:
+        self._place = root, session_id, namespace
+        self._seen: Hashable = None
+        self._data: PageData | None = None
+        self._lock = asyncio.Lock()
+
+    async def data(self) -> PageData:
+        """Return the data of the page. Raises KaosmemError."""
+        root, session_id, namespace = self._place
+        async with self._lock:
+            found = await asyncio.to_thread(fingerprint, root, session_id, namespace)
+            if self._data is None or found != self._seen:
+                opening = SessionMemory.open(
+                    root, session_id, namespace=namespace, sections=None, read_only=True
+                )
+                async with opening as memory:
+                    self._data = page_data(memory._session, is_live=True)
+                self._seen = found
+            return self._data
+
+
+def view_app(page: LivePage, token: str, *, hosts: tuple[str, ...] = _LOCAL) -> Starlette:
+    """Return the server of a page.
+
+    Args:
+        token: What the page's address and each later request must carry.
+        hosts: The names that a request may call the server by. Other names are refused, so that no
+            other site's page can ask it under a name of its own.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from starlette.responses import HTMLResponse, PlainTextResponse, Response
+        from starlette.routing import Route
+    except ImportError:
+        raise MissingExtraError(
+            "a live page needs the extra 'view': pip install 'kaosmem[view]'"
+        ) from None
+
+    async def whole(request: Request) -> Response:
+        return HTMLResponse("".join(html_page(await page.data())))
+
+    async def news(request: Request) -> Response:
+        given = request.query_params.get("after", "0")
+        after = int(given) if given.isdecimal() else 0
+        text = escaped_json(news_after(await page.data(), after))
+        return Response(text, media_type="application/json")
+
+    def guarded(
+        answer: Callable[[Request], Awaitable[Response]],
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def checked(request: Request) -> Response:
+            given = request.headers.get("x-token") or request.query_params.get("token", "")
+            if not secrets.compare_digest(given.encode(), token.encode()):
+                return PlainTextResponse("the token is missing or wrong", 403, _HEADERS)
+            response = await answer(request)
+            response.headers.update(_HEADERS)
+            return response
+
+        return checked
+
+    return Starlette(
+        routes=[Route("/", guarded(whole)), Route("/news", guarded(news))],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+    )
+
+
+def news_after(data: PageData, after: int) -> dict[str, object]:
+    """Return what a page lacks that has so many turns.
+
+    If the page has all turns, that is nothing but their number.
+    """
+    lines = data.session["turns"]
+    assert isinstance(lines, list)
+    if len(lines) == after:
+        return {"number": after}
+    numbers = [line["n"] for line in lines[min(after, len(lines)) :]]
+    return {
+        "session": {name: value for name, value in data.session.items() if name != "turns"},
+        "turns": lines,
+        "items": dict(data.items),
+        "data": {str(number): dict(data.turns[number]) for number in numbers},
+    }
+
+
+def check_token(token: str | None) -> str:
+    """Return a token, a random one for None. Raises InvalidArgumentError for a short one."""
+    if token is None:
+        return secrets.token_urlsafe(24)
+    if len(token) < _MIN_TOKEN_CHARS:
+        raise InvalidArgumentError(
+            f"the token has {len(token)} characters; give at least {_MIN_TOKEN_CHARS} random ones, "
+            "or none, and one is made"
+        )
+    return token
+
+
+async def serve_page(
+    page: LivePage, host: str, port: int, token: str, started: Callable[[str], None]
+) -> None:
+    """Serve a page until the process is told to stop.
+
+    Args:
+        port: 0 takes a free port.
+        started: Gets the address of the page, with the token, when a browser can open it.
+
+    Raises:
+        InvalidArgumentError: If the address cannot be used.
+        MissingExtraError: If the extra `view` is not installed.
+    """
+    await page.data()
+    app = view_app(page, token, hosts=(*_LOCAL, host))
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"no server at {host} port {port}: {error.strerror}; give another port, or 0 for a "
+                "free one"
+            ) from error
+        listener.listen()
+        name = f"[{host}]" if ":" in host else host
+        started(f"http://{name}:{listener.getsockname()[1]}/?token={token}")
+        config = uvicorn.Config(app, log_level="warning", lifespan="off")
+        await uvicorn.Server(config).serve(sockets=[listener])
