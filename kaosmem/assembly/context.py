@@ -208,7 +208,8 @@ class Context:
     appended: tokens that this turn appended.
     cache_breakpoints: indexes of messages where a provider's cache marker pays, at most four.
     notices: sentences on what could not be answered: a section or source that a filter can't be
-        compared with.
+        compared with; and on thinking that a window leaves out.
+    tools: the tools of the call, as they were given.
 
     Of a window, `items` are the visible items that the session holds live, then the items that this
     turn appended.
@@ -247,6 +248,7 @@ class Context:
     appended: int = 0
     cache_breakpoints: tuple[int, ...] = ()
     notices: tuple[str, ...] = ()
+    tools: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
@@ -279,17 +281,18 @@ class Context:
                 f"a context in format {self.format!r} has text, not messages; ask for "
                 "format='openai'"
             )
-        return self._sent(self.rendered.messages)
+        return self._sent
 
     @cached_property
-    def _sent(self) -> Callable[[list[Any]], list[Any]]:
-        """Return the function that turns rendered messages into those of the SDK."""
-        sent: Callable[[list[Any]], list[Any]] = getattr(self._format, "sent", lambda each: each)
-        return sent
+    def _sent(self) -> list[Any]:
+        """The messages as the SDK takes them: those of Bedrock with bytes."""
+        messages = self.rendered.messages or []
+        sent: Callable[[list[Any]], list[Any]] | None = getattr(self._format, "sent", None)
+        return messages if sent is None else sent(messages)
 
     @property
     def system(self) -> str:
-        """Return the system prompt beside the messages, "" where nothing is static.
+        """Return the system prompt beside the messages: the call's, then the static sections.
 
         The formats "anthropic", "bedrock" and "gemini" have one.
         """

@@ -27,7 +27,7 @@ from kaosmem.assembly.windows import (
     stored_items,
     text_digest,
 )
-from kaosmem.formats import HistoryPart, Layout
+from kaosmem.formats import HistoryPart, Layout, Rendered
 from kaosmem.formats.text import (
     NEWER,
     LabelStyle,
@@ -53,6 +53,8 @@ class Request:
     offers: all that may be shown. own: the session's own sections. attached: those of other
         sessions.
     model: of the call. context, packing: of the request that a call without the window would make.
+    call: a digest of the call's own instructions and tools. is_bound: whether thinking is valid only
+        after the same ones.
     """
 
     offers: Offers
@@ -61,6 +63,8 @@ class Request:
     model: str | None
     context: Context
     packing: Packing
+    call: str = ""
+    is_bound: bool = False
 
     @property
     def settings(self) -> dict[str, JSONValue]:
@@ -262,7 +266,11 @@ class Growth:
         """Return the record of the turn."""
         window = self._window
         loop = 0 if self.is_asked else window.loop + self.used - window.used
-        return record_of(window, self._request, self) | {"loop": loop}
+        turn = record_of(window, self._request, self) | {"loop": loop}
+        if self._request.is_bound and self._request.call != window.call:
+            # The new replies answer a request with the former instructions.
+            turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
+        return turn
 
     @property
     def by_section(self) -> dict[str, SectionUse]:
@@ -303,21 +311,72 @@ class Growth:
         shown = {item.id: item for item in visible} | appended
         anew = request.context
         decided = partial(_decided, window=window, appended=appended)
+        rendered, lost, thoughtless = _bound_messages(grown, request)
+        notices = anew.notices
+        if thoughtless:
+            uses = _less(uses, lost, request.histories)
+            notices = (*notices, _UNBOUND.format(thoughtless))
+        is_same = grown.call == window.call
         return replace(
             anew,
-            used=grown.used,
-            frame=grown.used - sum(use.used for use in uses.values()),
+            used=grown.used - lost,
+            frame=grown.used - lost - sum(use.used for use in uses.values()),
             items=tuple(shown.values()),
             by_section=uses,
-            rendered=grown.rendered,
+            rendered=rendered,
             window=window.name,
             epoch=grown.epoch,
             appended=grown.used - window.used,
-            prefix_tokens=window.used,
+            prefix_tokens=max(0, window.used - lost) if is_same else 0,
             cache_breakpoints=grown.breakpoints,
+            notices=notices,
             _proposed=lambda: tuple(map(decided, anew._proposed())),
             _others=lambda item_id: decided(anew._others(item_id)),
         )
+
+
+def _bound_messages(grown: WindowState, request: Request) -> tuple[Rendered, int, int]:
+    """Return a window's request without the thinking that other instructions bound.
+
+    Returns:
+        The request, the tokens of the thinking, and the number of messages that had some.
+    """
+    rendered = grown.rendered
+    strip = getattr(request.offers.format, "without_thinking", None)
+    if not grown.unbound or strip is None or rendered.messages is None:
+        return rendered, 0, 0
+    messages = []
+    before = []
+    after = []
+    for at, message in enumerate(rendered.messages):
+        kept = strip(message) if at < grown.unbound else message
+        messages.append(kept)
+        if kept is not message:
+            before.append(message)
+            after.append(kept)
+    count = request.offers.format.count
+    counter = request.offers.counter
+    lost = count(Rendered(messages=before), counter) - count(Rendered(messages=after), counter)
+    return replace(rendered, messages=messages), lost, len(before)
+
+
+_UNBOUND = (
+    "thinking in {} messages is left out: it was made under other instructions or tools, and the "
+    "provider would refuse it"
+)
+
+
+def _less(
+    uses: Mapping[str, SectionUse], lost: int, histories: Iterable[SectionSpec]
+) -> dict[str, SectionUse]:
+    """Return the tokens of sections without those of lost thinking, which histories had."""
+    left = dict(uses)
+    for spec in histories:
+        use = left.get(spec.name, SectionUse(0, 0))
+        taken = min(lost, use.used)
+        left[spec.name] = replace(use, used=use.used - taken)
+        lost -= taken
+    return left
 
 
 class _Part:
@@ -353,6 +412,7 @@ def record_of(
         "marks": _marks(window, request),
         "question": text_digest(request.context.query),
         "used": made.used,
+        "call": request.call,
         "uses": {name: [use.used, use.items] for name, use in made.by_section.items()},
         "loop": 0,
     }

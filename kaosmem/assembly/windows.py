@@ -92,6 +92,8 @@ class WindowState:
         answered.
     is_stored: whether the log may hold its texts: it shows no item of a section that is not kept on
         disk.
+    call: a digest of the last call's own instructions and tools, "" without.
+    unbound: number of messages at the beginning whose thinking was bound to other instructions.
     """
 
     name: str
@@ -111,6 +113,8 @@ class WindowState:
     question: str = ""
     loop: int = 0
     is_stored: bool = True
+    call: str = ""
+    unbound: int = 0
 
     def after(self, turn: Mapping[str, Any]) -> WindowState:
         """Return the window after the turn of a record.
@@ -145,6 +149,8 @@ class WindowState:
             question=_checked_text(turn["question"]),
             loop=int(turn["loop"]),
             is_stored=first.is_stored and bool(turn.get("is_stored", True)),
+            call=_checked_text(turn.get("call", "")),
+            unbound=int(turn.get("unbound", first.unbound)),
         )
 
     def to_dict(self) -> dict[str, JSONValue]:

@@ -6,10 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_instance, check_listed, check_text
+from kaosmem.arguments import (
+    JSONValue,
+    check_instance,
+    check_json,
+    check_listed,
+    check_several,
+    check_text,
+    json_text,
+)
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.bedrock import BedrockFormat
+from kaosmem.formats.fields import mapping_of
 from kaosmem.formats.gemini import GeminiFormat
 from kaosmem.formats.layout import (
     BlockPlace,
@@ -119,17 +128,46 @@ def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Re
     return get_format(format).render(Layout((prompt,) if prompt.strip() else (), (part,), ()))
 
 
+TOOL_TOKENS = 8
+"""The estimated tokens of a tool beside its schema."""
+
+
+def tool_dicts(tools: Iterable[object]) -> list[dict[str, JSONValue]]:
+    """Return the schemas of tools, each a dict or an object of an SDK. Raises InvalidArgumentError."""
+    found = []
+    for tool in check_several(tools, "tools"):
+        given = dict(mapping_of(tool, "a tool"))
+        check_json(given, "a tool")
+        found.append(given)
+    return found
+
+
+def tool_tokens(
+    tools: Iterable[Mapping[str, JSONValue]], format: Format, counter: TokenCounter
+) -> int:
+    """Return the estimated tokens of tools: the JSON text of each schema, and the format's framing."""
+    tokens = 0
+    for tool in tools:
+        tokens += TOOL_TOKENS + counter(json_text(tool))
+    framing: int = getattr(format, "tools_framing", 0)
+    return tokens + framing if tokens else 0
+
+
 def count_messages(
     messages: Any,
     format: str | Format,
     *,
     system: str = "",
+    tools: Iterable[object] = (),
     counter: TokenCounter | str | None = None,
 ) -> int:
-    """Return the tokens of a request, framing included. For "anthropic" this is an estimate.
+    """Return the tokens of a request, framing included.
+
+    For "anthropic", "gemini" and "bedrock" this is an estimate, and so are the tokens of tools.
 
     messages: a text for the format "text", else a list of the provider's messages.
     system: the system prompt beside the messages, for formats that have one, such as "anthropic".
+    tools: the schemas of the request's tools, in the format.
     Raises InvalidArgumentError for a system prompt in another format, and
     InvalidArgumentError for messages of another kind.
 
@@ -143,7 +181,10 @@ def count_messages(
             f"format {shown(chosen.name)} has no system beside its messages; put it in front of "
             "them"
         )
+    chosen_counter = get_counter(counter)
+    tokens = tool_tokens(tool_dicts(tools), chosen, chosen_counter)
     if empty.text is not None:
-        return chosen.count(Rendered(text=check_text(messages, "messages")), get_counter(counter))
-    listed = check_listed(messages, dict, "messages")
-    return chosen.count(Rendered(messages=listed, system=system), get_counter(counter))
+        rendered = Rendered(text=check_text(messages, "messages"))
+    else:
+        rendered = Rendered(messages=check_listed(messages, dict, "messages"), system=system)
+    return tokens + chosen.count(rendered, chosen_counter)

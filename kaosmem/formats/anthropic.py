@@ -184,6 +184,9 @@ class AnthropicFormat(BlockFormat):
     """A system prompt and messages of Anthropic's messages API, as dicts."""
 
     name = "anthropic"
+    binds_thinking = True
+    tools_framing = 346
+    """Source: Anthropic, "Tool use", pricing: the system prompt that tools add, for Claude 4."""
 
     def text(self, text: str) -> Block:
         return {"type": "text", "text": text}

@@ -185,6 +185,7 @@ class BedrockFormat(BlockFormat):
 
     name = "bedrock"
     merges: ClassVar[bool] = True
+    binds_thinking = True
 
     def sent(self, messages: Iterable[Mapping[str, JSONValue]]) -> list[dict[str, JSONValue]]:
         """Return messages as the SDK takes them, with bytes."""

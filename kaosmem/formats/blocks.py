@@ -91,12 +91,16 @@ class BlockFormat(ABC):
         merges: Whether the API wants the roles to alternate: neighbours of one role are one message.
         is_trimmed: Whether the API refuses white space at the end of the assistant's message.
         has_thinking_first: Whether thinking stands before the rest of the assistant's message.
+        binds_thinking: Whether thinking is valid only after the same instructions and tools.
+        tools_framing: The tokens that the first tool adds beside its schema.
     """
 
     name: str
     merges: ClassVar[bool] = False
     is_trimmed: ClassVar[bool] = True
     has_thinking_first: ClassVar[bool] = True
+    binds_thinking: ClassVar[bool] = False
+    tools_framing: ClassVar[int] = 0
 
     # A provider's blocks.
 
@@ -244,6 +248,14 @@ class BlockFormat(ABC):
     def tokens(self, blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
         """Return the estimated tokens of blocks."""
         return sum(BLOCK_TOKENS + self.content_tokens(block, counter) for block in blocks)
+
+    def without_thinking(self, message: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return a message of the API without its thinking: the same message if it has none."""
+        blocks = self.blocks_of(message)
+        kept = [dict(block) for block in blocks if self.kind(block) != Kind.THINKING]
+        if len(kept) == len(blocks):
+            return message
+        return self.message(kept, is_assistants=self.is_assistants_message(message))
 
     # Messages of a request.
 

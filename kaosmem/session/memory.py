@@ -14,9 +14,10 @@ from time import perf_counter
 from typing import NoReturn
 
 from kaosmem.arguments import Clock, check_instance, check_several, check_text
-from kaosmem.assembly import Overflow
+from kaosmem.assembly import Offers, Overflow
 from kaosmem.assembly.allocation import check_required
 from kaosmem.assembly.context import Context
+from kaosmem.assembly.instructions import Instructions
 from kaosmem.assembly.why import Why
 from kaosmem.display import fitted
 from kaosmem.errors import (
@@ -726,6 +727,8 @@ class SessionMemory:
         overflow: Overflow = "raise",
         min_confidence: float = 0.0,
         window: str | Window | None = None,
+        system: str = "",
+        tools: Iterable[object] = (),
     ) -> Context:
         """Pack the most valuable content into `budget - reserve` tokens, counted exactly.
 
@@ -739,7 +742,7 @@ class SessionMemory:
             budget: Tokens of the request, counted in its format.
             format: "text", "openai", "openai-responses", "anthropic", "gemini", "bedrock", or a
                 `kaosmem.formats.Format` of your own.
-            reserve: Tokens that stay free for tool schemas and the reply.
+            reserve: Tokens that stay free for the reply.
             sections: Names of the sections and sources to show. The default is all of them.
             filter: Conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`).
                 The filter narrows everything that depends on the query: sections of placement
@@ -757,6 +760,12 @@ class SessionMemory:
                 not visible yet. If that does not fit, or something visible changed, the window is
                 packed anew: `context.rebased` says why. A window is saved with the session. The
                 default packs each call anew.
+            system: The instructions of this call. They stand first in the request, before static
+                sections, and are not stored. They may differ from call to call while a window goes
+                on. Thinking that the provider bound to others is then left out, as
+                `context.notices` says.
+            tools: The schemas of this call's tools in the format: dicts, or objects of the SDK. They
+                are counted, and not stored. `context.tools` has them.
 
         Raises:
             InvalidArgumentError: If an argument is not valid.
@@ -791,6 +800,7 @@ class SessionMemory:
             overflow=overflow,
             min_confidence=min_confidence,
         )
+        instructions = Instructions.of(system, check_several(tools, "tools"))
         roster = session.roster
         specs = roster.shown(sections)
         if isinstance(window, str):
@@ -802,13 +812,17 @@ class SessionMemory:
         await session.read_back([each for each in self if each.spec.name in specs])
         if window is None:
             offers = await call.ask(roster, specs, session)
-            context, packing = offers.pack()
+            context, packing = instructions.packed(offers, Offers.pack)
         else:
             block = window.block_of(call.tokens)
             offers = await call.ask(roster, specs, session, block=block)
             windows = session.saver.windows
             context, packing = windows.turn(
-                window, offers, sections=session.sections, attached=roster.attached_sections
+                window,
+                offers,
+                sections=session.sections,
+                attached=roster.attached_sections,
+                instructions=instructions,
             )
         roster.use(packing.items)
         visible = session.saver.windows.visible(context.window)

@@ -10,6 +10,7 @@ from typing import Any
 from kaosmem.assembly import Offers
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Request
+from kaosmem.assembly.instructions import NO_INSTRUCTIONS, Instructions
 from kaosmem.assembly.next_request import is_changed, next_request
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.windows import (
@@ -131,6 +132,7 @@ class Windows:
         *,
         sections: Mapping[str, Section],
         attached: Mapping[str, Section],
+        instructions: Instructions = NO_INSTRUCTIONS,
     ) -> tuple[Context, Packing]:
         """Continue a window by one turn, or pack it anew.
 
@@ -139,21 +141,38 @@ class Windows:
             offers: All that may be shown.
             sections: The session's own sections.
             attached: The attached sections of other sessions.
+            instructions: The instructions and tools of the call.
 
         Returns:
             The context of the window, and the packing of a call without it.
         """
-        keeps_open_loop = window.model is not None and not preserves_thinking(window.model)
-        bound = without_thinking(offers.specs, offers.proposals, keeps_open_loop=keeps_open_loop)
+        is_preserving = window.model is None or preserves_thinking(window.model)
         budget = offers.budget - offers.reserve
         block = window.block_of(budget)
-        packed = replace(offers, proposals=bound).pack(Limits(history_limit(budget), block))
-        request = Request(offers, sections, attached, window.model, *packed)
         before = self.held.get(window.name, WindowState(window.name))
-        turn, context = next_request(before, request, rebase=window.rebase)
+
+        def made(offers: Offers) -> tuple[Context, tuple[dict[str, JSONValue], Packing]]:
+            bound = without_thinking(
+                offers.specs, offers.proposals, keeps_open_loop=not is_preserving
+            )
+            room = offers.budget - offers.reserve
+            packed = replace(offers, proposals=bound).pack(Limits(history_limit(room), block))
+            request = Request(
+                offers,
+                sections,
+                attached,
+                window.model,
+                *packed,
+                call=instructions.digest,
+                is_bound=is_preserving and getattr(offers.format, "binds_thinking", False),
+            )
+            turn, context = next_request(before, request, rebase=window.rebase)
+            return context, (turn, request.packing)
+
+        context, (turn, packing) = instructions.packed(offers, made)
         self._watch(window.name, context.rebased or "", block, budget)
         self._take(turn, offers.specs)
-        return context, request.packing
+        return context, packing
 
     def _watch(self, name: str, reason: str, block: int, budget: int) -> None:
         """Give advice on a window that is packed anew too often, or take the advice back."""
