@@ -39,10 +39,22 @@ def handed_over(context: Context) -> object:
 
 def counted(context: Context, counter: TokenCounter) -> int:
     """Return the tokens of what a user takes out of a context, from scratch."""
-    if context.format == "anthropic":
-        return count_messages(context.messages, "anthropic", system=context.system, counter=counter)
     handed_over = context.text if context.format == "text" else context.messages
-    return count_messages(handed_over, context.format, counter=counter)
+    system = context.rendered.system or ""
+    return count_messages(handed_over, context.format, system=system, counter=counter)
+
+
+MERGING = ("bedrock", "gemini")
+"""Formats in which neighbours of one role are one message: its parts are what stays."""
+
+
+def _parts_before_block(context: Context) -> list[object]:
+    parts: list[object] = []
+    for message in context.messages:
+        content = message["parts" if context.format == "gemini" else "content"]
+        shown = [part for part in content if not part.get("text", "").startswith(BLOCK_BEGIN)]
+        parts += [(message["role"], part) for part in shown]
+    return parts
 
 
 def before_block(context: Context) -> list[object]:
@@ -50,8 +62,10 @@ def before_block(context: Context) -> list[object]:
     if context.format == "text":
         return list(context.text.partition("## documents\n")[0])
     messages = [] if context.rendered.system is None else [context.system]
+    if context.format in MERGING:
+        return [*messages, *_parts_before_block(context)]
     for message in context.messages:
-        content = message["content"]
+        content = message.get("content") or ""
         if isinstance(content, str) and content.startswith(BLOCK_BEGIN):
             continue
         if isinstance(content, list) and content[0].get("text", "").startswith(BLOCK_BEGIN):

@@ -146,26 +146,18 @@ class Windows:
         Returns:
             The context of the window, and the packing of a call without it.
         """
-        is_preserving = window.model is None or preserves_thinking(window.model)
+        keeps_open_loop = window.model is not None and not preserves_thinking(window.model)
+        bound = without_thinking(offers.specs, offers.proposals, keeps_open_loop=keeps_open_loop)
+        is_bound = not keeps_open_loop and getattr(offers.format, "binds_thinking", False)
         budget = offers.budget - offers.reserve
         block = window.block_of(budget)
         before = self.held.get(window.name, WindowState(window.name))
 
-        def made(offers: Offers) -> tuple[Context, tuple[dict[str, JSONValue], Packing]]:
-            bound = without_thinking(
-                offers.specs, offers.proposals, keeps_open_loop=not is_preserving
-            )
-            room = offers.budget - offers.reserve
-            packed = replace(offers, proposals=bound).pack(Limits(history_limit(room), block))
-            request = Request(
-                offers,
-                sections,
-                attached,
-                window.model,
-                *packed,
-                call=instructions.digest,
-                is_bound=is_preserving and getattr(offers.format, "binds_thinking", False),
-            )
+        def made(left: Offers) -> tuple[Context, tuple[dict[str, JSONValue], Packing]]:
+            limits = Limits(history_limit(left.budget - left.reserve), block)
+            packed = replace(left, proposals=bound).pack(limits)
+            request = Request(left, sections, attached, window.model, *packed)
+            request = replace(request, call=instructions.digest, is_bound=is_bound)
             turn, context = next_request(before, request, rebase=window.rebase)
             return context, (turn, request.packing)
 

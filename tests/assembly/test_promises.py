@@ -28,7 +28,8 @@ from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens.counters import TokenCounter
-from tests.contexts import COUNTERS, assembled, before_block, counted, handed_over
+from tests.contexts import COUNTERS, MERGING, assembled, before_block, counted, handed_over
+from tests.formats.provider_rules import CHECKS
 from tests.worlds import budgets, formats, label_group, queries, questions, texts, worlds
 
 least_confidences = st.sampled_from([0, 0, 0.3, 1])
@@ -105,6 +106,8 @@ def test_calls_and_results_come_together(world, query, budget, format):
         check_openai_messages(context.messages)
     if format == "anthropic":
         check_anthropic_messages(context.messages, context.system)
+    if format in CHECKS:
+        CHECKS[format](context.messages, context.rendered.system or "")
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats, least_confidences)
@@ -212,15 +215,22 @@ def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter
 
 def first_of_history(context: Context) -> ChatMessage:
     """Return a message by whoever spoke first in the histories that a context shows."""
-    opened = context.format == "anthropic" and context.messages[0]["content"] == OPENING
+    opened = False
+    if context.rendered.system is not None:
+        first = context.messages[0]
+        content = first["parts"] if context.format == "gemini" else first["content"]
+        text = content if isinstance(content, str) else content[0].get("text")
+        opened = text == OPENING
     return ChatMessage("assistant" if opened else "user", "")
 
 
 def ends_in_a_user_message(context: Context) -> bool:
     """Say whether a block would stand, or stands, in the newest user message."""
+    if context.format in MERGING:
+        return True  # the block costs the same in a message of its own
     messages = [] if context.format == "text" else context.messages
     last = messages[-1] if messages else {"role": "none", "content": ""}
-    if last["role"] != "user":
+    if last.get("role") != "user":
         return False
     if isinstance(last["content"], list):
         return last["content"][0]["type"] != "tool_result"
