@@ -92,8 +92,11 @@ def test_examples_run_as_they_stand(
 
 
 def test_programs_are_typed(tmp_path: Path) -> None:
-    """Every program of the pages passes `mypy --strict` as a reader would paste it."""
-    programs = []
+    """Every program of the pages passes `mypy --strict` as a reader would paste it.
+
+    So does one that gives requests to the providers' SDKs.
+    """
+    programs = [ROOT / "tests" / "typed_program.py"]
     for number, example in enumerate(EXAMPLES):
         text = str(example.values[0])
         if is_program(text):

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import count
 from time import perf_counter
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kaosmem.arguments import Clock, check_instance, check_several, check_text
 from kaosmem.assembly import Offers, Overflow
@@ -1031,7 +1031,7 @@ class SessionMemory:
 
     # Tools for the model.
 
-    def tools(self, format: str = "openai") -> list[dict[str, JSONValue]]:
+    def tools(self, format: str = "openai") -> list[Any]:
         """Return the schemas of the tools by which a model asks and changes its memory.
 
         The tools are `search_memory`, `read_memory`, `remember`, `correct_memory` and
