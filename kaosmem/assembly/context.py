@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kaosmem.arguments import check_instance, check_text
 from kaosmem.assembly.why import Facts, Why, answer, find_item, never_stored
 from kaosmem.display import fitted, listed, preview, width
-from kaosmem.formats import Format, Rendered, count_messages
+from kaosmem.formats import Format, Rendered, count_messages, read_messages
 from kaosmem.formats.text import source_label
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
+from kaosmem.types.items import ChatMessage, Item
 
 if TYPE_CHECKING:
     from kaosmem.assembly.cutoffs import Cutoffs
@@ -289,6 +289,29 @@ class Context:
         messages = self.rendered.messages or []
         sent: Callable[[list[Any]], list[Any]] | None = getattr(self._format, "sent", None)
         return messages if sent is None else sent(messages)
+
+    @property
+    def chat_messages(self) -> list[ChatMessage]:
+        """Return the request as neutral messages, for frameworks with message types of their own.
+
+        The system message is the first, if there is one. In the format "blocks" they hold all that
+        is stored: thinking, errors and images, and each result has its tool's name. In another
+        format they hold what that format can say.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add("role", "You are a careful analyst.")
+        >>> added = memory.add("messages", "Who owns the deal?")
+        >>> context = await memory.assemble_context(budget=100, format="blocks")
+        >>> [message.role for message in context.chat_messages]
+        ['system', 'user']
+        """
+        if self.rendered.messages is None:
+            raise AttributeError(
+                f"a context in format {self.format!r} has text, not messages; ask for "
+                "format='blocks'"
+            )
+        return read_messages(self.rendered, self._format)
 
     @property
     def system(self) -> str:

@@ -29,6 +29,7 @@ from kaosmem.formats.layout import (
     Mark,
     Rendered,
 )
+from kaosmem.formats.neutral import NeutralFormat
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
@@ -59,6 +60,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             AnthropicFormat(),
             BedrockFormat(),
             GeminiFormat(),
+            NeutralFormat(),
             OpenAIFormat(),
             ResponsesFormat(),
             TextFormat(),
@@ -108,6 +110,13 @@ def messages_apart(messages: Sequence[object], format: str | Format | None) -> l
     groups = getattr(chosen, "groups", None)
     grouped: list[object] = list(messages) if groups is None else groups(messages)
     return grouped
+
+
+def read_messages(rendered: Rendered, format: Format) -> list[ChatMessage]:
+    """Return a request as messages. A system prompt beside them is the first."""
+    messages = [] if not rendered.system else [ChatMessage("system", rendered.system)]
+    apart = messages_apart(rendered.messages or [], format)
+    return [*messages, *(format.parse(message) for message in apart)]
 
 
 def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:

@@ -259,6 +259,6 @@ def plainest(blocks: Sequence[ContentBlock]) -> Content:
     """Return blocks in the plainest form of content: one text alone is a str."""
     if not blocks:
         return ""
-    return (
-        blocks[0].text if len(blocks) == 1 and isinstance(blocks[0], TextBlock) else tuple(blocks)
-    )
+    first = blocks[0]
+    is_text = len(blocks) == 1 and isinstance(first, TextBlock) and not first.extra
+    return first.text if is_text and isinstance(first, TextBlock) else tuple(blocks)

@@ -740,8 +740,8 @@ class SessionMemory:
                 has none, an attached history's is taken. "Yesterday" and the like follow the
                 session's clock.
             budget: Tokens of the request, counted in its format.
-            format: "text", "openai", "openai-responses", "anthropic", "gemini", "bedrock", or a
-                `kaosmem.formats.Format` of your own.
+            format: "text", "openai", "openai-responses", "anthropic", "gemini", "bedrock", "blocks"
+                for `context.chat_messages`, or a `kaosmem.formats.Format` of your own.
             reserve: Tokens that stay free for the reply.
             sections: Names of the sections and sources to show. The default is all of them.
             filter: Conditions on metadata, such as `{"source": "a.md"}` (see `kaosmem.filters`).

@@ -76,10 +76,20 @@ def signed(name: str, calls: list[ToolUseBlock]) -> list[ToolUseBlock]:
     return [replace(call, name=f"f{call.name}") for call in (first, *calls[1:])]
 
 
+def signed_text(name: str) -> st.SearchStrategy[TextBlock]:
+    """Draw a text with the field that its provider wants back."""
+    extra = {
+        "gemini": '{"thoughtSignature":"c2VhbA=="}',
+        "openai-responses": '{"phase":"commentary"}',
+    }
+    return st.builds(TextBlock, SPOKEN, extra=st.just(extra[name]))
+
+
 def messages_of(name: str) -> st.SearchStrategy[ChatMessage]:
     """Draw messages that a format can hold in full."""
     images = [ImageBlock(PNG, "image/png", "auto" if name == "openai-responses" else "")]
     thoughts = THOUGHTS[name]
+    lone = SPOKEN if name == "bedrock" else st.tuples(signed_text(name))
 
     def reply(parts: tuple[Any, ...]) -> ChatMessage:
         thinking, text, calls, is_served = parts
@@ -94,6 +104,7 @@ def messages_of(name: str) -> st.SearchStrategy[ChatMessage]:
 
     return st.one_of(
         st.builds(ChatMessage, st.sampled_from(["user", "assistant"]) | ROLES, SPOKEN),
+        st.builds(ChatMessage, st.just("assistant"), lone),
         st.builds(ChatMessage, st.just("user"), several(TEXTS, st.sampled_from(images))),
         st.tuples(st.lists(thoughts, max_size=2), TEXTS, CALL_LISTS, st.booleans()).map(reply),
         st.tuples(NAMES, SPOKEN, st.booleans(), NAMES).map(result),

@@ -24,7 +24,8 @@ SYSTEM = "Zanzibar agents answer in one sentence."
 
 
 def tools_of(name: str) -> list[dict[str, Any]]:
-    return SessionMemory.test_mode().tools("openai" if name == "text" else name)
+    is_neutral = name in ("blocks", "text")
+    return SessionMemory.test_mode().tools("openai" if is_neutral else name)
 
 
 def talk(memory: SessionMemory, turns: int = 6) -> None:

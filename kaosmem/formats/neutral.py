@@ -1,0 +1,133 @@
+"""Neutral messages: the blocks that kaosmem stores, for frameworks with message types of their own.
+
+`context.chat_messages` gives them as objects. Nothing is left out: reasoning of any provider, errors,
+images, documents and opaque parts are blocks. The framework's code sends a block to its own provider
+alone: a block names it. Texts are escaped as in all formats, and a result has the name of its tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kaosmem.arguments import check_text
+from kaosmem.formats.delimiters import escaped_in_history, mark_text
+from kaosmem.formats.fields import check_has_content, json_object, mapping_of, plainest
+from kaosmem.formats.layout import Mark
+from kaosmem.formats.openai import MESSAGE_TOKENS, OpenAIFormat
+from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
+from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types.content import (
+    DocumentBlock,
+    TextBlock,
+    ToolResultBlock,
+    check_content,
+    content_json,
+)
+from kaosmem.types.items import ChatMessage
+
+if TYPE_CHECKING:
+    from kaosmem.formats.layout import HistoryEntry, Layout, Rendered
+    from kaosmem.tokens.counters import TokenCounter
+
+_BINDING = ("anthropic", "bedrock")
+"""Providers whose thinking is valid only after the same instructions and tools."""
+
+_Dict = dict[str, JSONValue]
+
+
+class NeutralFormat(OpenAIFormat):
+    """Messages with kaosmem's own blocks, as dicts."""
+
+    name = "blocks"
+    binds_thinking = True
+
+    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+        rendered = super().render(layout, after=after)
+        names: dict[str, JSONValue] = {}
+        for message in rendered.messages or ():
+            for block in _blocks(message):
+                if block["type"] == "tool_use":
+                    names[block["id"]] = block["name"]
+                elif block["type"] == "tool_result":
+                    block["name"] = names.get(block["tool_use_id"], block.get("name") or "")
+        return rendered
+
+    def takes_block(self, entry: HistoryEntry) -> bool:
+        if isinstance(entry, Mark) or entry.role != "user":
+            return False
+        return not any(isinstance(block, ToolResultBlock) for block in entry.blocks)
+
+    def entry_messages(self, entry: HistoryEntry) -> list[_Dict]:
+        if isinstance(entry, Mark):
+            return [{"role": "user", "content": mark_text(entry)}]
+        if isinstance(entry.content, str):
+            return [{"role": entry.role, "content": escaped_in_history(entry.content)}]
+        content = plainest(tuple(map(_escaped, entry.content)))
+        return [{"role": entry.role, "content": content_json(content)}]
+
+    def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        tokens = MESSAGE_TOKENS + counter(message["role"])
+        content = message["content"]
+        return tokens + (
+            counter(content) if isinstance(content, str) else _tokens(content, counter)
+        )
+
+    def without_thinking(self, message: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return a message without the thinking that its provider bound to other instructions."""
+        blocks = _blocks(message)
+        kept = [block for block in blocks if not _is_binding(block)]
+        return message if len(kept) == len(blocks) else {**message, "content": kept}
+
+    def parse(self, message: object) -> ChatMessage:
+        given = mapping_of(message, "a message of blocks")
+        check_has_content(given, "a message of blocks")
+        return ChatMessage(check_text(given.get("role"), "role"), check_content(given["content"]))
+
+
+def _escaped(block: ContentBlock) -> ContentBlock:
+    """Return a block whose texts cannot forge a delimiter."""
+    match block:
+        case TextBlock():
+            return replace(block, text=escaped_in_history(block.text))
+        case DocumentBlock():
+            title = escaped_in_history(block.title)
+            return replace(block, text=escaped_in_history(block.text), title=title)
+        case ToolResultBlock(content=str() as text):
+            return replace(block, content=escaped_in_history(text))
+        case ToolResultBlock(content=tuple() as parts):
+            return replace(block, content=tuple(map(_escaped, parts)))
+    return block
+
+
+def _blocks(message: Mapping[str, JSONValue]) -> list[_Dict]:
+    content = message["content"]
+    return [] if isinstance(content, str) else content
+
+
+def _is_binding(block: Mapping[str, JSONValue]) -> bool:
+    return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
+
+
+def _tokens(blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
+    return sum(_block_tokens(block, counter) for block in blocks)
+
+
+def _block_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    extra = counter(block["extra"]) if block.get("extra") else 0
+    match block:
+        case {"type": "text", "text": text}:
+            return extra + counter(text)
+        case {"type": "thinking", "thinking": text}:
+            return extra + counter(text) + sealed_tokens(block.get("data") or "")
+        case {"type": "tool_use", "id": call_id, "name": name, "arguments": arguments}:
+            return extra + counter(call_id) + counter(name) + counter(arguments)
+        case {"type": "tool_result", "tool_use_id": call_id, "content": content}:
+            inner = counter(content) if isinstance(content, str) else _tokens(content, counter)
+            return extra + counter(call_id) + inner
+        case {"type": "document", "text": text}:
+            return counter(text) + counter(block.get("title") or "")
+        case {"type": "image"}:
+            return IMAGE_TOKENS
+    return part_tokens(json_object(block["data"]) or {}, counter)
