@@ -14,8 +14,6 @@ Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 ACTIONS = ("add", "update", "retire")
 KINDS = ("semantic", "episodic", "procedural")
 
-FORMED = "formed"
-"""The tag of an item that was formed from a conversation."""
 DISPUTED = "disputed"
 """The tag of a formed item that contradicts another one. Both are shown until a person decides."""
 

@@ -1,7 +1,8 @@
 """Duplicates: items whose texts are equal but for case and white space.
 
 Texts that differ in one word are never duplicates: that word may be a value, a name, a date or a
-negation.
+negation. An item that was formed from messages gives way to them: where all its sources are shown, it
+says nothing more.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from kaosmem.types import OpaqueBlock
 from kaosmem.types.content import ImageBlock, ToolResultBlock
 from kaosmem.types.items import Item
 
+FORMED = "formed"
+"""The tag of an item that was formed from a conversation."""
 _WORDS_AT_ONCE = 10_000
 
 
@@ -49,6 +52,7 @@ class Shown:
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._by_statement: dict[bytes, Item] = {}
+        self._by_id: dict[str, Item] = {}
         for item in items:
             self._note(item)
 
@@ -69,10 +73,15 @@ class Shown:
         return tuple(twins) if len(twins) == len(items) else ()
 
     def _twin(self, item: Item) -> Item | None:
+        if FORMED in item.tags and item.sources:
+            sources = [self._by_id.get(source) for source in item.sources]
+            if None not in sources:
+                return sources[0]
         twin = self._by_statement.get(statement(item))
         return None if twin is None or _is_newer(item, twin) else twin
 
     def _note(self, item: Item) -> None:
+        self._by_id[item.id] = item
         if own := statement(item):
             twin = self._by_statement.setdefault(own, item)
             if _is_newer(item, twin):

@@ -10,7 +10,6 @@ from typing import Any
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.formation.changes import (
     DISPUTED,
-    FORMED,
     AppliedChange,
     Draft,
     ProposedChange,
@@ -19,6 +18,7 @@ from kaosmem.formation.conflict import ANOTHER_SUBJECT, doubt_about, shares_subj
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF, FactShelf
+from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Form

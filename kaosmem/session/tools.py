@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_count, check_text
@@ -112,9 +113,15 @@ class MemoryTools:
         return leading_lines(lines, counter, self._max_tokens) or "nothing was found"
 
     async def read(self, given: Mapping[str, Any]) -> str:
-        """Return a whole item, live, archived or of a source."""
+        """Return a whole item, live, archived or of a source, with the words that it comes from."""
         item = await self._memory.fetch(given["id"])
-        return f"{item_line(item, text='')}\n{item.text}"
+        lines = [item_line(item, text=""), item.text]
+        for place, source in enumerate(item.sources):
+            if place == 0:
+                lines.append("It comes from:")
+            with suppress(NotFoundError):
+                lines.append(item_line(await self._memory.fetch(source)))
+        return "\n".join(lines)
 
     async def remember(self, given: Mapping[str, Any]) -> str:
         """Store a statement."""
@@ -201,7 +208,9 @@ _TOOLS = {
         MemoryTools.search,
         {"query": _QUERY},
     ),
-    "read_memory": _Tool("Read one item whole.", MemoryTools.read, {"id": _ID}),
+    "read_memory": _Tool(
+        "Read one item whole, and the words that it comes from.", MemoryTools.read, {"id": _ID}
+    ),
     "remember": _Tool(
         "Store a statement for later turns.", MemoryTools.remember, {"text": _TEXT}, {"key": _KEY}
     ),

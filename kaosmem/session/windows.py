@@ -98,11 +98,10 @@ class Windows:
 
         An ended window keeps nothing of its items.
         """
-        ended = {
-            name
-            for name, each in self.held.items()
-            if any(item_id in each.shown for item_id in item_ids)
-        }
+        ended = set()
+        for name, each in self.held.items():
+            if not _visible_ids(each).isdisjoint(item_ids):
+                ended.add(name)
         self.held |= {
             name: WindowState(name, self.held[name].epoch, Rebased.FORGOTTEN) for name in ended
         }
@@ -261,10 +260,16 @@ class Windows:
         for turn in turns:
             name = turn["window"]
             window = self.held.get(name)
-            visible = () if window is None else window.shown
+            visible = () if window is None else _visible_ids(window)
             if any(item_id in item_ids for item_id in (*visible, *turn.get("items", ()))):
                 names.add(name)
         return names
+
+
+def _visible_ids(window: WindowState) -> set[str]:
+    """Return the ids of the items that a window shows, with and without the name of a source."""
+    ids = set(window.shown)
+    return ids | {item_id.partition("/")[2] for item_id in ids if "/" in item_id}
 
 
 class NamedWindows(Mapping[str, int]):

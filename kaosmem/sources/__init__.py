@@ -5,6 +5,7 @@ from kaosmem.sources.conversation import ConversationSource
 from kaosmem.sources.graph import GraphSource
 from kaosmem.sources.history import HistorySource
 from kaosmem.sources.memory import FactSource, StateSource
+from kaosmem.sources.profile import ProfileSource
 from kaosmem.sources.tasks import TaskSource
 from kaosmem.sources.vector import VectorSource
 
@@ -15,6 +16,7 @@ __all__ = [
     "FactSource",
     "GraphSource",
     "HistorySource",
+    "ProfileSource",
     "StateSource",
     "TaskSource",
     "VectorSource",

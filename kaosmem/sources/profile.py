@@ -1,0 +1,116 @@
+"""ProfileSource: the keyed facts that a person has stated, as a static section."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kaosmem.arguments import check_count, check_instance, check_text
+from kaosmem.filters import MetadataFilter
+from kaosmem.language.duplicates import FORMED
+from kaosmem.language.query import Query
+from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec, renamed
+from kaosmem.tokens import count_content, get_counter
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import Item
+
+
+class ProfileSource:
+    """The current values of the keyed facts that were formed from a person's own words.
+
+    The profile stands in the system message, each fact with its label, and does not depend on the
+    question. It changes only with its facts, and a window appends a changed fact: it is not packed
+    anew for it. Disputed facts, rules and facts without a key are left out. If the budget is too
+    small for all, the newest facts are shown.
+
+    Args:
+        section: The section that is formed.
+        person: The role of the person's messages.
+        budget: Tokens of the facts.
+        name: The name and the title of the section in the context.
+        counter: The counter of tokens. The default is o200k_base.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
+
+    >>> from kaosmem import SessionMemory
+    >>> from kaosmem.formation import PatternFormer
+    >>> memory = SessionMemory.test_mode()
+    >>> said = memory.add("messages", "My name is Ann. I live in Oslo.")
+    >>> changes = await memory.form(PatternFormer())
+    >>> name = await memory.attach(ProfileSource(memory["findings"], "user"))
+    >>> print((await memory.assemble_context("Hi", budget=200, sections=[name])).text)
+    ## profile
+    [user] My name is Ann.
+    [user] I live in Oslo.
+    <BLANKLINE>
+    """
+
+    def __init__(
+        self,
+        section: Section,
+        person: str,
+        *,
+        budget: int = 500,
+        name: str = "profile",
+        counter: TokenCounter | str | None = None,
+    ) -> None:
+        self._section = check_instance(section, Section, "section")
+        self._person = check_text(person, "person").casefold()
+        self._budget = check_count(budget, "budget", least=1)
+        self._counter = get_counter(counter)
+        self.spec = SectionSpec(
+            name, None, 95, placement="static", eviction="none", persistence="none"
+        )
+
+    def __repr__(self) -> str:
+        return f"ProfileSource({self._person!r})"
+
+    def named(self, name: str) -> ProfileSource:
+        """Return the source under another name."""
+        other = copy.copy(self)
+        other.spec = renamed(self.spec, name)
+        return other
+
+    async def propose(
+        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+    ) -> Proposal:
+        """Return the facts, whatever the query asks for. A view of another time gets none."""
+        if query.as_of is not None or query.known_at is not None:
+            return Proposal(())
+        candidates = []
+        for rank, (position, item) in enumerate(self._facts(), 1):
+            candidates.append(
+                Candidate((item,), position, True, False, False, rank, None, item.tokens)
+            )
+        return Proposal(tuple(candidates))
+
+    async def get(self, item_id: str) -> Item | None:
+        """Return a fact of the profile, or None."""
+        return next((item for _, item in self._facts() if item.id == item_id), None)
+
+    def _facts(self) -> Iterator[tuple[int, Item]]:
+        """Yield the facts that fit the budget with their positions, in the order of their keys.
+
+        A new version takes the place of the one before, so that nothing else moves.
+        """
+        chosen = []
+        left = self._budget
+        for item in reversed(self._section):
+            if not self._is_own_fact(item):
+                continue
+            left -= count_content(item.content, self._counter)
+            if left < 0:
+                break
+            chosen.append(item)
+        chosen.sort(key=lambda item: item.key or "")
+        for position, item in enumerate(chosen):
+            shown_id = f"{self.spec.name}/{item.id}"
+            yield position, replace(item, id=shown_id, section=self.spec.name)
+
+    def _is_own_fact(self, item: Item) -> bool:
+        is_fact = FORMED in item.tags and item.metadata.get("kind") == "semantic"
+        return is_fact and item.key is not None and item.role.casefold() == self._person
