@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
 Action: TypeAlias = Literal["add", "update", "retire"]
@@ -30,6 +31,7 @@ class ProposedChange:
         kind: `semantic` (facts, preferences, entities, relations), `episodic` or `procedural`.
         key: The name of the fact, such as `ann.home`. A new value of a key is a new version.
         valid_from: When the fact began to hold, in ISO 8601. The default is the time of the quote.
+        details: Further metadata of the item, such as the title of an episode.
     """
 
     text: str
@@ -39,6 +41,7 @@ class ProposedChange:
     kind: Kind = "semantic"
     key: str | None = None
     valid_from: str | None = None
+    details: Mapping[str, JSONValue] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Former(Protocol):
         name: Each name has a mark of its own in the session's log. Two formers of different names
             are given the same messages.
         budget: Tokens that one session may spend. None: no limit. The attribute may be missing.
+        wants_derived: Whether the former is given derived items too. The attribute may be missing.
     """
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kaosmem.arguments import check_count
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types.items import Item
 
@@ -28,10 +29,14 @@ class SessionArchive:
     def __repr__(self) -> str:
         return f"<SessionArchive {self._session.session_id!r}: {len(self):,} items>"
 
-    async def expand(self, item_id: str) -> list[Item]:
+    async def expand(self, item_id: str, *, depth: int | None = None) -> list[Item]:
         """Return the originals of a derived item, in order, through any number of steps.
 
         An item without sources is its own original.
+
+        Args:
+            depth: 1 returns the direct sources alone, such as the episodes of a day. A larger
+                number goes down so many levels.
 
         Raises:
             NotFoundError: If the item or one of its originals is unknown.
@@ -48,4 +53,11 @@ class SessionArchive:
         """
         session = self._session
         session.check_loop()
-        return await session.originals.of(await session.fetch(item_id), session.fetch)
+        item = await session.fetch(item_id)
+        if depth is None:
+            return await session.originals.of(item, session.fetch)
+        items = [item]
+        for _ in range(check_count(depth, "depth", least=1)):
+            sources = [source for each in items for source in each.sources or (each.id,)]
+            items = [await session.fetch(source) for source in dict.fromkeys(sources)]
+        return items

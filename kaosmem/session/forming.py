@@ -91,7 +91,8 @@ class SectionFormation:
         mark = f"{source.spec.name}/{self._plan.former.name}"  # no name of a section has a slash
         since = self._section.formation.marks.get(mark, 0)
         until = self._committed(source)
-        found = await items_between(self._session, source, since, until)
+        derived = getattr(self._plan.former, "wants_derived", False)
+        found = await items_between(self._session, source, since, until, derived=derived)
         if not found:
             return []
         said = [*found.values()]
@@ -205,6 +206,7 @@ class _Outcome:
         for name in _COPIED:
             if name in grounds.quoted.metadata:
                 metadata[name] = grounds.quoted.metadata[name]
+        metadata |= change.details
         if change.valid_from is not None:
             metadata["timestamp"] = change.valid_from
         if self._plan.shelf is not None:
@@ -212,7 +214,7 @@ class _Outcome:
         item = self._session.factory.make(
             self._section.spec,
             change.text.strip(),
-            role=grounds.quoted.role,
+            role="" if change.kind == "episodic" else grounds.quoted.role,
             key=change.key,
             tags=(FORMED, change.kind),
             metadata=metadata,

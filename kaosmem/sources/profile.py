@@ -44,8 +44,8 @@ class ProfileSource:
     >>> name = await memory.attach(ProfileSource(memory["findings"], "user"))
     >>> print((await memory.assemble_context("Hi", budget=200, sections=[name])).text)
     ## profile
-    [user] My name is Ann.
     [user] I live in Oslo.
+    [user] My name is Ann.
     <BLANKLINE>
     """
 

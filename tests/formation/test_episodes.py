@@ -1,0 +1,129 @@
+"""Episodes: turns, days and months, each with its sources one level below."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem.formation import EpisodeFormer, FormsFrom
+
+_LEVELS = (
+    ("episodes", "topic", "messages"),
+    ("days", "day", "episodes"),
+    ("months", "month", "days"),
+)
+_TOPICS = ("boat harbour paint", "garden tomato seeds", "piano lesson scales", "tax form office")
+
+
+def made() -> SessionMemory:
+    sections = [SectionSpec("messages", placement="history", eviction="none")]
+    for priority, (name, _, _) in enumerate(_LEVELS, 1):
+        sections.append(SectionSpec(name, None, 10 * priority, eviction="none"))
+    return SessionMemory.test_mode(sections=sections)
+
+
+async def form_all(memory: SessionMemory) -> None:
+    for name, span, source in _LEVELS:
+        await memory.form(FormsFrom(EpisodeFormer(span), (source,)), section=name)  # type: ignore[arg-type]
+
+
+def tell(memory: SessionMemory, days: int) -> None:
+    """Add two talks a day, on changing topics, from 20 April 2024 on."""
+    start = datetime(2024, 4, 20, 9)
+    for day in range(days):
+        for talk in range(2):
+            topic = _TOPICS[(2 * day + talk) % len(_TOPICS)]
+            for turn in range(4):
+                at = start + timedelta(days=day, hours=6 * talk, minutes=turn)
+                text = f"We spoke about the {topic}, point {turn} of day {day}."
+                memory.add(
+                    "messages",
+                    text,
+                    role=("Ann", "Bob")[turn % 2],
+                    metadata={"timestamp": at.isoformat()},
+                )
+
+
+async def test_each_level_names_the_one_below() -> None:
+    memory = made()
+    tell(memory, days=50)
+    await form_all(memory)
+    assert [len(memory[name]) for name in ("episodes", "days", "months")] == [99, 49, 2]
+    month, _ = memory["months"]
+    assert month.metadata["participants"] == ["Ann", "Bob"]
+    assert (month.metadata["timestamp"], month.metadata["until"]) == (
+        "2024-04-20T09:00:00+00:00",
+        "2024-04-30T15:03:00+00:00",
+    )
+    days = await memory.archive.expand(month.id, depth=1)
+    assert {day.section for day in days} == {"days"}
+    assert len(days) == 11
+    episodes = await memory.archive.expand(month.id, depth=2)
+    assert {each.section for each in episodes} == {"episodes"}
+    words = await memory.archive.expand(month.id)
+    assert {each.section for each in words} == {"messages"}
+    assert len(words) == 11 * 8
+
+
+async def test_a_topic_ends_where_no_word_goes_on() -> None:
+    memory = made()
+    for text in ("We paint the boat.", "The garden has seeds."):
+        for number in range(6):
+            memory.add("messages", f"{text} {number}")
+    await form_all(memory)
+    (episode,) = memory["episodes"]
+    assert len(episode.sources) == 6
+    assert "garden" not in episode.text
+
+
+async def test_a_question_about_a_period_gets_the_coarse_level() -> None:
+    """Within a small budget, the days of the period are shown. The words are one step away."""
+    memory = made()
+    tell(memory, days=50)
+    await form_all(memory)
+    context = await memory.assemble_context(
+        "What did we do on 7 May 2024?", budget=400, sections=["months", "days", "episodes"]
+    )
+    shown = [item for item in context.items if item.section in ("days", "episodes")]
+    assert shown
+    assert str(shown[0].metadata["timestamp"]).startswith("2024-05-07")
+
+
+async def test_forgetting_a_message_erases_the_episodes_about_it() -> None:
+    memory = made()
+    tell(memory, days=3)
+    await form_all(memory)
+    first = next(iter(memory["messages"]))
+    receipt = await memory.forget(first.id)
+    assert len(receipt.derived) == 2  # its episode and its day
+    assert all(first.id not in item.sources for item in memory["episodes"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 5), max_size=6))
+async def test_episodes_are_the_same_however_often_they_are_formed(parts: list[int]) -> None:
+    """Messages that come in parts give the episodes of all at once: each message is in one of them."""
+    apart = made()
+    whole = made()
+    at = datetime(2024, 5, 6)
+    for part in parts:
+        for _ in range(part):
+            at += timedelta(hours=1 if at.hour % 5 else 5)
+            for memory in (apart, whole):
+                stated = {"timestamp": at.isoformat()}
+                memory.add("messages", f"We spoke at {at.hour} about boats.", metadata=stated)
+        await form_all(apart)
+    await form_all(whole)
+    texts = [[item.text for item in memory["episodes"]] for memory in (apart, whole)]
+    assert texts[0] == texts[1]
+    sources = [source for item in whole["episodes"] for source in item.sources]
+    assert len(sources) == len(set(sources))
+
+
+def test_a_span_has_a_name() -> None:
+    with pytest.raises(InvalidArgumentError):
+        EpisodeFormer("year")  # type: ignore[arg-type]
