@@ -38,8 +38,8 @@ SENTENCES = Path(__file__).parent / "formation" / "sentences.jsonl"
 SETS = ("statebench", "memorycode", "realmem", "locomo")
 BUDGETS = (512, 2_048, 8_192)
 ARMS = ("words", "formed", "both")
-FACTS = SectionSpec("facts", None, -10, 0.25, eviction="none", persistence="none")
-"""Formed items have a quarter of the window. They take more only where the words leave room."""
+FACTS = SectionSpec("facts", None, -10, eviction="none", persistence="none")
+"""Formed items are served after all others. `--floor` reserves a share of the window for them."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,12 @@ def _mean(numbers: Sequence[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-async def formed_session(items: Sequence[EvidenceItem]) -> tuple[SessionMemory, float]:
+async def formed_session(
+    items: Sequence[EvidenceItem], floor: float
+) -> tuple[SessionMemory, float]:
     """Return a session with the words of a corpus and what was formed from them, and the seconds."""
-    memory = SessionMemory.test_mode(sections=(replace(SECTION, persistence="none"), FACTS))
+    facts = replace(FACTS, floor=floor)
+    memory = SessionMemory.test_mode(sections=(replace(SECTION, persistence="none"), facts))
     for item in items:
         stated = {"source": item.session, "timestamp": item.timestamp}
         metadata = {name: value for name, value in stated.items() if value}
@@ -169,7 +172,7 @@ async def count_formed(
             figures.wrongly_kept += len(old & live.keys())
 
 
-async def measured(folder: Path, name: str, max_questions: int) -> Figures:
+async def measured(folder: Path, name: str, max_questions: int, floor: float) -> Figures:
     """Return the figures of one data set."""
     figures = Figures()
     for corpus in read_corpora(folder / name):
@@ -180,7 +183,7 @@ async def measured(folder: Path, name: str, max_questions: int) -> Figures:
             if not asked:
                 continue
             left -= len(asked)
-            memory, seconds = await formed_session(items)
+            memory, seconds = await formed_session(items, floor)
             figures.seconds += seconds
             figures.messages += len(items)
             await count_formed(memory, scored, figures)
@@ -205,7 +208,9 @@ def row(name: str, figures: Figures) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-async def report(folder: Path | None, sets: Sequence[str], max_questions: int) -> None:
+async def report(
+    folder: Path | None, sets: Sequence[str], max_questions: int, floor: float
+) -> None:
     """Print the tables."""
     for half in ("development", "held-out"):
         chosen = [each for each in labelled_sentences() if each.half == half]
@@ -220,7 +225,7 @@ async def report(folder: Path | None, sets: Sequence[str], max_questions: int) -
     )
     for name in sets:
         if (folder / name).is_dir():
-            print(row(name, await measured(folder, name, max_questions)), flush=True)
+            print(row(name, await measured(folder, name, max_questions, floor)), flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -228,10 +233,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--max-questions", type=int, default=10_000, help="of each corpus")
+    parser.add_argument("--floor", type=float, default=0.0, help="share kept for formed items")
     given = parser.parse_args(arguments)
     data = os.environ.get("KAOSMEM_DATA")
     folder = Path(data) if data else None
-    asyncio.run(report(folder, given.sets, given.max_questions))
+    asyncio.run(report(folder, given.sets, given.max_questions, given.floor))
 
 
 async def test_the_pattern_former_is_precise() -> None:
