@@ -161,7 +161,7 @@ def _central_sentences(items: Sequence[Item], terms: Counter[str]) -> list[tuple
             weight = sum(terms[term] for term in {*analyze(sentence)})
             ranked.append((-weight, len(ranked), speaker, sentence))
     ranked.sort()
-    chosen = []
+    chosen: list[tuple[int, str, str]] = []
     left = MAX_TEXT_CHARS
     for _, place, speaker, sentence in ranked:
         left -= len(speaker) + len(sentence) + 3
