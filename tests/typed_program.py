@@ -12,21 +12,23 @@ from kaosmem import SessionMemory
 
 async def chat(client: AsyncOpenAI, memory: SessionMemory) -> None:
     history: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
-    await memory.sync_messages(history)
+    await memory.sync_messages(history, format="openai")
     context = await memory.assemble_context(budget=1_000, format="openai")
     reply = await client.chat.completions.create(
         model="gpt-5", messages=context.messages, tools=memory.tools()
     )
-    memory.add_message(reply)
+    memory.add_message(reply, format="openai")
     for call in reply.choices[0].message.tool_calls or []:
         if call.type == "function":
             result = await memory.call_tool(call.function.name, call.function.arguments)
-            memory.add_message({"role": "tool", "tool_call_id": call.id, "content": result})
+            told = {"role": "tool", "tool_call_id": call.id, "content": result}
+            memory.add_message(told, format="openai")
 
 
 async def responses(client: AsyncOpenAI, memory: SessionMemory) -> None:
     context = await memory.assemble_context(budget=1_000, format="openai-responses")
-    memory.add_message(await client.responses.create(model="gpt-5", input=context.messages))
+    reply = await client.responses.create(model="gpt-5", input=context.messages)
+    memory.add_message(reply, format="openai-responses")
 
 
 async def messages(client: AsyncAnthropic, memory: SessionMemory) -> None:
@@ -40,4 +42,4 @@ async def messages(client: AsyncAnthropic, memory: SessionMemory) -> None:
         messages=context.messages,
         tools=memory.tools("anthropic"),
     )
-    memory.add_message(reply)
+    memory.add_message(reply, format="anthropic")
