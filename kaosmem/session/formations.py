@@ -10,7 +10,6 @@ from kaosmem.errors import KaosmemError
 from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.sections.section import Section
-from kaosmem.session.forming import SectionFormation, formed_by
 from kaosmem.session.open_session import OpenSession
 
 
@@ -47,6 +46,8 @@ class Formations:
             InvalidArgumentError: If a section cannot be formed.
             KaosmemError: As `SessionMemory.save`, and as the former.
         """
+        from kaosmem.session.forming import SectionFormation, formed_by  # few sessions need it
+
         session = self._session
         session.check_writable()
         formations = {}
@@ -56,7 +57,8 @@ class Formations:
         async with self._lock:
             await session.saver.save()
             await session.saver.refresh()
-            await session.read_back([*session.sections.values()])
+            names = {*plans, *(name for plan in plans.values() for name in plan.sections)}
+            await session.read_back([session.sections[name] for name in names])
             applied: dict[str, list[AppliedChange]] = {}
             for name, formation in formations.items():
                 applied[name] = await formation.run()
@@ -130,6 +132,8 @@ class Formations:
         session = self._session
         if session.read_only or session.is_closed:
             return
+        from kaosmem.session.forming import SectionFormation
+
         try:
             async with self._lock:
                 formation = SectionFormation(session, name, plan)

@@ -107,6 +107,8 @@ def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -
     unstored = [section for section in sections.values() if section.spec.persistence == "none"]
     items = [item for section in unstored for item in section]
     items += (version.item for section in unstored for version in section.archive.in_memory())
+    for section in unstored:
+        items += section.formation.pending.values()
     gone = {
         source
         for item in items
