@@ -2,9 +2,8 @@
 
 A replaced version is taken together with the current one, or not at all. A good match is taken for
 itself. Its newest correction is tried after the units that match the query about as well, its other
-corrections after all units. A weaker match follows its newest correction, and is left out without
-it. Labels that say so are added last, where they fit. So corrections keep no good match out of a
-small window.
+corrections after all units. A weaker match follows its corrections, and is left out without them.
+Labels are added last, where they fit. So corrections keep no good match out of a small window.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -51,7 +49,7 @@ class Run:
                 tokens += line.tokens
                 if not line.group:
                     continue
-                standing = unit.stands_at
+                standing = _standing(unit)
                 first = changed.get(line.group) or self.labels.get(line.group)
                 if first is None:
                     tokens += line.label
@@ -123,7 +121,7 @@ class Share:
     def kept(self, *, recalled: bool) -> list[Candidate]:
         """Return the units taken of one run, in the order in which they stand."""
         units = [unit for unit in self.taken.values() if self._is_recalled(unit) is recalled]
-        return sorted(units, key=attrgetter("stands_at"))
+        return sorted(units, key=_standing)
 
     def is_duplicate(self, unit: Candidate) -> bool:
         """Return whether a unit was left out as a duplicate."""
@@ -278,11 +276,16 @@ class Share:
         return positions
 
     def is_outdated(self, unit: Candidate) -> bool:
-        """Return whether a unit may not be taken: a weak match without its newest correction."""
-        if unit.must or not unit.needs or (unit.score or 0.0) >= _WEAK * self._best_score:
+        """Return whether a unit may not be taken: it needs others that are not shown."""
+        if not unit.is_replaced and not self._is_weaker(unit):
             return False
-        newest = unit.needs[-1]
-        return newest in self._by_position and not self._is_known(newest)
+        return any(at in self._by_position and not self._is_known(at) for at in unit.needs)
+
+    def _is_weaker(self, unit: Candidate) -> bool:
+        """Return whether others may correct a unit that matches the query worse than the best."""
+        if unit.must or unit.is_replaced or not unit.needs:
+            return False
+        return (unit.score or 0.0) < _WEAK * self._best_score
 
     @cached_property
     def _best_score(self) -> float:
@@ -292,25 +295,55 @@ class Share:
         """Yield units in order, and the corrections of taken ones.
 
         The newest correction of a unit comes after the units that match the query about as well,
-        its other corrections after all units. That of an outdated unit comes first.
+        its other corrections after all units. Those of a weaker match come before it. If they
+        would take more than half of the share, the match comes last.
         """
         waiting: dict[int, float] = {}
+        last: list[Candidate] = []
         for unit in (*self.taken.values(), *units):
             score = unit.score or 0.0
             due = [at for at, least in waiting.items() if score < least]
             for at in due:
                 del waiting[at]
-                yield self._by_position[at]
-            if self.is_outdated(unit):
-                yield self._by_position[unit.needs[-1]]
-            if not self.is_outdated(unit):
+                yield from self._up_to_date(at)
+            if not self._is_weaker(unit):
                 yield unit
+            elif self._is_large(unit):
+                last.append(unit)
+            else:
+                yield from self._after_corrections(unit)
             if unit.position in self.taken and not unit.is_replaced:
-                offered = [at for at in unit.needs if at in self._by_position]
-                for at in offered:
-                    least = _WEAK * score if at == offered[-1] else 0.0
+                for at in unit.needs:
+                    least = _WEAK * score if at == unit.needs[-1] else 0.0
                     waiting[at] = max(least, waiting.get(at, 0.0))
-        yield from [self._by_position[at] for at in waiting]
+        for at in reversed(waiting):
+            yield from self._up_to_date(at)
+        for unit in last:
+            yield from self._after_corrections(unit)
+
+    def _after_corrections(self, unit: Candidate) -> Iterator[Candidate]:
+        """Yield the corrections of a weaker match, newest first, then the match if all are taken."""
+        for at in reversed(unit.needs):
+            if at in self._by_position:
+                yield self._by_position[at]
+                if not self._is_known(at):
+                    return
+        yield unit
+
+    def _is_large(self, unit: Candidate) -> bool:
+        """Return whether a unit takes more than half of the share with its corrections."""
+        tokens = unit.tokens
+        for at in unit.needs:
+            correction = self._by_position.get(at)
+            if correction is not None:
+                tokens += correction.tokens
+        return 2 * tokens > self.cap
+
+    def _up_to_date(self, position: int) -> Iterator[Candidate]:
+        """Yield a unit that is offered, unless it is outdated."""
+        unit = self._by_position.get(position)
+        if unit is not None and not self.is_outdated(unit):
+            yield unit
 
     def mark(self, room: float) -> None:
         """Note which units are newer or possibly replaced, where the notes fit in the room."""
@@ -352,6 +385,11 @@ class Share:
         self.runs = runs
         self.notes = notes
         return True
+
+
+def _standing(unit: Candidate) -> tuple[int, ...]:
+    """Return the key that orders units where they are shown."""
+    return unit.standing or (unit.position, 1, 0)
 
 
 def fill(

@@ -69,8 +69,13 @@ class Shown:
 
     def twins(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Return the ids of the twins of a unit's items; () if not all of them are duplicates."""
-        twins = [twin.id for item in items if (twin := self._twin(item))]
-        return tuple(twins) if len(twins) == len(items) else ()
+        twins = []
+        for item in items:
+            twin = self._twin(item)
+            if twin is None:
+                return ()
+            twins.append(twin.id)
+        return tuple(twins)
 
     def _twin(self, item: Item) -> Item | None:
         if FORMED in item.tags and item.sources:

@@ -494,47 +494,59 @@ class Holdings:
         holdings.taken = state["taken"]
         holdings.clock = state["clock"]
         holdings.updates = state["updates"]
-        held = holdings._held
-        ordinals = holdings.ordinals
-        tokens = holdings._tokens
-        last = -1
-        taken = holdings.taken
-        firsts: dict[int, int] = {}  # of those that are not the first of their unit
-        are_plain = True
-        for entry in entries:
-            if isinstance(entry, StoredItem):
-                item_id = entry.id
-                ordinal = entry.position
-            else:
-                item = Item.from_dict(entry, spec.name)
-                ordinal = entry["position"]
-                item_id = item.id
-            if type(ordinal) is not int or not last < ordinal < taken or item_id in ordinals:
-                raise InvalidArgumentError("a stored item is out of its place")
-            last = ordinal
-            if isinstance(entry, StoredItem):
-                held[ordinal], ordinals[item_id], tokens[ordinal] = entry, ordinal, entry.tokens
-                # In a query section, an item that is not decoded need not be shown.
-                if spec.placement != "query" and is_needed(spec, entry):
-                    holdings.needed.add(ordinal)
-                continue
-            holdings._enter(
-                item, ordinal, uses=entry.get("uses", 0), last_use=entry.get("last_use", 0)
-            )
-            if "updated" in entry:
-                holdings.updated[ordinal] = check_updated(entry["updated"])
-            if "unit" in entry:
-                firsts[ordinal] = entry["unit"]
-            are_plain = are_plain and type(item.content) is str
-        holdings.used = sum(tokens.values())
+        firsts, are_plain = holdings._enter_stored(entries)
+        holdings.used = sum(holdings._tokens.values())
         asking = state["asking"]
-        if asking is not None and not (type(asking) is int and asking in held):
+        if asking is not None and not (type(asking) is int and asking in holdings):
             raise InvalidArgumentError(
                 "a stored section waits for the results of an item that it has not"
             )
         if firsts or not are_plain:
             holdings._regroup(firsts, asking)
         return holdings
+
+    def _enter_stored(
+        self, entries: Iterable[Mapping[str, JSONValue] | StoredItem]
+    ) -> tuple[dict[int, int], bool]:
+        """Enter stored items.
+
+        Returns:
+            The first ordinal of the unit of each item that is not the first, and whether all
+            contents are texts.
+        """
+        held = self._held
+        ordinals = self.ordinals
+        tokens = self._tokens
+        last = -1
+        firsts: dict[int, int] = {}
+        are_plain = True
+        for entry in entries:
+            if isinstance(entry, StoredItem):
+                item_id = entry.id
+                ordinal = entry.position
+            else:
+                item = Item.from_dict(entry, self._spec.name)
+                ordinal = entry["position"]
+                item_id = item.id
+            if type(ordinal) is not int or not last < ordinal < self.taken or item_id in ordinals:
+                raise InvalidArgumentError("a stored item is out of its place")
+            last = ordinal
+            if isinstance(entry, StoredItem):
+                held[ordinal] = entry
+                ordinals[item_id] = ordinal
+                tokens[ordinal] = entry.tokens
+                # In a query section, an item that is not decoded need not be shown.
+                if self._spec.placement != "query" and is_needed(self._spec, entry):
+                    self.needed.add(ordinal)
+                continue
+            last_use = entry.get("last_use", 0)
+            self._enter(item, ordinal, uses=entry.get("uses", 0), last_use=last_use)
+            if "updated" in entry:
+                self.updated[ordinal] = check_updated(entry["updated"])
+            if "unit" in entry:
+                firsts[ordinal] = entry["unit"]
+            are_plain = are_plain and type(item.content) is str
+        return firsts, are_plain
 
     def _regroup(self, firsts: Mapping[int, int], asking: int | None) -> None:
         """Make the units anew.

@@ -54,11 +54,6 @@ class Candidate(NamedTuple):
     standing: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
 
-    @property
-    def stands_at(self) -> tuple[int, ...]:
-        """Return the key that orders units where they are shown."""
-        return self.standing or (self.position, 1, 0)
-
     def replaced_by(self, current: int, place: int) -> Candidate:
         """Return it as a replaced version, which needs the current one and stands before it.
 
@@ -190,48 +185,84 @@ class Proposal:
         current one, tied to it, both with their intervals.
         versions: by the id of a proposed item, all versions of its fact, oldest first. A fact without an entry stays.
         """
-        units: dict[str, Candidate] = {}
-        scores = {unit.items[0].id: unit.score for unit in self.candidates}
-        # Of each replaced version, the id of the current one, and its place among all versions.
-        replaced: dict[str, tuple[str, int]] = {}
+        asked = _AskedVersions(self.candidates, question)
         for unit in self.candidates:
-            (item,), of_fact = unit.items, versions.get(unit.items[0].id, ())
-            if not of_fact:
-                units[item.id] = unit
-                continue
-            newest = of_fact[-1].item
-            is_live = of_fact[-1].is_current
-            found = (
-                [item]
-                if item.id != newest.id and is_found(unit.score, scores.get(newest.id))
-                else []
-            )
-            asked = question.choose(of_fact, found) if question and is_live else []
-            if asked or (is_live and item.id == newest.id):
-                shown = shown_with_interval(newest, of_fact, len(of_fact) - 1) if asked else newest
-                known = units.get(
-                    newest.id, unit._replace(score=scores.get(newest.id), tokens=newest.tokens)
-                )
-                units[newest.id] = (
-                    known._replace(items=(shown,)) if asked or newest.id not in units else known
-                )
-            for version in asked:
-                place = of_fact.index(version)
-                older = version.item
-                shown = shown_with_interval(older, of_fact, place)
-                score = scores.get(older.id)
-                past = unit._replace(items=(shown,), score=score, tokens=older.tokens)
-                units.setdefault(older.id, past)
-                replaced[older.id] = newest.id, place
-        at = dict(zip(units, _positions([unit.items[0] for unit in units.values()]), strict=True))
-        ordered = []
-        for rank, (item_id, unit) in enumerate(units.items(), 1):
-            unit = unit._replace(position=at[item_id], rank=rank)
-            if item_id in replaced:
-                current, place = replaced[item_id]
-                unit = unit.replaced_by(at[current], place)
-            ordered.append(unit)
-        return replace(self, candidates=tuple(ordered))
+            of_fact = versions.get(unit.items[0].id, ())
+            if of_fact:
+                asked.put(unit, of_fact)
+            else:
+                asked.units[unit.items[0].id] = unit
+        return replace(self, candidates=asked.in_order())
+
+
+class _AskedVersions:
+    """The units of a proposal, with the versions that a question asks for.
+
+    units: by the id of the item.
+    """
+
+    def __init__(self, candidates: Iterable[Candidate], question: PastQuestion | None) -> None:
+        self._question = question
+        self._scores = {unit.items[0].id: unit.score for unit in candidates}
+        self.units: dict[str, Candidate] = {}
+        # Of each replaced version, the id of the current one, and its place among all versions.
+        self._replaced: dict[str, tuple[str, int]] = {}
+
+    def put(self, unit: Candidate, versions: Sequence[Version[Item]]) -> None:
+        """Put in the current version of a unit's fact, and the replaced ones that are asked for.
+
+        Args:
+            versions: All versions of the fact, oldest first.
+        """
+        if not versions[-1].is_current:
+            return
+        (item,) = unit.items
+        newest = versions[-1].item
+        asked = self._asked(item, newest, versions)
+        if asked:
+            shown = shown_with_interval(newest, versions, len(versions) - 1)
+            self.units[newest.id] = self._unit_of(newest, unit)._replace(items=(shown,))
+        elif item.id == newest.id:
+            self.units[newest.id] = self._unit_of(newest, unit)
+        for version in asked:
+            place = versions.index(version)
+            shown = shown_with_interval(version.item, versions, place)
+            older = self._unit_of(version.item, unit)
+            self.units.setdefault(version.item.id, older._replace(items=(shown,)))
+            self._replaced[version.item.id] = newest.id, place
+
+    def _asked(
+        self, item: Item, newest: Item, versions: Sequence[Version[Item]]
+    ) -> Sequence[Version[Item]]:
+        """Return the replaced versions that the question asks for."""
+        if self._question is None:
+            return ()
+        found = []
+        score = self._scores.get(item.id)
+        if item.id != newest.id and is_found(score, self._scores.get(newest.id)):
+            found.append(item)
+        return self._question.choose(versions, found)
+
+    def _unit_of(self, item: Item, like: Candidate) -> Candidate:
+        """Return an item as a unit: the known one if there is one, else one like another."""
+        known = self.units.get(item.id)
+        if known is not None:
+            return known
+        score = self._scores.get(item.id)
+        return like._replace(items=(item,), score=score, tokens=item.tokens)
+
+    def in_order(self) -> tuple[Candidate, ...]:
+        """Return the units with new positions and ranks; replaced versions need the current one."""
+        positions = _positions([unit.items[0] for unit in self.units.values()])
+        position_of = dict(zip(self.units, positions, strict=True))
+        units = []
+        for rank, (item_id, unit) in enumerate(self.units.items(), 1):
+            unit = unit._replace(position=position_of[item_id], rank=rank)
+            if item_id in self._replaced:
+                current, place = self._replaced[item_id]
+                unit = unit.replaced_by(position_of[current], place)
+            units.append(unit)
+        return tuple(units)
 
 
 def _positions(items: Sequence[Item]) -> Sequence[int]:

@@ -303,22 +303,18 @@ class Proposer:
         versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
         ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
         recallable = _recallable(self._held, ordered, wanted=wanted)
-        best: Iterable[int] = ()
-        if scores.of and self._spec.recent > 1:
-            best_scored = max(scores.of, key=lambda first: (scores.of[first], first))
-            if best_scored in self._held.past:
-                best = _recallable(self._held, versions.order((best_scored,)), wanted=wanted)
+        best = _recallable(self._held, self._best_evicted(scores, versions), wanted=wanted)
         first_wanted = self._most_valuable(must, best, recallable, cap, passing)
         if unread := self._held.past.unread(first_wanted):
             return Proposal((), unread=unread)
-        corrected = self._corrections.find(first_wanted, scores.of, among=passing)
-        first_wanted |= dict.fromkeys(chain.from_iterable(corrected.values()))
-        candidates = versions.labelled(
-            self._candidates(first_wanted, must=must, cuts=frozenset(), scores=scores.of)
+        candidates = self._with_corrections(
+            first_wanted, must, frozenset(), scores, versions, passing
         )
-        candidates = tied(candidates, corrected)
         live = sum(len(unit.items) for unit in candidates if not unit.recalled)
-        related = {*must, *islice(self._newest_first(passing), self._spec.recent), *scores.by_worth}
+        unrelated: frozenset[int] = frozenset()
+        if scores.are_all and query.has_topic:
+            recent = islice(self._newest_first(passing), self._spec.recent)
+            unrelated = _unrelated(candidates, {*must, *recent, *scores.by_worth})
         unanswered = ""
         if wanted is not None and passing is not None and not candidates:
             unanswered = self._held.unanswered(wanted)
@@ -331,11 +327,41 @@ class Proposer:
             is_all=live == len(self._held) <= self._spec.retrieval_threshold,
             signals=scores.signals,
             unanswered=unanswered,
-            unrelated=_unrelated(candidates, related)
-            if scores.are_all and query.has_topic
-            else frozenset(),
+            unrelated=unrelated,
             offers_all=live == len(self._held if passing is None else passing),
         )
+
+    def _best_evicted(self, scores: _Scores, versions: ShownVersions) -> Iterable[int]:
+        """Return the best match with the units that it needs, if it comes before recent units.
+
+        It does if it was evicted: the newest unit comes before it, the other recent ones after it.
+        """
+        if not scores.of or self._spec.recent <= 1:
+            return ()
+        best = max(scores.of, key=lambda first: (scores.of[first], first))
+        return versions.order((best,)) if best in self._held.past else ()
+
+    def _with_corrections(
+        self,
+        chosen: dict[int, None],
+        must: set[int],
+        cuts: Collection[int],
+        scores: _Scores,
+        versions: ShownVersions,
+        passing: set[int] | None,
+    ) -> tuple[Candidate, ...]:
+        """Return candidates of the chosen units and of those that correct them.
+
+        Args:
+            chosen: First ordinals in order of want.
+            must: The required units.
+            cuts: The units that a history may be cut before.
+            passing: The live items that the filter lets through, None for all.
+        """
+        corrected = self._corrections.find(chosen, scores.of, among=passing)
+        chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
+        candidates = self._candidates(chosen, must=must, cuts=cuts, scores=scores.of)
+        return tied(versions.labelled(candidates), corrected)
 
     def _most_valuable(
         self,
@@ -418,12 +444,7 @@ class Proposer:
         earlier = self._earlier(walked, must, cap, scores, versions, wanted) if recalls else {}
         if unread := self._held.past.unread(earlier):
             return Proposal((), unread=unread)
-        corrected = self._corrections.find(earlier, scores.of, among=passing)
-        earlier |= dict.fromkeys(chain.from_iterable(corrected.values()))
-        before = versions.labelled(
-            self._candidates(earlier, must=must, cuts=cuts, scores=scores.of)
-        )
-        before = tied(before, corrected)
+        before = self._with_corrections(earlier, must, cuts, scores, versions, passing)
         return Proposal(
             self._candidates(newest, must=must, cuts=cuts, scores={}),
             tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
@@ -554,37 +575,40 @@ class Proposer:
         cuts: Collection[int],
         scores: Mapping[int, float],
     ) -> tuple[Candidate, ...]:
-        past = self._held.past
         candidates = []
         for rank, first in enumerate(firsts, 1):
-            evicted = first in past
-            positions: tuple[int, ...] = ()
-            if evicted:
-                items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
-                tokens = past.tokens(first)
-            else:
-                items, tokens = self._held.unit(first)
-                if len(items) > 1:
-                    positions = self._held.units.members(first)
-            is_orphan = self._held.is_orphan(first)
             is_cut = first in cuts
             is_must = first in must
-            score = scores.get(first)
-            candidates.append(
-                Candidate(
-                    items,
-                    first,
-                    is_cut,
-                    is_must,
-                    is_orphan,
-                    rank,
-                    score,
-                    tokens,
-                    evicted,
-                    positions=positions,
-                )
-            )
+            candidates.append(self._candidate(first, rank, is_cut, is_must, scores.get(first)))
         return tuple(candidates)
+
+    def _candidate(
+        self, first: int, rank: int, is_cut: bool, is_must: bool, score: float | None
+    ) -> Candidate:
+        held = self._held
+        past = held.past
+        positions: tuple[int, ...] = ()
+        is_evicted = first in past
+        if is_evicted:
+            items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
+            tokens = past.tokens(first)
+        else:
+            items, tokens = held.unit(first)
+            if len(items) > 1:
+                positions = held.units.members(first)
+        is_orphan = held.is_orphan(first)
+        return Candidate(
+            items,
+            first,
+            is_cut,
+            is_must,
+            is_orphan,
+            rank,
+            score,
+            tokens,
+            is_evicted,
+            positions=positions,
+        )
 
 
 def _unrelated(candidates: Iterable[Candidate], related: Collection[int]) -> frozenset[int]:

@@ -107,18 +107,32 @@ class SectionSpec:
                 f"section {self.name!r} has the budget {shown_number(self.budget)}; "
                 "use a whole number of tokens from 0 up, or None for no bound"
             )
+        self._check_kinds()
+        self._check_numbers()
+        self._check_header()
+        self._check_policy()
+        if self.compaction is not None:
+            self._check_compaction()
+        if self.forms_from is not None:
+            self._check_formation()
+
+    def _check_kinds(self) -> None:
         for field, known in (
             ("placement", PLACEMENTS),
             ("persistence", PERSISTENCE),
             ("dates", DATES),
         ):
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
+        for field in ("in_context", "provenance", "corrections"):
+            self._require(field, isinstance(getattr(self, field), bool), "True or False")
+        if self.ranker is not None:
+            check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
+
+    def _check_numbers(self) -> None:
         for field in ("floor", "recall"):
             self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
         for field in ("retrieval_threshold", "recent"):
             self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
-        for field in ("in_context", "provenance", "corrections"):
-            self._require(field, isinstance(getattr(self, field), bool), "True or False")
         is_percent = (
             _is_share(self.min_score / 100) if isinstance(self.min_score, int | float) else False
         )
@@ -127,14 +141,14 @@ class SectionSpec:
             is_percent and not isinstance(self.min_score, bool),
             "a number from 0 to 100",
         )
-        if self.ranker is not None:
-            check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
         self._require("priority", is_integer(self.priority), "a whole number within 64 bits")
         self._require(
             "max_items",
             self.max_items is None or (_is_count(self.max_items) and self.max_items > 0),
             "a whole number from 1 up, or None for no bound",
         )
+
+    def _check_header(self) -> None:
         self._require(
             "header",
             self.header in (None, "") or (_is_text(self.header) and self.header.isprintable()),
@@ -147,11 +161,6 @@ class SectionSpec:
                 not self.provenance,
                 'False with the header "", which leaves labels out',
             )
-        self._check_policy()
-        if self.compaction is not None:
-            self._check_compaction()
-        if self.forms_from is not None:
-            self._check_formation()
 
     def _require(self, field: str, valid: bool, remedy: str) -> None:
         if not valid:

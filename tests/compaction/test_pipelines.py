@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.compaction import (
@@ -16,7 +16,6 @@ from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import AnyStrategy, strategies
 
 
-@settings(max_examples=60)
 @given(strategies, conversations())
 def test_any_strategies_in_any_order_keep_what_each_promises(
     strategy: CompactionStrategy, history: list[ChatMessage]

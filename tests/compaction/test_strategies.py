@@ -175,7 +175,6 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
         compacted(TruncationCompaction(max_messages=3), history)
 
 
-@settings(max_examples=60)
 @given(conversations(), st.integers(0, 20), st.integers(0, 5_000), st.booleans())
 def test_a_truncation_keeps_the_longest_tail_there_is_room_for(
     history, max_messages, max_chars, by_chars
@@ -446,7 +445,6 @@ def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
         assert all(tokens_of(tail) > budget for tail in longer_tails(history, left))
 
 
-@settings(max_examples=60)
 @given(conversations(), st.integers(0, 2_000))
 def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
     """It is within the budget by a tail, or the protected messages alone are beyond it, and the error says so."""

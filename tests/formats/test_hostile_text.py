@@ -291,7 +291,7 @@ def test_an_imitation_is_escaped_where_it_could_deceive(text: str, shown: str, r
     assert item_piece(item).endswith(f"{'Emi: ' if role else '[1 January 2024] '}{shown}\n")
 
 
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)
 @given(texts=st.lists(hostile, min_size=1, max_size=3), role=st.sampled_from(["", "user", "Emi"]))
 def test_a_text_that_begins_as_a_delimiter_adds_no_line_of_one(texts: list[str], role: str) -> None:
     """Pieces of hostile texts have as many labels, headers and speakers as pieces of harmless ones, one for each text.

@@ -124,7 +124,7 @@ def all_assembled(
     return asyncio.run(assemble())
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_messages_that_openai_takes(
     memory: SessionMemory, query: str | None, budget: int
@@ -138,7 +138,7 @@ def test_any_history_makes_messages_that_openai_takes(
         assert_the_block_is_the_only_one(context)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_messages_that_anthropic_takes(
     memory: SessionMemory, query: str | None, budget: int

@@ -125,7 +125,6 @@ def sent(message: ChatMessage, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_messages_go_out_and_in_unchanged(name: str, data: st.DataObject) -> None:
     """A message that a provider can hold in full comes back as it was, and goes out again as it came."""

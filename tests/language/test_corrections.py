@@ -255,7 +255,6 @@ def assembled(memory: SessionMemory, query: str, budget: int, format: str = "tex
     return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
 
 
-@settings(max_examples=60)
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400), formats)
 def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budget, format) -> None:
     """They follow it if their label fits. A good match without them is labelled, a weaker one has its newest."""

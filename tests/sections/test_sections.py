@@ -466,7 +466,7 @@ def filled(spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]])
 
 
 @given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", "zebra", ""]), st.integers(0, 150))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 def test_a_proposal_is_whole_units_in_order_of_want(
     spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
 ) -> None:
@@ -512,7 +512,7 @@ def test_a_proposal_is_whole_units_in_order_of_want(
     9,
     "merger",
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 def test_a_history_may_be_cut_where_units_allow_it(
     made: list[tuple[tuple[str, Content], int, bool]], cap: int, query: str
 ) -> None:
@@ -550,7 +550,6 @@ def test_a_history_may_be_cut_where_units_allow_it(
 
 
 @given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", ""]), st.integers(0, 150))
-@settings(max_examples=60, deadline=None)
 def test_the_same_section_proposes_the_same_whatever_led_to_it(
     spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
 ) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -147,7 +147,6 @@ PLACES: dict[str, Callable[[str], Any]] = {
 places = st.sampled_from([*PLACES])
 
 
-@settings(max_examples=60, deadline=None)
 @given(places, clocks, counters, rankers, specs)
 def test_whatever_is_saved_reopens(
     place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]

@@ -317,7 +317,7 @@ async def check(case: Case) -> None:
     assert (await repair_session(place, report.into)).into is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(case=cases())
 def test_what_can_be_read_can_be_rescued(case: Case) -> None:
     """The new session opens strictly with just what the damaged one showed read-only, and needs no repair."""

@@ -79,7 +79,6 @@ async def window(memory: SessionMemory, budget: int = 500, format: str = "openai
     return context
 
 
-@settings(max_examples=60)
 @given(
     worlds(counters=COUNTERS, max_adds=8),
     conversations(),
@@ -132,7 +131,6 @@ def _position(item_id: str) -> int:
     return int(item_id.removeprefix("history/").lstrip("#m"))
 
 
-@settings(max_examples=60)
 @given(conversations(), st.integers(60, 1_500), formats)
 def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budget, format) -> None:
     """Whatever is cut off, or there is no window; a call is in with its results, or they are out, and the tail has no
@@ -405,7 +403,6 @@ async def test_where_a_model_fails_its_last_summary_is_shown() -> None:
     }
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.sampled_from(["a", "b", "a", "b", "clear a", "clear b", "clear"]),

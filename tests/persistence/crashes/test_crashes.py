@@ -57,7 +57,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
 def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
     """Every state after every call keeps the promise, and so does each that follows some of them."""
     explorer = Explorer()
-    explorer.crash(LIVES[name], at_most=120, again=6)
+    explorer.crash(LIVES[name], at_most=60, again=6)
     table[f"power, then power again: {name}"] = explorer.counted
     assert explorer.counted.states_again > 20
 

@@ -75,7 +75,7 @@ async def check_reading(memory: SessionMemory, each: Life) -> None:
             assert said(item.content) in each.ever[item.section, item_id]
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(case=cases())
 @example(
     Case(7, [("swap", "snap/00000000000000000012.jsonl", 178932668)])
