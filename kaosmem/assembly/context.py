@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kaosmem.arguments import check_instance, check_text
 from kaosmem.assembly.why import Facts, Why, answer, find_item, never_stored
 from kaosmem.display import fitted, listed, preview, width
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, Rendered, count_messages, read_messages
+from kaosmem.formats.request import RequestParts, request_arguments
 from kaosmem.formats.text import source_label
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
-from kaosmem.types.items import ChatMessage, Item
+from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
 
 if TYPE_CHECKING:
     from kaosmem.assembly.cutoffs import Cutoffs
@@ -75,6 +77,18 @@ _MADE_ID = re.compile(r"[0-9a-f]{16}")
 _CHOSEN = Reason.RELEVANT, Reason.RECALLED
 
 
+_DECISION_FIELDS = (
+    "item_id",
+    "section",
+    "included",
+    "rank",
+    "score",
+    "tokens",
+    "same_as",
+    "fault",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The decision on one item, with its reason.
@@ -128,6 +142,27 @@ class Decision:
         label = fitted(self.label, max(1, room), tail=2 * room // 3)
         left = columns - width(label) - 1
         return f"{label} {preview(text, left)}" if text and left > 0 else label
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the decision as JSON values, its item included."""
+        stored: dict[str, JSONValue] = {name: getattr(self, name) for name in _DECISION_FIELDS}
+        item = None if self.item is None else item_dict(self.item)
+        signals = dict(self.signals)
+        return stored | {"reason": self.reason.value, "signals": signals, "item": item}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Decision:
+        """Return the decision that `to_dict` returned. Raises InvalidArgumentError."""
+        try:
+            fields = {name: stored[name] for name in _DECISION_FIELDS}
+            item = None if stored["item"] is None else item_of_dict(stored["item"])
+            reason = Reason(stored["reason"])
+            return cls(**fields, reason=reason, signals=dict(stored["signals"]), item=item)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"this is no decision ({type(error).__name__}); give the value that to_dict() "
+                "returned"
+            ) from None
 
     @property
     def why(self) -> str:
@@ -330,6 +365,29 @@ class Context:
                 f"{where}"
             )
         return self.rendered.system
+
+    def render(self, *, cache: bool = False) -> dict[str, Any]:
+        """Return the request as arguments of the provider's SDK: messages, system prompt, tools.
+
+        Args:
+            cache: Set the cache marks of Anthropic and Bedrock: at the end of the system prompt,
+                and in a window where its next request will hit. Other providers need none.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add("messages", "Who owns the deal?")
+        >>> context = await memory.assemble_context(
+        ...     budget=500, format="anthropic", window="main", system="Be brief."
+        ... )
+        >>> request = context.render(cache=True)
+        >>> request["system"][0]["cache_control"], request["messages"][0]["content"][0]["text"]
+        ({'type': 'ephemeral'}, 'Who owns the deal?')
+        """
+        if self.rendered.messages is None:
+            return {"prompt": self.text}
+        marks = self.cache_breakpoints if cache else None
+        parts = RequestParts(self.messages, self.rendered.system or "", self.tools, marks)
+        return request_arguments(self.format, parts)
 
     @property
     def confidence(self) -> float | None:

@@ -132,7 +132,7 @@ def _handed_over(context: Context) -> dict[str, Any]:
     if context.rendered.text is not None:
         return {"text": context.text}
     system = {} if context.rendered.system is None else {"system": context.system}
-    return {**system, "messages": context.messages}
+    return {**system, "messages": context.rendered.messages}
 
 
 def why_json(why: Why) -> dict[str, Any]:

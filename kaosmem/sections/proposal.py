@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types.items import Item
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, item_dict, item_of_dict
 from kaosmem.types.versions import Interval, Version, aware
 
 if TYPE_CHECKING:
@@ -92,6 +94,26 @@ class Hit:
 
     def __getitem__(self, place: int) -> Any:
         return (self.item, self.score)[place]
+
+    def to_dict(self) -> dict[str, JSONValue]:
+        """Return the hit as JSON values, its item included."""
+        return {
+            "item": item_dict(self.item),
+            "score": self.score,
+            "section": self.section,
+            "is_archived": self.is_archived,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Hit:
+        """Return the hit that `to_dict` returned. Raises InvalidArgumentError."""
+        try:
+            item = item_of_dict(stored["item"])
+            return cls(item, stored["score"], stored["section"], stored["is_archived"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidArgumentError(
+                f"this is no hit ({type(error).__name__}); give the value that to_dict() returned"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

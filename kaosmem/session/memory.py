@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -45,6 +45,7 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
+from kaosmem.session.collecting import Collector, collecting
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.forgetting import forget
 from kaosmem.session.formations import Formations, plan_for
@@ -475,6 +476,38 @@ class SessionMemory:
             metadata=parsed.metadata if metadata is None else metadata,
             trust=parsed.trust,
         )
+
+    def collecting(
+        self, format: str, *, section: str = "messages"
+    ) -> AbstractAsyncContextManager[Collector]:
+        """Store a streamed reply as one message at the end of the block.
+
+        Give each event of the SDK's stream to `add`. If the stream ends early, by an error, a
+        cancellation or a `break`, the message holds what came, without calls whose arguments are
+        cut, and its metadata have `interrupted`. If nothing came, nothing is stored.
+
+        Args:
+            format: The provider's format: "openai", "openai-responses", "anthropic", "gemini" or
+                "bedrock".
+            section: The name of the section.
+
+        Raises:
+            InvalidArgumentError: If the format has no streams, or an event is no dict or object.
+            KaosmemError: As `add`, at the end of the block.
+
+        >>> memory = SessionMemory.test_mode()
+        >>> async with memory.collecting("openai") as reply:
+        ...     for text in ("Ann ", "owns it."):
+        ...         reply.add({"choices": [{"delta": {"content": text}}]})
+        ...     reply.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+        >>> reply.item.text, reply.item.metadata
+        ('Ann owns it.', {})
+        """
+
+        def store(message: object, metadata: Mapping[str, JSONValue] | None) -> Item:
+            return self.add_message(message, format=format, section=section, metadata=metadata)
+
+        return collecting(format, store)
 
     async def sync_messages(
         self,

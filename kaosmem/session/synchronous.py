@@ -17,6 +17,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
+from kaosmem.session.collecting import Collector
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.proposals import Proposals
@@ -250,6 +251,12 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     def turn(self) -> AbstractContextManager[None]:
         """Hold a turn, as `SessionMemory.turn` does."""
         return _entered(self._inner.turn)
+
+    def collecting(
+        self, format: str, *, section: str = "messages"
+    ) -> AbstractContextManager[Collector]:
+        """Store a streamed reply as one message, as `SessionMemory.collecting` does."""
+        return _entered(lambda: self._inner.collecting(format, section=section))
 
     def at(
         self,

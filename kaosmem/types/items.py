@@ -327,6 +327,16 @@ class StoredItem(NamedTuple):
         return {name: value for name, value in self.entry().items() if name != "position"}
 
 
+def item_dict(item: Item) -> dict[str, JSONValue]:
+    """Return an item as JSON values, its section included."""
+    return {"section": item.section, **item.to_dict()}
+
+
+def item_of_dict(stored: Mapping[str, JSONValue]) -> Item:
+    """Return the item that `item_dict` returned. Raises InvalidArgumentError."""
+    return Item.from_dict(stored, check_text(stored.get("section"), "the section of an item"))
+
+
 def decoded(item: Item | StoredItem) -> Item:
     """Return an item that may still be a line. Raises CorruptionError."""
     return item.item() if isinstance(item, StoredItem) else item

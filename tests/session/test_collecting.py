@@ -1,0 +1,267 @@
+"""Streamed replies are stored as one message; requests and records go out as plain values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anthropic.types as anthropic_types
+import pytest
+from google.genai import types as gemini_types
+from openai.types.chat import ChatCompletionChunk
+from pydantic import TypeAdapter
+
+from kaosmem import (
+    Decision,
+    InvalidArgumentError,
+    SessionMemory,
+    SyncSessionMemory,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+from kaosmem.formats import parse_message
+from kaosmem.sections.proposal import Hit
+from tests.formats.provider_rules import CHECKS
+
+
+def chunk(finish: str | None = None, **delta: Any) -> ChatCompletionChunk:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    given = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
+    return ChatCompletionChunk.model_validate({**given, "choices": [choice]})
+
+
+def call_piece(index: int, arguments: str, **first: Any) -> dict[str, Any]:
+    function = {"arguments": arguments, **({"name": first.pop("name")} if first else {})}
+    return {"index": index, "function": function, **first}
+
+
+OPENAI = [
+    chunk(role="assistant", content="I "),
+    chunk(content="look."),
+    chunk(tool_calls=[call_piece(0, "", id="c1", type="function", name="find")]),
+    chunk(tool_calls=[call_piece(0, '{"deal"')]),
+    chunk(tool_calls=[call_piece(0, ":7}")]),
+    chunk("tool_calls"),
+]
+_EVENTS = TypeAdapter(anthropic_types.RawMessageStreamEvent)
+ANTHROPIC = [
+    _EVENTS.validate_python(event)
+    for event in (
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "thinking_delta", "thinking": "hm"},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "signature_delta", "signature": "seal"},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_delta",
+            "index": 1,
+            "delta": {"type": "text_delta", "text": "I look."},
+        },
+        {
+            "type": "content_block_start",
+            "index": 2,
+            "content_block": {"type": "tool_use", "id": "c1", "name": "find", "input": {}},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 2,
+            "delta": {"type": "input_json_delta", "partial_json": '{"deal":'},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 2,
+            "delta": {"type": "input_json_delta", "partial_json": "7}"},
+        },
+        {"type": "content_block_stop", "index": 2},
+        {"type": "message_stop"},
+    )
+]
+CALL_ITEM = {"type": "function_call", "call_id": "c1", "name": "find", "arguments": '{"deal":7}'}
+RESPONSES = [
+    {"type": "response.output_text.delta", "output_index": 0, "delta": "I "},
+    {"type": "response.output_text.delta", "output_index": 0, "delta": "look."},
+    {
+        "type": "response.output_item.done",
+        "output_index": 0,
+        "item": {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I look."}],
+        },
+    },
+    {"type": "response.output_item.done", "output_index": 1, "item": CALL_ITEM},
+    {"type": "response.completed", "response": {"output": []}},
+]
+GEMINI = [
+    gemini_types.GenerateContentResponse.model_validate(
+        {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason}]}
+    )
+    for parts, reason in (
+        ([{"text": "I "}], None),
+        ([{"text": "look."}], None),
+        (
+            [
+                {
+                    "functionCall": {"id": "c1", "name": "find", "args": {"deal": 7}},
+                    "thoughtSignature": "c2VhbA==",
+                }
+            ],
+            "STOP",
+        ),
+    )
+]
+BEDROCK = [
+    {"messageStart": {"role": "assistant"}},
+    {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "I "}}},
+    {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "look."}}},
+    {
+        "contentBlockStart": {
+            "contentBlockIndex": 1,
+            "start": {"toolUse": {"toolUseId": "c1", "name": "find"}},
+        }
+    },
+    {"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"toolUse": {"input": '{"deal"'}}}},
+    {"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"toolUse": {"input": ":7}"}}}},
+    {"contentBlockStop": {"contentBlockIndex": 1}},
+    {"messageStop": {"stopReason": "tool_use"}},
+]
+STREAMS: dict[str, list[Any]] = {
+    "anthropic": ANTHROPIC,
+    "bedrock": BEDROCK,
+    "gemini": GEMINI,
+    "openai": OPENAI,
+    "openai-responses": RESPONSES,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_stream_is_stored_as_one_message(name: str) -> None:
+    """The pieces of texts and arguments are one message, as the whole reply would be."""
+    memory = SessionMemory.test_mode()
+    async with memory.collecting(name) as reply:
+        for event in STREAMS[name]:
+            reply.add(event)
+        assert len(memory["messages"]) == 0
+    (item,) = memory["messages"]
+    assert reply.item == item
+    assert item.role == "assistant" and not item.metadata
+    blocks = [block for block in item.message.blocks if not isinstance(block, ThinkingBlock)]
+    text, call = blocks
+    assert isinstance(text, TextBlock) and text.text == "I look."
+    assert isinstance(call, ToolUseBlock)
+    assert (call.id, call.name, json.loads(call.arguments)) == ("c1", "find", {"deal": 7})
+    if name == "anthropic":
+        assert item.message.blocks[0] == ThinkingBlock("hm", "seal")
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_an_interrupted_stream_stores_what_came(name: str) -> None:
+    """At each place, by an error: the message is marked, its request obeys, and no call is cut."""
+    for end in range(len(STREAMS[name])):
+        memory = SessionMemory.test_mode()
+        memory.add("messages", "Who?", role="user")
+        with pytest.raises(ConnectionError):
+            async with memory.collecting(name) as reply:
+                for event in STREAMS[name][:end]:
+                    reply.add(event)
+                raise ConnectionError
+        if reply.item is None:
+            assert len(memory["messages"]) == 1
+            continue
+        assert reply.item.metadata == {"interrupted": True}
+        calls = [each for each in reply.item.message.blocks if isinstance(each, ToolUseBlock)]
+        assert all(json.loads(call.arguments) == {"deal": 7} for call in calls)
+        memory.add("messages", "Go on.", role="user")
+        context = await memory.assemble_context(budget=4_000, format=name)
+        if name in CHECKS:
+            CHECKS[name](context.messages, context.rendered.system or "")
+    assert reply.item is not None
+
+
+def test_a_stream_is_collected_without_async() -> None:
+    """The synchronous memory collects in the caller's thread."""
+    with SyncSessionMemory.test_mode() as memory:
+        with memory.collecting("openai") as reply:
+            reply.add(chunk(content="Ann."))
+        assert reply.item is not None and reply.item.metadata == {"interrupted": True}
+
+
+async def test_other_streams_are_refused() -> None:
+    """A format without streams, and an event that is no dict, name what to give."""
+    memory = SessionMemory.test_mode()
+    with pytest.raises(InvalidArgumentError, match="no streams in format 'text'"):
+        async with memory.collecting("text"):
+            pass
+    with pytest.raises(InvalidArgumentError, match="an event of a stream"):
+        async with memory.collecting("openai") as reply:
+            reply.add("Ann")
+    assert reply.item is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("anthropic", {"system", "messages", "tools"}),
+        ("bedrock", {"system", "messages", "toolConfig"}),
+        ("gemini", {"contents", "config"}),
+        ("openai", {"messages", "tools"}),
+        ("openai-responses", {"input", "tools"}),
+    ],
+)
+async def test_a_request_has_the_arguments_of_the_sdk(name: str, fields: set[str]) -> None:
+    """Messages, system prompt and tools under the SDK's names; marks change no message of the context."""
+    memory = SessionMemory.test_mode()
+    tools = memory.tools(name)
+    marked: list[int] = []
+    for turn in range(4):
+        memory.add("messages", f"question {turn}", role="user")
+        context = await memory.assemble_context(
+            budget=9_000, format=name, window="main", system="Be brief.", tools=tools
+        )
+        memory.add("messages", f"answer {turn}", role="assistant")
+        plain = json.dumps(context.messages)
+        request = context.render(cache=True)
+        assert request.keys() == fields
+        assert json.dumps(context.messages) == plain
+        assert context.render().keys() == fields
+        marked.append(
+            json.dumps(request).count("cache_control") + json.dumps(request).count("cachePoint")
+        )
+        if name == "bedrock":
+            CHECKS["bedrock"](request["messages"])
+        if name in ("anthropic", "bedrock"):
+            sent = [parse_message(message, name) for message in request["messages"]]
+            assert sent == [parse_message(message, name) for message in context.messages]
+    assert max(marked) == (4 if name in ("anthropic", "bedrock") else 0)
+    text = await memory.assemble_context(budget=500, system="Be brief.")
+    assert text.render() == {"prompt": text.text}
+
+
+async def test_hits_and_decisions_are_plain_values_and_back() -> None:
+    """JSON and back gives an equal hit and decision, with their items; other values are refused."""
+    memory = SessionMemory.test_mode()
+    memory.add_many("findings", [f"Room {n} costs {n} euros." for n in range(40)])
+    hits = memory.search("What does room 7 cost?")
+    assert [Hit.from_dict(json.loads(json.dumps(hit.to_dict()))) for hit in hits] == hits
+    context = await memory.assemble_context("What does room 7 cost?", budget=120)
+    for decision in context.decisions:
+        again = Decision.from_dict(json.loads(json.dumps(decision.to_dict())))
+        assert again == decision and again.item == decision.item
+        assert again.why == decision.why
+    for kind in (Hit, Decision):
+        for stored in ({}, {"item": {}}):
+            with pytest.raises(InvalidArgumentError):
+                kind.from_dict(stored)
