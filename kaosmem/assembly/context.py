@@ -430,8 +430,8 @@ class Context:
         >>> why = context.why("room 99 costs")
         >>> why.decision.reason
         <Reason.OUTRANKED: 'outranked'>
-        >>> print(why.sentence[:68])
-        'Room 99 costs 99 euros.' (documents) is out: it ranked 18 with score
+        >>> print(why.sentence[:55])
+        'Room 99 costs 99 euros.' (documents) is out: it ranked
         """
         items = {item.id: item for item in self._known()}
         for decision in self.decisions:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_text
 from kaosmem.formats.delimiters import escaped_in_history, mark_text
-from kaosmem.formats.fields import check_has_content, json_object, mapping_of, plainest
+from kaosmem.formats.fields import check_has_content, json_object, mapping_of, plainest, text_field
 from kaosmem.formats.layout import Mark
 from kaosmem.formats.openai import MESSAGE_TOKENS, OpenAIFormat
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
-from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types import JSONValue
 from kaosmem.types.content import (
     DocumentBlock,
     TextBlock,
@@ -83,10 +82,11 @@ class NeutralFormat(OpenAIFormat):
     def parse(self, message: object) -> ChatMessage:
         given = mapping_of(message, "a message of blocks")
         check_has_content(given, "a message of blocks")
-        return ChatMessage(check_text(given.get("role"), "role"), check_content(given["content"]))
+        role = text_field(given, "role", "a message of blocks")
+        return ChatMessage(role, check_content(given["content"]))
 
 
-def _escaped(block: ContentBlock) -> ContentBlock:
+def _escaped(block: Any) -> Any:
     """Return a block whose texts cannot forge a delimiter."""
     match block:
         case TextBlock():

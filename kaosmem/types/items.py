@@ -334,7 +334,8 @@ def item_dict(item: Item) -> dict[str, JSONValue]:
 
 def item_of_dict(stored: Mapping[str, JSONValue]) -> Item:
     """Return the item that `item_dict` returned. Raises InvalidArgumentError."""
-    return Item.from_dict(stored, check_text(stored.get("section"), "the section of an item"))
+    section: Any = stored.get("section")
+    return Item.from_dict(stored, check_text(section, "the section of an item"))
 
 
 def decoded(item: Item | StoredItem) -> Item:
