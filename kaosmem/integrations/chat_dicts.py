@@ -5,7 +5,7 @@ Reasoning is in `thinking_blocks`, as LiteLLM has it: the API itself has no fiel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,3 +86,18 @@ def _thinking_dict(block: ThinkingBlock) -> dict[str, str]:
     if block.data:
         return {"type": "redacted_thinking", "data": block.data}
     return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+
+
+def split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Mapping[str, Any]]]:
+    """Return the text of the leading system messages, and the other messages."""
+    rest = list(messages)
+    prompts = []
+    while rest and rest[0].get("role") in ("system", "developer"):
+        prompts.append(parse_message(rest.pop(0), "openai").text)
+    return "\n\n".join(prompts), rest
+
+
+def with_system(system: str, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages after a system message, unless its text is empty."""
+    prompts = [{"role": "system", "content": system}] if system else []
+    return [*prompts, *messages]

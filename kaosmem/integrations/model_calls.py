@@ -11,10 +11,9 @@ from typing import Any, Generic, TypeVar
 from kaosmem.arguments import json_text
 from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats import Format, HistoryPart, Layout, get_format
+from kaosmem.formats import Format, HistoryPart, Layout, get_format, messages_apart, render_messages
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import LOOP
 from kaosmem.session.window import Window
@@ -56,11 +55,12 @@ class ModelCalls(Generic[M]):
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
-        read: Returns the messages that one message of the framework holds.
+        read: Returns the messages that one message of the framework holds. None: its messages are
+            those of the format.
         write: Returns a message of the framework. A result is alone in its message.
         id_remedy: Tells a user how to name a conversation.
         budget: Tokens of a request, with its instructions and the schemas of its tools.
-        format: The format of the provider, in which tokens are counted.
+        format: The format in which tokens are counted. The default counts all that kaosmem stores.
         window: The window that grows, one for each agent that shares a conversation. None packs
             each call anew.
         session: Further arguments of `Sessions`, such as `namespace` and `sections`.
@@ -70,11 +70,11 @@ class ModelCalls(Generic[M]):
         self,
         location: Location,
         *,
-        read: Callable[[M], Sequence[ChatMessage]],
-        write: Callable[[ChatMessage, Calls], M],
+        read: Callable[[M], Sequence[ChatMessage]] | None = None,
+        write: Callable[[ChatMessage, Calls], M] | None = None,
         id_remedy: str,
         budget: int,
-        format: str | Format = "openai",
+        format: str | Format = "blocks",
         window: str | Window | None = "main",
         **session: Any,
     ) -> None:
@@ -83,7 +83,7 @@ class ModelCalls(Generic[M]):
         self._id_remedy = id_remedy
         self._budget = budget
         self._format = get_format(format)
-        self._window = window
+        self._window = Window(window) if isinstance(window, str) else window
         self._sessions = Sessions(location, **session)
 
     async def request(
@@ -93,6 +93,7 @@ class ModelCalls(Generic[M]):
         *,
         system: str = "",
         tools: Sequence[Mapping[str, JSONValue]] = (),
+        agent: str = "",
     ) -> Request[M]:
         """Store the new ones of a conversation's messages, and return the request for the model.
 
@@ -101,12 +102,13 @@ class ModelCalls(Generic[M]):
             messages: The messages that the framework would send, or the newest of them.
             system: The instructions of this call.
             tools: The schemas of this call's tools, to count them.
+            agent: The name of the agent that calls. Each agent of a conversation has a window.
 
         Raises:
             InvalidArgumentError: If the conversation has no id.
             KaosmemError: As `SessionMemory.assemble_context`.
         """
-        work = self._request(self._session_id(conversation), messages, system, tools)
+        work = self._request(self._session_id(conversation), messages, system, tools, agent)
         return await asyncio.wrap_future(LOOP.start(lambda: work))
 
     def request_now(
@@ -116,9 +118,10 @@ class ModelCalls(Generic[M]):
         *,
         system: str = "",
         tools: Sequence[Mapping[str, JSONValue]] = (),
+        agent: str = "",
     ) -> Request[M]:
         """Do the same as `request` without `async`."""
-        work = self._request(self._session_id(conversation), messages, system, tools)
+        work = self._request(self._session_id(conversation), messages, system, tools, agent)
         return LOOP.run(lambda: work)
 
     async def keep(self, conversation: object, replies: Sequence[M]) -> None:
@@ -131,6 +134,29 @@ class ModelCalls(Generic[M]):
         work = self._keep(self._session_id(conversation), replies)
         LOOP.run(lambda: work)
 
+    def all_now(self, conversation: object) -> list[M]:
+        """Return the messages of a conversation that its session holds live."""
+        work = self._all(self._session_id(conversation))
+        return LOOP.run(lambda: work)
+
+    def clear_now(self, conversation: object) -> None:
+        """Move the messages of a conversation to the archive."""
+        work = self._clear(self._session_id(conversation))
+        LOOP.run(lambda: work)
+
+    async def _all(self, session_id: str) -> list[M]:
+        async with self._sessions.turn(session_id) as memory:
+            said = [item.message for item in memory["messages"]]
+        if self._write is None:
+            sent: list[Any] = render_messages(said, self._format).messages or []
+            return sent
+        return self._written(_single(iter(said)), (), self._write)
+
+    async def _clear(self, session_id: str) -> None:
+        async with self._sessions.turn(session_id) as memory:
+            for item in list(memory["messages"]):
+                memory.remove(item.id)
+
     def _session_id(self, conversation: object) -> str:
         if conversation is None or conversation == "":
             raise InvalidArgumentError(f"the conversation has no id; {self._id_remedy}")
@@ -138,9 +164,14 @@ class ModelCalls(Generic[M]):
 
     async def _keep(self, session_id: str, replies: Sequence[M]) -> None:
         async with self._sessions.turn(session_id) as memory:
-            for reply in replies:
-                for message in self._read(reply):
-                    memory.add_message(message)
+            for message in messages_apart(self._read_all(replies), self._format):
+                memory.add_message(message, format=self._format)
+
+    def _read_all(self, given: Sequence[M]) -> Sequence[object]:
+        """Return messages as the session takes them."""
+        if self._read is None:
+            return given
+        return [message for each in given for message in self._read(each)]
 
     async def _request(
         self,
@@ -148,33 +179,38 @@ class ModelCalls(Generic[M]):
         messages: Sequence[M],
         system: str,
         tools: Sequence[Mapping[str, JSONValue]],
+        agent: str,
     ) -> Request[M]:
         async with self._sessions.turn(session_id) as memory:
-            await memory.sync_messages([each for given in messages for each in self._read(given)])
-            context = await self._packed(memory, system, tools)
-        shown = _single(map(self._format.parse, context.messages))
-        static = context.rendered.system or ""
-        if shown and shown[0].role == "system":
-            static = shown.pop(0).text
-        instructions = "\n\n".join(filter(None, (system, static)))
-        return Request(instructions, static, self._written(shown, messages), context)
+            await memory.sync_messages(self._read_all(messages), format=self._format)
+            context = await memory.assemble_context(
+                budget=self._budget,
+                format=self._format,
+                overflow="cut",
+                window=self._window_of(agent),
+                system=system,
+                tools=tools,
+            )
+        sent: list[Any] = list(context.messages)
+        instructions = context.rendered.system or ""
+        if sent and sent[0].get("role") == "system":
+            instructions = self._format.parse(sent.pop(0)).text
+        static = instructions.removeprefix(system).lstrip("\n")
+        if self._write is not None:
+            sent = self._written(_single(map(self._format.parse, sent)), messages, self._write)
+        return Request(instructions, static, sent, context)
 
-    async def _packed(
-        self, memory: SessionMemory, system: str, tools: Sequence[Mapping[str, JSONValue]]
-    ) -> Context:
-        counter = memory.admin.counter
-        reserve = counter(system)
-        for tool in tools:
-            reserve += counter(json_text(tool))
-        return await memory.assemble_context(
-            budget=self._budget,
-            format=self._format,
-            reserve=reserve,
-            overflow="cut",
-            window=self._window,
-        )
+    def _window_of(self, agent: str) -> Window | None:
+        if self._window is None or not agent:
+            return self._window
+        return replace(self._window, name=safe_id(agent))
 
-    def _written(self, shown: Sequence[ChatMessage], given: Sequence[M]) -> list[M]:
+    def _written(
+        self,
+        shown: Sequence[ChatMessage],
+        given: Sequence[M],
+        write: Callable[[ChatMessage, Calls], M],
+    ) -> list[M]:
         """Return shown messages in the framework's types.
 
         A message that is shown as it was given is the given object: it may hold what its provider
@@ -193,15 +229,18 @@ class ModelCalls(Generic[M]):
                     place += length
                     break
             else:
-                written.append(self._write(shown[place], calls))
+                written.append(write(shown[place], calls))
                 place += 1
         return written
 
     def _originals(self, given: Sequence[M]) -> dict[tuple[ChatMessage, ...], M]:
         """Return given messages by the messages as which the format shows them."""
-        found = {}
+        read = self._read
+        found: dict[tuple[ChatMessage, ...], M] = {}
+        if read is None:
+            return found
         for each in given:
-            part = HistoryPart("messages", tuple(self._read(each)))
+            part = HistoryPart("messages", tuple(read(each)))
             rendered = self._format.render(Layout((), (part,), ()), after=_BEFORE)
             shown = _single(map(self._format.parse, rendered.messages or ()))
             if shown:

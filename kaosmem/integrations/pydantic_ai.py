@@ -128,7 +128,8 @@ def _block(part: object) -> ContentBlock:
         case ai.TextPart(content=text) | ai.TextContent(content=text):
             return TextBlock(text)
         case ai.ThinkingPart():
-            return ThinkingBlock(part.content, part.signature or "")
+            provider = part.provider_name or "anthropic"
+            return ThinkingBlock(part.content, part.signature or "", provider=provider)
         case ai.ToolCallPart():
             return ToolUseBlock(part.tool_call_id, part.tool_name, part.args_as_json_str())
         case ai.ToolReturnPart():
@@ -163,7 +164,11 @@ def _response_part(block: ContentBlock) -> ai.ModelResponsePart:
         case ToolUseBlock():
             return ai.ToolCallPart(block.name, block.arguments, block.id)
         case ThinkingBlock():
-            return ai.ThinkingPart(block.thinking)
+            if not block.signature:
+                return ai.ThinkingPart(block.thinking)
+            return ai.ThinkingPart(
+                block.thinking, signature=block.signature, provider_name=block.provider
+            )
     return ai.TextPart(block_text(block))
 
 

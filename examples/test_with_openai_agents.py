@@ -1,0 +1,36 @@
+"""OpenAI Agents SDK: an agent whose session outlives the process, within a budget."""
+
+from pathlib import Path
+from typing import Any
+
+from agents import Agent, ModelResponse, RunConfig, Runner, Usage
+from agents.models.interface import Model
+from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+from kaosmem import SyncSessionMemory
+from kaosmem.integrations.openai_agents import KaosmemFilter
+
+
+class ScriptedModel(Model):
+    """Says how many items it got."""
+
+    async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
+        part = ResponseOutputText(text=f"Seen: {len(input)}.", type="output_text", annotations=[])
+        said: Any = {"id": "m", "role": "assistant", "status": "completed", "type": "message"}
+        said = ResponseOutputMessage(content=[part], **said)
+        return ModelResponse(output=[said], usage=Usage(), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> Any: ...
+
+
+async def test_an_agent_of_openai_agents(tmp_path: Path) -> None:
+    """Each run is a new agent: the session has the earlier messages, and the document."""
+    with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
+        memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
+    kept = KaosmemFilter(tmp_path, conversation="deal-42", budget=8_000)
+    config = RunConfig(call_model_input_filter=kept, tracing_disabled=True)
+    agent = Agent(name="analyst", model=ScriptedModel())
+    first = await Runner.run(agent, "How long is the notice?", run_config=config)
+    assert first.final_output == "Seen: 1."
+    again = [*first.to_input_list(), {"role": "user", "content": "How?"}]
+    assert (await Runner.run(agent, again, run_config=config)).final_output == "Seen: 3."

@@ -1,0 +1,85 @@
+"""Haystack 3.x: a chat generator around the one of an agent or a pipeline."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from haystack import component
+from haystack.dataclasses import ChatMessage, ChatRole, ToolCall
+from haystack.tools import flatten_tools_or_toolsets
+
+from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.integrations.model_calls import Calls, ModelCalls
+from kaosmem.persistence.storage.places import Location
+from kaosmem.types import items as chat
+from kaosmem.types.content import ToolResultBlock
+
+
+@component
+class KaosmemChatGenerator:
+    """Keeps a conversation in a session, and packs each request of a chat generator.
+
+    Args:
+        generator: The chat generator that calls the model.
+        location: The place of the sessions.
+        conversation: The id of the conversation. `generation_kwargs={"conversation": ...}` of a
+            run names another one.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(
+        self, generator: Any, location: Location, *, conversation: str = "", **options: Any
+    ) -> None:
+        self.generator = generator
+        self.conversation = conversation
+        self.calls: ModelCalls[ChatMessage] = ModelCalls(
+            location,
+            read=_read,
+            write=_write,
+            id_remedy="give conversation=..., or generation_kwargs={'conversation': ...}",
+            **options,
+        )
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(
+        self,
+        messages: list[ChatMessage],
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+        streaming_callback: Any = None,
+    ) -> dict[str, Any]:
+        """Pack a request, and keep its reply."""
+        named = dict(generation_kwargs or {})
+        conversation = named.pop("conversation", self.conversation)
+        prompts = [message for message in messages if message.is_from(ChatRole.SYSTEM)]
+        packed = self.calls.request_now(
+            conversation,
+            [message for message in messages if not message.is_from(ChatRole.SYSTEM)],
+            system="\n\n".join(message.text or "" for message in prompts),
+            tools=[tool.tool_spec for tool in flatten_tools_or_toolsets(tools)],
+        )
+        system = [ChatMessage.from_system(packed.system)] if packed.system else []
+        result: dict[str, Any] = self.generator.run(
+            messages=[*system, *packed.messages],
+            generation_kwargs=named,
+            tools=tools,
+            streaming_callback=streaming_callback,
+        )
+        self.calls.keep_now(conversation, result["replies"][:1])
+        return result
+
+
+def _read(message: ChatMessage) -> list[chat.ChatMessage]:
+    reasoning = message.reasoning
+    thinking = [] if reasoning is None else [{"thinking": reasoning.reasoning_text}]
+    return read_chat_dict({**message.to_openai_dict_format(), "thinking_blocks": thinking})
+
+
+def _write(message: chat.ChatMessage, calls: Calls) -> ChatMessage:
+    result = message.blocks[0]
+    if isinstance(result, ToolResultBlock):
+        call = calls[result.tool_use_id]
+        origin = ToolCall(call.name, json.loads(call.arguments), call.id)
+        return ChatMessage.from_tool(message.text, origin, error=result.is_error)
+    return ChatMessage.from_openai_dict_format(write_chat_dict(message))

@@ -1,0 +1,66 @@
+"""LiteLLM 1.x: a callback that packs each call of `acompletion`, of a router or of the proxy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.utils import CallTypes
+
+from kaosmem.integrations.chat_dicts import (
+    read_chat_dict,
+    split_system,
+    with_system,
+    write_chat_dict,
+)
+from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.persistence.storage.places import Location
+
+
+class KaosmemLogger(CustomLogger):
+    """Keeps each conversation that a call names in a session, and packs its request.
+
+    A call names it by `litellm_session_id`, or by `session_id` in its metadata. Other calls pass
+    unchanged. Add it to `litellm.callbacks`.
+
+    Args:
+        location: The place of the sessions.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__()
+        self.calls: ModelCalls[Any] = ModelCalls(
+            location,
+            read=read_chat_dict,
+            write=lambda message, _: write_chat_dict(message),
+            id_remedy="give litellm_session_id",
+            **options,
+        )
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: CallTypes | None
+    ) -> dict[str, Any] | None:
+        """Pack a request."""
+        conversation = _conversation(kwargs)
+        if not conversation or call_type is not CallTypes.acompletion:
+            return None
+        system, messages = split_system(kwargs["messages"])
+        tools = kwargs.get("tools") or ()
+        packed = await self.calls.request(conversation, messages, system=system, tools=tools)
+        return {**kwargs, "messages": with_system(packed.system, packed.messages)}
+
+    async def async_post_call_success_deployment_hook(
+        self, request_data: dict[str, Any], response: Any, call_type: CallTypes | None
+    ) -> Any:
+        """Keep a reply. A streamed one is stored with the next request."""
+        conversation = _conversation(request_data)
+        choices = getattr(response, "choices", ())
+        if conversation and call_type is CallTypes.acompletion and choices:
+            await self.calls.keep(conversation, [choices[0].message.model_dump()])
+        return response
+
+
+def _conversation(kwargs: dict[str, Any]) -> object:
+    metadata = kwargs.get("metadata") or {}
+    return kwargs.get("litellm_session_id") or metadata.get("session_id")

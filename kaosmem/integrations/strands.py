@@ -1,0 +1,49 @@
+"""Strands Agents 1.x: a plugin of an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strands import Agent
+from strands.middleware import InvokeModelStage
+from strands.middleware.stages import InvokeModelContext
+from strands.plugins import Plugin
+
+from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.persistence.storage.places import Location
+
+
+class KaosmemPlugin(Plugin):
+    """Keeps the conversation of an agent in a session, and packs each request of its model.
+
+    Args:
+        location: The place of the sessions. Each `session_id` of an agent has one. Give the agent a
+            session manager, or give conversation, to name it.
+        conversation: The id of the conversation.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    name = "kaosmem"
+
+    def __init__(self, location: Location, *, conversation: str = "", **options: Any) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.calls: ModelCalls[Any] = ModelCalls(
+            location, id_remedy="give conversation=...", **{"format": "bedrock", **options}
+        )
+
+    def init_agent(self, agent: Agent) -> None:
+        """Take the place before the model of an agent."""
+        agent.add_middleware(InvokeModelStage.Input, self.pack)
+
+    async def pack(self, context: InvokeModelContext) -> InvokeModelContext:
+        """Pack a request."""
+        given = context.system_prompt
+        packed = await self.calls.request(
+            self.conversation or context.agent.session_id,
+            [{"role": each["role"], "content": each["content"]} for each in context.messages],
+            system=given if isinstance(given, str) else "",
+            tools=context.tool_specs,
+        )
+        prompt = packed.system if isinstance(given, str | None) else given
+        return context.replace(messages=packed.messages, system_prompt=prompt)
