@@ -112,6 +112,7 @@ class Page(HTMLParser):
 
 
 TAGS = {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "span", "pre"}
+TAGS |= {"details", "summary"}
 
 
 @given(memories(), storable)
@@ -148,7 +149,8 @@ def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(
     included = [context.decision(item.id).reason.value for item in context.items]
     assert reasons[start : start + len(included)] == included
     missed = [decision.reason.value for decision in context.nearest_misses(3)]
-    assert reasons[start + len(included) + 2 :] == missed
+    nearest = start + len(included) + 2
+    assert reasons[nearest : nearest + len(missed)] == missed
 
 
 @given(memories())
@@ -228,8 +230,10 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     """Used and section tokens are those of the context; every number of a column ends in the same place."""
     context = assembled(corpus())
     report = context.explain(misses=2)
-    sums = [int(number) for number in re.findall(r"^  \S+ +(\d+) tokens", report, re.MULTILINE)]
-    assert sum(sums) == context.used == int(report.split()[0])
+    found = re.findall(r"^  (\S+) +(\d+) tokens", report, re.MULTILINE)
+    sums = {name: int(number) for name, number in found}
+    assert sums.pop("budget") == sum(sums.values()) == context.budget
+    assert context.budget - sums["(free)"] == context.used == int(report.split()[0])
     assert "query: clause" in report
     rows = [
         line for line in report.splitlines() if line.startswith(("section ", "role ", "documents "))

@@ -245,6 +245,8 @@ class Context:
     notices: sentences on what could not be answered: a section or source that a filter can't be
         compared with; and on thinking that a window leaves out.
     tools: the tools of the call, as they were given.
+    before: the items of the turn before in the same window, or of the last one without a window;
+        None if no turn is kept.
 
     Of a window, `items` are the visible items that the session holds live, then the items that this
     turn appended.
@@ -284,6 +286,7 @@ class Context:
     cache_breakpoints: tuple[int, ...] = ()
     notices: tuple[str, ...] = ()
     tools: tuple[Any, ...] = ()
+    before: tuple[Item, ...] | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
@@ -427,11 +430,8 @@ class Context:
         >>> memory = SessionMemory.test_mode()
         >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
         >>> context = await memory.assemble_context("What does room 17 cost?", budget=40)
-        >>> why = context.why("room 99 costs")
-        >>> why.decision.reason
+        >>> context.why("room 99 costs").decision.reason
         <Reason.OUTRANKED: 'outranked'>
-        >>> print(why.sentence[:55])
-        'Room 99 costs 99 euros.' (documents) is out: it ranked
         """
         items = {item.id: item for item in self._known()}
         for decision in self.decisions:
@@ -513,11 +513,18 @@ class Context:
             tuple(item for item in previous.items if item.id not in mine),
         )
 
-    def explain(self, *, misses: int = 10) -> str:
-        """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`."""
+    def explain(self, *, misses: int = 10, color: bool = False) -> str:
+        """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`.
+
+        The sums add up to the budget. The cutoff of a section is its lowest score that is in.
+
+        Args:
+            misses: The number of items to list that are out.
+            color: Use the colours of a terminal.
+        """
         from kaosmem.assembly.explanation import explanation
 
-        return explanation(self, misses=misses)
+        return explanation(self, misses=misses, color=color)
 
     def nearest_misses(self, count: int = 10) -> list[Decision]:
         """Return decisions on the items that came closest to being in: by score, then by rank."""

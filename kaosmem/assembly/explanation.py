@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaosmem.assembly.allocation import FRAME
-from kaosmem.display import bar, fitted, padded, preview, scored, table, visible, width
+from kaosmem.assembly.context import Reason
+from kaosmem.assembly.difference import difference
+from kaosmem.display import (
+    Markup,
+    bar,
+    fitted,
+    folded,
+    padded,
+    preview,
+    scored,
+    stacked_bar,
+    table,
+    visible,
+    width,
+)
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Context, Decision
@@ -15,14 +29,51 @@ if TYPE_CHECKING:
 COLUMNS = 80
 
 _HEADER = ("section", "item", "rank", "score", "tokens", "reason")
+_FREE = "(free)"
+_HEADINGS = "section ", "nearest misses", "legend"
 _MAX_SECTION, _MAX_TWIN, _MIN_ITEM = 16, 20, 8
 _SHOWN_ITEMS = 30
 _HTML_COLUMNS = 100
 _SHOWN_SECTIONS = 30
+_TEXT_CHARS = 4_000
 
 
-def explanation(context: Context, *, misses: int) -> str:
-    """Return a report of lines at most 80 columns wide."""
+MEANINGS = {
+    Reason.MUST: "It must be shown: static, pinned, or the newest.",
+    Reason.SHORTENED: "A shortened copy is shown.",
+    Reason.TAIL: "It is in the unbroken run of newest messages.",
+    Reason.RELEVANT: "It is worth its tokens to the query.",
+    Reason.NEWEST: "It is among the newest of its section.",
+    Reason.NEWER: "It gives another value than an earlier item.",
+    Reason.RECALLED: "It was evicted, replaced or said before, and matches.",
+    Reason.UNRELATED: "Nothing in the query speaks for it.",
+    Reason.NO_ROOM: "It did not fit.",
+    Reason.OUTDATED: "Later items give another value.",
+    Reason.HELD_BACK: "Its tokens are kept for other sections' floors.",
+    Reason.DUPLICATE: "An item that is in says the same.",
+    Reason.BEFORE_TAIL: "It is a message before the cut of the history.",
+    Reason.ORPHAN: "It is a tool result without its call.",
+    Reason.LOW_CONFIDENCE: "The confidence is below the least asked for.",
+    Reason.FILTERED: "It does not pass the filter.",
+    Reason.VISIBLE: "An earlier turn of the window showed it.",
+    Reason.LATER: "The window waits until the user speaks again.",
+    Reason.OUTRANKED: "Its section offered better items.",
+    Reason.NOT_SHOWN: "Its section was not asked for.",
+    Reason.ARCHIVED: "It is in the archive.",
+}
+"""What each reason says, in a legend."""
+
+_IN = frozenset({"must", "shortened", "tail", "relevant", "newest", "newer", "recalled", "visible"})
+_OUTCOMES = {each.value: "in" if each.value in _IN else "out" for each in Reason}
+
+
+def explanation(context: Context, *, misses: int, color: bool = False) -> str:
+    """Return a report of lines at most 80 columns wide.
+
+    Args:
+        color: Mark headings, reasons and the legend with the colours of a terminal.
+    """
+    paint = _COLORS if color else _NO_COLORS
     lines = [
         f"{context.used:,} of {context.budget:,} tokens used, {_counted(len(context.items))}, "
         f"format {context.format}",
@@ -43,11 +94,49 @@ def explanation(context: Context, *, misses: int) -> str:
             f"nearest misses, {len(missed)} of {_left_out(context):,} proposed",
             *aligned[1 + len(included) :],
         ]
-    return "\n".join(fitted(line, COLUMNS) for line in lines)
+    if included or missed:
+        lines += ["", *legend([*included, *missed])]
+    return "\n".join(_painted(fitted(line, COLUMNS), paint) for line in lines)
+
+
+_COLORS = {"head": "\x1b[1m", "in": "\x1b[32m", "out": "\x1b[31m", "quiet": "\x1b[2m"}
+_NO_COLORS: Mapping[str, str] = {}
+_RESET = "\x1b[0m"
+
+
+def _painted(line: str, paint: Mapping[str, str]) -> str:
+    """Return a line with its reason, if it is one of a decision, in the colour of its outcome."""
+    if not paint or not line.strip():
+        return line
+    row, gap, reason = line.rpartition("  ")
+    word = reason.split(" ")[0].split(":")[0]
+    if word in _OUTCOMES:
+        return f"{row}{gap}{paint[_OUTCOMES[word]]}{reason}{_RESET}"
+    if line.startswith("  "):
+        return f"{paint['quiet']}{line}{_RESET}"
+    return f"{paint['head']}{line}{_RESET}" if line.startswith(_HEADINGS) else line
+
+
+def is_including(why: str) -> bool:
+    """Return whether a reason, or what begins with it, is one of an item that is in."""
+    return why.split(" ")[0].split(":")[0] in _IN
+
+
+def legend(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Yield a line for each reason that is shown, and one for the scores."""
+    reasons = {decision.reason: decision.included for decision in decisions}
+    wide = max(map(len, reasons), default=0)
+    yield "legend"
+    for reason, is_in in sorted(reasons.items(), key=lambda each: not each[1]):
+        yield f"  {reason.value:<{wide}}  {'in' if is_in else 'out':<3}  {MEANINGS[reason]}"
+    if any(decision.score is not None for decision in decisions):
+        yield "  score: 0 to 100, the best match has the most; cutoff: the lowest that is in"
 
 
 def html(context: Context, *, misses: int = 10) -> str:
-    """Return the sums as bars, and tables of the shown items and of the nearest misses."""
+    """Return the sums as bars, the difference from the turn before, and tables of decisions."""
+    parts = [(name, use.used) for name, use in context.by_section.items() if use.used]
+    stacked = stacked_bar([*parts, (FRAME, context.frame)], context.budget)
     shares = [
         (name, bar(use.used, context.budget), f"{use.items:,}")
         for name, use in context.by_section.items()
@@ -77,7 +166,28 @@ def html(context: Context, *, misses: int = 10) -> str:
     )
     missed = context.nearest_misses(misses)
     nearest = f"nearest misses, {len(missed)} of {_left_out(context):,} proposed"
-    return f"<div>{sums}{included}{_decisions(nearest, context, missed) if missed else ''}</div>"
+    tables = included + (_decisions(nearest, context, missed) if missed else "")
+    return f"<div>{stacked.html}{sums}{_changes(context)}{tables}</div>"
+
+
+def _changes(context: Context) -> str:
+    """Return a table of the difference from the turn before, "" without one."""
+    if context.before is None:
+        return ""
+    found = difference(context.before, context.items)
+    changes = [("in", item) for item in found.came]
+    changes += [("out", item) for item in found.went]
+    changes += [("replaced", old) for old, _ in found.replaced]
+    changes += [("in, replacing", new) for _, new in found.replaced]
+    changes += [("moved", item) for item in found.moved]
+    rows = []
+    for change, item in changes[:_SHOWN_ITEMS]:
+        line = folded(preview(item.text, _HTML_COLUMNS), item.text, max_chars=_TEXT_CHARS)
+        rows.append((change, item.section, line))
+    rest = len(changes) - len(rows)
+    after = [f"… and {rest:,} more"] if rest else []
+    title = f"since the turn before: {found}"
+    return table(title, ("change", "section", "item"), rows, after=after)
 
 
 def _decisions(
@@ -85,10 +195,17 @@ def _decisions(
 ) -> str:
     """Return a table of decisions."""
     rows = [
-        (each.section, each.summary(_HTML_COLUMNS), *_figures(each), _why(context, each))
-        for each in decisions
+        (each.section, _opening(each), *_figures(each), _why(context, each)) for each in decisions
     ]
     return table(title, _HEADER, rows, numbers=("rank", "score", "tokens"), after=after)
+
+
+def _opening(decision: Decision) -> str | Markup:
+    """Return the summary of an item, which opens to its text."""
+    summary = decision.summary(_HTML_COLUMNS)
+    if decision.item is None:
+        return summary
+    return folded(summary, decision.item.text, max_chars=_TEXT_CHARS)
 
 
 def _counted(items: int) -> str:
@@ -118,12 +235,47 @@ def _confidence(context: Context) -> list[str]:
 
 
 def _sums(context: Context) -> Iterable[str]:
-    uses = [(name, use.used, _counted(use.items)) for name, use in context.by_section.items()]
-    names = min(40, max((width(visible(name)) for name, _, _ in uses), default=0))
-    for name, used, items in [*uses, (FRAME, context.frame, "")]:
-        share = f"{used / context.budget:.0%}" if context.budget else "-"
-        line = f"  {padded(name, max(names, len(FRAME)), tail=12)} {used:>7,} tokens {share:>5}  {items}"
-        yield line.rstrip()
+    """Yield the tokens of each section, the layout and the free rest. They add up to the budget."""
+    uses = [(name, use.used, _use(context, name)) for name, use in context.by_section.items()]
+    uses += [(FRAME, context.frame, ""), (_FREE, context.budget - context.used, "")]
+    shares = whole_shares([used for _, used, _ in uses], context.budget)
+    wide = min(40, max(width(visible(name)) for name, _, _ in uses))
+    for (name, used, items), share in zip(uses, shares, strict=True):
+        yield f"  {padded(name, wide, tail=12)} {used:>7,} tokens {share:>4} %  {items}".rstrip()
+    yield f"  {padded('budget', wide)} {context.budget:>7,} tokens {sum(shares):>4} %"
+
+
+def _use(context: Context, name: str) -> str:
+    """Return the items of a section and its cutoff, in words."""
+    cutoff = context._cutoffs.by_section.get(name)
+    said = _counted(context.by_section[name].items)
+    if cutoff is not None and cutoff.offered:
+        said += f" of {cutoff.offered:,} offered"
+    if cutoff is not None and cutoff.lowest is not None:
+        said += f", cutoff {percent(cutoff.lowest)}"
+    return said
+
+
+def whole_shares(parts: Sequence[int], whole: int) -> list[int]:
+    """Return the shares of parts in whole percents that add up as the parts do.
+
+    >>> whole_shares([1, 1, 1], 3)
+    [34, 33, 33]
+    """
+    if not whole:
+        return [0] * len(parts)
+    exact = [100 * part / whole for part in parts]
+    shares = [int(each) for each in exact]
+    left = round(sum(exact)) - sum(shares)
+    by_rest = sorted(range(len(parts)), key=lambda at: shares[at] - exact[at])
+    for at in by_rest[:left]:
+        shares[at] += 1
+    return shares
+
+
+def percent(score: float) -> str:
+    """Return a score as people read it: 0 to 100, with one decimal."""
+    return f"{score:.1f}" if abs(score) < 1_000 else scored(score)
 
 
 def _sources(context: Context) -> Iterable[str]:
@@ -140,7 +292,7 @@ def _figures(decision: Decision) -> tuple[str, str, str]:
     """Return the rank, the score and the tokens."""
     return (
         "-" if decision.rank is None else str(decision.rank),
-        scored(decision.score),
+        "-" if decision.score is None else percent(decision.score),
         str(decision.tokens),
     )
 

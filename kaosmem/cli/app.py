@@ -342,6 +342,42 @@ def why(
         write(f"{found}\n")
 
 
+@app.command(short_help="Print the difference between two turns.")
+def diff(
+    url: SessionUrl,
+    turns: Annotated[
+        tuple[int, int],
+        typer.Option(metavar="A B", help="The turns, from 1. Negative numbers count from the end."),
+    ] = (-2, -1),
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Print which items came, went, were replaced or moved between two stored turns."""
+    from kaosmem.cli.turns import difference_json, print_difference, turns_difference
+
+    before, after, found = _run(turns_difference(url, namespace, turns))
+    if as_json:
+        write_json(difference_json(before, after, found))
+    else:
+        print_difference(before, after, found)
+
+
+@app.command(short_help="Follow a session's turns on the terminal.")
+def top(
+    url: SessionUrl,
+    once: Annotated[bool, typer.Option("--once", help="Print the newest turn and end.")] = False,
+    namespace: Namespace = "default",
+) -> None:
+    """Show the newest turn of a session, again after each save, until Ctrl+C.
+
+    It prints the tokens by section, the cached prefix, the best items that are in and the nearest
+    ones that are out.
+    """
+    from kaosmem.cli.turns import follow
+
+    _run(follow(url, namespace, once=once))
+
+
 @app.command(short_help="Show a session's turns as a page.")
 def view(
     url: SessionUrl,

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any
 
 from kaosmem.assembly.context import Context, Decision, item_preview
+from kaosmem.assembly.explanation import is_including, legend, percent
 from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import Column, screen_lines, write, write_table
-from kaosmem.display import scored
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
@@ -23,13 +23,21 @@ _SHOWN_NOTICES = 20
 _PASSAGE_LINES = 6
 _INDENT = "    "
 
+
+def _reason_style(cell: str) -> str:
+    return "green" if is_including(cell) else "red"
+
+
+REASON_COLUMN = Column("reason", narrow="fold", style=_reason_style)
+"""The reasons of decisions: green for items that are in, red for the others."""
+
 _DECISION_COLUMNS = (
     Column("section"),
     Column("source", narrow="fold", min_chars=12),
     Column("rank", "right"),
     Column("score", "right"),
     Column("tokens", "right"),
-    Column("reason", narrow="fold"),
+    REASON_COLUMN,
 )
 _ITEM_COLUMNS = (
     Column("item"),
@@ -76,6 +84,8 @@ def print_context(context: Context, *, full: bool = False) -> None:
     missed = context.nearest_misses()
     if missed:
         write_table("not shown, nearest first", _DECISION_COLUMNS, map(_decision_row, missed))
+    for line in screen_lines("\n".join(legend([*included, *missed])), indent=0):
+        write(f"{line}\n")
     if context.rendered.text is None:
         write(f"\n{_exact(context)}")
         return
@@ -279,7 +289,7 @@ def _decision_row(decision: Decision) -> tuple[str, ...]:
         decision.section,
         decision.label or decision.summary(40),
         "-" if decision.rank is None else str(decision.rank),
-        scored(decision.score),
+        "-" if decision.score is None else percent(decision.score),
         str(decision.tokens),
         decision.why,
     )

@@ -859,6 +859,7 @@ class SessionMemory:
             )
         roster.use(packing.items)
         visible = session.saver.windows.visible(context.window)
+        context = replace(context, before=session.trace.items_before(context.window))
         session.trace.note(context, session.clock, perf_counter() - started, visible)
         self._formations.note_turn()
         return context

@@ -72,6 +72,10 @@ class Replay:
             self.items[item.id] = item
             self._versions[item.id, digest(item)] = item
 
+    def turn(self, number: int) -> Turn:
+        """Return a turn. Raises CorruptionError for one that is not kept."""
+        return self._find(number)
+
     def request(self, number: int) -> JSONValue:
         """Return the request of a turn: a text, or messages with their system.
 

@@ -16,6 +16,7 @@ from kaosmem.assembly.context import Context
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.trace.turn import Assembly, Turn, number_of
 from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
 
 TRACE_SECTION = "~trace"
 """The name under which archive files hold turns. No section can have it."""
@@ -113,6 +114,13 @@ class Trace:
                 window = each.context.window
                 self._unsaved[place] = each.turn(self._last.get(window))
                 self._last[window] = each
+
+    def items_before(self, window: str) -> tuple[Item, ...] | None:
+        """Return the items of the last kept assembly of a window, None without one."""
+        for each in reversed(self._recent):
+            if isinstance(each, Assembly) and each.context.window == window:
+                return each.context.items
+        return None
 
     def recent(self, number: int) -> Context | Turn | None:
         """Return a turn that is in memory: its context, or its record."""

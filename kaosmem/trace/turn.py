@@ -119,13 +119,21 @@ class Turn:
             return never_stored(words, found.nearest)
         decision = decided.get(found.item_id)
         if decision is None:
-            return self._not_offered(items[found.item_id])
+            return self._not_offered(items[found.item_id], items.values())
         return answer(self._facts(decision, items), found.others)
 
-    def _not_offered(self, item: Item) -> Why:
+    def _not_offered(self, item: Item, items: Iterable[Item]) -> Why:
         """Return the answer for an item without a decision in this turn."""
+        successor = _successor(item, items, self.at)
         if item.created_at > self.at:
             said = f"it was stored on {item.created_at:%Y-%m-%d %H:%M}, after this turn"
+        elif item.is_expired(self.at) and item.expires_at is not None:
+            said = f"it expired on {item.expires_at.isoformat()}"
+        elif successor is not None:
+            newer = preview(successor.text, 48)
+            said = f"'{newer}' with the same key replaced it on {successor.valid_from.date()}"
+        elif item.section not in self.data["sections"]:
+            said = f"its section {item.section} was not asked for, or offered nothing"
         else:
             said = f"its section did not offer it to turn {self.number}"
             cutoff = self.cutoffs.get(item.section)
@@ -230,6 +238,18 @@ _SUMS = (
     "sections",
 )
 """The fields of a turn that say nothing of an item."""
+
+
+def _successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
+    """Return the newest item with the key of another one that was stored between it and a time."""
+    if item.key is None:
+        return None
+    found = None
+    for each in items:
+        is_later = item.created_at < each.created_at <= at
+        if is_later and (each.section, each.key) == (item.section, item.key):
+            found = each if found is None or each.created_at > found.created_at else found
+    return found
 
 
 def _continued(before: Any, own: Any, count: int) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaosmem.assembly.context import Reason
+from kaosmem.assembly.explanation import MEANINGS
 from kaosmem.assembly.windows import digest
 from kaosmem.entities import Entity, part_of
 from kaosmem.formats.text import source_label
@@ -71,32 +72,7 @@ _SHOWN = "sections", "shown", "signals", "decisions", "request", "notices", "rep
 def reason_texts() -> Iterator[tuple[str, str]]:
     """Yield each reason with its meaning."""
     for reason in Reason:
-        yield reason.value, _MEANINGS.get(reason, reason.value)
-
-
-_MEANINGS = {
-    Reason.MUST: "It must be shown: static, pinned, or the newest message.",
-    Reason.SHORTENED: "A shortened copy is shown.",
-    Reason.TAIL: "It belongs to the unbroken run of the newest messages.",
-    Reason.RELEVANT: "It is worth its tokens to the query.",
-    Reason.NEWEST: "It is among the newest of its section.",
-    Reason.NEWER: "It gives another value for the subject of an earlier item.",
-    Reason.RECALLED: "It was evicted, replaced or said earlier, and matches the query.",
-    Reason.UNRELATED: "Nothing in the query speaks for it.",
-    Reason.NO_ROOM: "It did not fit.",
-    Reason.OUTDATED: "Later items give its subject another value.",
-    Reason.HELD_BACK: "Its tokens are kept for the floors of other sections.",
-    Reason.DUPLICATE: "An item that is in says the same.",
-    Reason.BEFORE_TAIL: "It is a message before the place where the history is cut.",
-    Reason.ORPHAN: "It is a tool result without its call.",
-    Reason.LOW_CONFIDENCE: "The confidence is below the least that was asked for.",
-    Reason.FILTERED: "It does not pass the filter.",
-    Reason.VISIBLE: "An earlier turn of the window showed it.",
-    Reason.LATER: "The window appends no further block before the user speaks again.",
-    Reason.OUTRANKED: "Its section offered better items.",
-    Reason.NOT_SHOWN: "Its section was not asked for.",
-    Reason.ARCHIVED: "It is in the archive.",
-}
+        yield reason.value, MEANINGS[reason]
 
 
 def _line(turn: Turn, query: str) -> dict[str, JSONValue]:

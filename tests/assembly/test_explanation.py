@@ -1,0 +1,91 @@
+"""A context explained: sums that add up, cutoffs, a legend, colours, and the notebook's difference."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import SessionMemory
+from kaosmem.assembly.difference import difference
+from kaosmem.assembly.explanation import whole_shares
+
+_COLOR = re.compile(r"\x1b\[\d+m")
+
+
+async def _memory() -> SessionMemory:
+    memory = SessionMemory.test_mode()
+    memory.add("role", "You are a careful clerk.")
+    memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
+    return memory
+
+
+async def test_the_sums_add_up_to_the_budget() -> None:
+    """Sections, layout and free tokens are the budget, and their shares 100 %."""
+    memory = await _memory()
+    for budget in (50, 77, 1_000):
+        report = (await memory.assemble_context("room 17", budget=budget)).explain()
+        sums = re.findall(r"^  (\S+) +([\d,]+) tokens +(\d+) %", report, re.M)
+        tokens = {name: int(used.replace(",", "")) for name, used, _ in sums}
+        shares = {name: int(share) for name, _, share in sums}
+        assert tokens.pop("budget") == sum(tokens.values()) == budget
+        assert shares.pop("budget") == sum(shares.values()) == 100
+
+
+async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons() -> None:
+    memory = await _memory()
+    context = await memory.assemble_context("room 17", budget=80)
+    report = context.explain()
+    lowest = min(each.score for each in context.decisions if each.included and each.score)
+    assert f"cutoff {lowest:.1f}" in report
+    legend = report[report.index("\nlegend") :]
+    shown = [context.decision(item.id) for item in context.items]
+    for decision in [*shown, *context.nearest_misses()]:
+        assert f"  {decision.reason.value}" in legend
+
+
+async def test_colours_change_nothing_but_colours() -> None:
+    context = await (await _memory()).assemble_context("room 17", budget=80)
+    colored = context.explain(color=True)
+    assert "\x1b[32m" in colored
+    assert _COLOR.sub("", colored) == context.explain()
+
+
+async def test_a_notebook_shows_the_difference_from_the_turn_before() -> None:
+    """The first turn has none; the next one names what came, went and was replaced."""
+    memory = await _memory()
+    memory.add("findings", "The guest wants the north.", key="wish")
+    first = await memory.assemble_context("room 17", budget=80)
+    assert "since the turn before" not in first._repr_html_()
+    memory.add("findings", "The guest wants the south.", key="wish")
+    second = await memory.assemble_context("room 18", budget=80)
+    page = second._repr_html_()
+    assert "since the turn before: 1 in, 1 out, 1 replaced" in page
+    assert "<details><summary>Room 18 costs 18 euros.</summary>" in page
+    assert first.before is None
+    assert second.before == first.items
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=12))
+def test_shares_add_up(parts: list[int]) -> None:
+    """Whole percents of parts add up to 100, and none is off by one or more."""
+    whole = sum(parts)
+    shares = whole_shares(parts, whole)
+    assert sum(shares) == (100 if whole else 0)
+    for part, share in zip(parts, shares, strict=True):
+        assert not whole or abs(share - 100 * part / whole) < 1
+
+
+@given(st.permutations(range(8)), st.integers(0, 8), st.integers(0, 8))
+def test_a_difference_accounts_for_every_item(order: list[int], left: int, new: int) -> None:
+    """Each item of both turns is in exactly one group, and without a reordering none moved."""
+    memory = SessionMemory.test_mode()
+    items = memory.add_many("findings", [f"Fact {n}." for n in range(16)])
+    before = items[:8]
+    after = [items[at] for at in order if at >= left] + items[8 : 8 + new]
+    found = difference(before, after)
+    assert len(found.came) == new
+    assert len(found.went) == left
+    assert len(found.moved) + found.same == 8 - left
+    assert difference(before, before[left:]).moved == ()

@@ -1,0 +1,84 @@
+"""`kaosmem why`, `diff`, `top` and `view` over a stored session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from kaosmem import SessionMemory
+from tests.cli.test_commands import Command, Outcome, command
+
+__all__ = ["command"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A session of three turns, in which a fact is replaced."""
+    place = tmp_path_factory.mktemp("turns")
+
+    async def talk() -> None:
+        async with SessionMemory.open(place, "s", trace=True) as memory:
+            memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
+            for number, name in enumerate(("Ann", "Bob", "Cleo"), 1):
+                memory.add("findings", f"{name} owns the deal.", key="owner")
+                query = f"Who owns the deal of room {number}?"
+                await memory.assemble_context(query, budget=120)
+
+    asyncio.run(talk())
+    return f"{place}/s"
+
+
+def _ok(outcome: Outcome) -> str:
+    assert outcome.code == 0, outcome.err
+    return outcome.out
+
+
+def test_why_answers_for_any_turn(url: str, command: Command) -> None:
+    assert "is in, " in _ok(command("why", url, "Ann owns", "--turn", 1))
+    assert "is out: 'Cleo owns the deal.'" in _ok(command("why", url, "Ann owns"))
+    answer = json.loads(_ok(command("why", url, "Ann owns", "--turn", -3, "--json")))
+    assert answer["decision"]["included"]
+    refused = command("why", url, "Ann owns", "--turn", 4)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "turns 1 to 3" in refused.err
+
+
+def test_diff_names_what_was_replaced(url: str, command: Command) -> None:
+    out = _ok(command("diff", url, "--turns", 1, 2))
+    assert "turn 1 to turn 2" in out
+    found = json.loads(_ok(command("diff", url, "--turns", -3, -1, "--json")))
+    assert found["turns"] == [1, 3]
+    assert len(found["replaced"]) == 1
+
+
+def test_top_prints_the_newest_turn_once_in_a_pipe(url: str, command: Command) -> None:
+    """The tokens by section add up to the budget."""
+    out = _ok(command("top", url))
+    assert "3 turns" in out
+    assert "Who owns the deal of room 3?" in out
+    bars = [line.split() for line in out.splitlines() if line.startswith("  ") and "%" in line]
+    assert sum(int(line[1].replace(",", "")) for line in bars) == 120
+    assert sum(int(line[2]) for line in bars) == 100
+
+
+def test_view_writes_one_file(url: str, tmp_path: Path, command: Command) -> None:
+    page = tmp_path / "turns.html"
+    assert "3 turns" in _ok(command("view", url, "--output", page))
+    assert "Cleo owns the deal." in page.read_text()
+    assert command("view", url).code == 2
+    missing = command("view", url, "--output", tmp_path / "none" / "turns.html")
+    assert (missing.code, "make it first" in missing.err) == (2, True)
+
+
+def test_a_session_without_turns_says_how_to_keep_them(tmp_path: Path, command: Command) -> None:
+    async def save() -> None:
+        async with SessionMemory.open(tmp_path, "s") as memory:
+            memory.add("findings", "Ann owns the deal.")
+
+    asyncio.run(save())
+    for line in (("why", f"{tmp_path}/s", "Ann"), ("diff", f"{tmp_path}/s")):
+        assert "trace=True" in command(*line).err
+    assert "trace=True" in _ok(command("top", f"{tmp_path}/s"))
