@@ -93,8 +93,8 @@ def unerased(
             f"{kept[0]!r}; delete these "
             "versions"
         )
-    found = search.in_derived() + search.in_windows()
-    return reasons + search.reasons + found + search.in_turns()
+    found = reasons + search.reasons + search.in_derived()
+    return found + search.in_windows() + search.in_turns()
 
 
 def _check_log(erasure: Erasure) -> Steps[list[str]]:
