@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import check_metadata, check_several, check_text, check_time
@@ -83,6 +84,10 @@ class Found(NamedTuple):
     def order(self) -> tuple[datetime, int, str]:
         """Return its place in the order of the corpus, oldest first."""
         return self.added_at, self.place, self.passage.id
+
+    def spot(self, step: int = 0) -> str:
+        """Return the spot of the passage so many places further, if it is a neighbour."""
+        return spot_of(self.passage.source, self.added_at, self.place + step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +213,10 @@ class Corpus(Protocol):
 
     async def get(self, ids: Iterable[str]) -> list[Found]:
         """Return the passages with these ids, in their order. Unknown ids are passed over."""
+        ...
+
+    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
+        """Return the passages at some spots (`Found.spot`). Spots without one are passed over."""
         ...
 
     async def sources(self, among: Iterable[str] | None = None) -> dict[str, str]:
@@ -401,6 +410,12 @@ def check_ids(given: Iterable[str]) -> list[str]:
 def utc_now() -> datetime:
     """Return the time, in microseconds."""
     return datetime.now(UTC)
+
+
+def spot_of(source: str, added_at: datetime, place: int) -> str:
+    """Return a text for the place of a passage among those of a source that came together."""
+    given = f"{added_at.timestamp():.6f} {source}".encode()
+    return f"{blake2b(given, digest_size=12).hexdigest()}-{place}"
 
 
 def not_kept() -> NotFoundError:

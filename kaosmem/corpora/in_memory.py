@@ -107,6 +107,11 @@ class InMemoryCorpus(BaseCorpus):
         _, entries = self._read()
         return [_found(entries[each]) for each in check_ids(ids) if each in entries]
 
+    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
+        _, entries = self._read()
+        wanted = set(spots)
+        return [each for each in map(_found, entries.values()) if each.spot() in wanted]
+
     async def sources(self, among: Iterable[str] | None = None) -> dict[str, str]:
         _, entries = self._read()
         wanted = None if among is None else set(source_names(among))

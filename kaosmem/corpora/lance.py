@@ -25,6 +25,7 @@ from kaosmem.corpora.corpus import (
     check_ids,
     not_kept,
     source_names,
+    spot_of,
 )
 from kaosmem.corpora.lance_filter import condition, labels_of
 from kaosmem.corpora.term_counts import TermCounts
@@ -64,7 +65,7 @@ _MAX_TABLE_CHARS = 200
 # The characters that a path segment of kaosmem has and a table of LanceDB has not, and `_` itself.
 _ESCAPES = {"_": "__", ".": "_d", "@": "_a", "=": "_c", "+": "_p", "~": "_t", "%": "_m"}
 _ESCAPED = {escape: char for char, escape in _ESCAPES.items()}
-_INDEXED = ("terms", "id", "source", "labels")
+_INDEXED = ("terms", "id", "source", "spot", "labels")
 
 
 class LanceCorpus(BaseCorpus):
@@ -164,6 +165,14 @@ class LanceCorpus(BaseCorpus):
             rows = await _rows(table, _conditions("id", wanted), _FOUND)
             found = {row["id"]: _found(row) for row in rows}
             return [found[each] for each in wanted if each in found]
+
+        return await self._ask(ask, [])
+
+    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
+        wanted = _conditions("spot", spots)
+
+        async def ask(table: AsyncTable, _: int) -> list[Found]:
+            return [_found(row) for row in await _rows(table, wanted, _FOUND)]
 
         return await self._ask(ask, [])
 
@@ -348,8 +357,7 @@ class _Lake:
         """Return the counts of terms in a version."""
         known = self._counts.get(tenant)
         if known is None or known[0] != version:
-            rows = await _rows(table, ["source = ''"], ("id", "metadata", "counts"))
-            counts = await asyncio.to_thread(_summed, rows)
+            counts = await asyncio.to_thread(_summed, await _counts_rows(table))
             known = version, counts
             self._counts[tenant] = known
         return known[1]
@@ -361,11 +369,12 @@ class _Lake:
         names the rows in its sum, so that one that is not deleted yet counts once.
         """
         table = await self.handle(tenant)
-        rows = await _rows(table, ["source = ''"], ("id", "stamp", "metadata", "counts"))
-        others = [row["id"] for row in rows if row["id"] != _FIRST_COUNTS]
+        rows = await _counts_rows(table)
+        stamps = dict(zip(rows["id"].to_pylist(), rows["stamp"].to_pylist(), strict=True))
+        stamp = stamps.pop(_FIRST_COUNTS)
+        others = list(stamps)
         if not others:
             return
-        (stamp,) = [row["stamp"] for row in rows if row["id"] == _FIRST_COUNTS]
         counts = await asyncio.to_thread(_summed, rows)
         changed = (
             await table.merge_insert("id")
@@ -446,8 +455,7 @@ async def _merge(
         (entry.terms for entry in entries),
         (list(map(_term, row["terms"].split())) for row in replaced),
     )
-    rows = [*map(_row, entries), _counts_row(counts)]
-    data = await asyncio.to_thread(_arrow, rows)
+    data = await asyncio.to_thread(_new_rows, entries, counts)
     merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     if gone:
         merge = merge.when_not_matched_by_source_delete(" OR ".join(gone))
@@ -568,6 +576,7 @@ def _schema() -> pa.Schema:
             "id": pa.string(),
             "source": pa.string(),
             "place": pa.int32(),
+            "spot": pa.string(),
             "added_at": pa.timestamp("us", tz="UTC"),
             "text": pa.string(),
             "tokens": pa.int32(),
@@ -576,7 +585,8 @@ def _schema() -> pa.Schema:
             "stamp": pa.string(),
             "labels": pa.list_(pa.string()),
             "terms": pa.string(),
-            "counts": pa.binary(),
+            # As a list: the engine rewrites long binary values slowly, and in gigabytes.
+            "counts": pa.list_(pa.int64()),
         }
     )
 
@@ -595,12 +605,17 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, _schema())
 
 
+def _new_rows(entries: Iterable[Entry], counts: TermCounts) -> pa.Table:
+    return _arrow([*map(_row, entries), _counts_row(counts)])
+
+
 def _row(entry: Entry) -> dict[str, Any]:
     passage = entry.passage
     return {
         "id": passage.id,
         "source": passage.source,
         "place": entry.place,
+        "spot": spot_of(passage.source, entry.added_at, entry.place),
         "added_at": entry.added_at,
         "text": passage.text,
         "tokens": entry.tokens,
@@ -631,13 +646,21 @@ def _counts_row(
     return row
 
 
-def _summed(rows: Iterable[Mapping[str, Any]]) -> TermCounts:
+async def _counts_rows(table: AsyncTable) -> pa.Table:
+    query = table.query().where("source = ''")
+    return await query.select(["id", "stamp", "metadata", "counts"]).to_arrow()
+
+
+def _summed(rows: pa.Table) -> TermCounts:
     """Return the sum of rows with counts, without the rows that are in the sum of the first."""
-    listed = list(rows)
-    covered = {each for row in listed for each in json.loads(row["metadata"])}
-    return TermCounts.sum(
-        TermCounts.load(row["counts"]) for row in listed if row["id"] not in covered
-    )
+    covered: set[str] = set()
+    for covers in rows["metadata"].to_pylist():
+        covered.update(json.loads(covers))
+    parts = []
+    for row_id, counts in zip(rows["id"].to_pylist(), rows["counts"], strict=True):
+        if row_id not in covered:
+            parts.append(TermCounts.load(counts.values.to_numpy(zero_copy_only=False)))
+    return TermCounts.sum(parts)
 
 
 def _token(term: str) -> str:

@@ -20,7 +20,7 @@ from kaosmem.retrieval.ranker import (
     SampleIndex,
     ranking_of,
 )
-from kaosmem.retrieval.rankers import BM25Ranker
+from kaosmem.retrieval.rankers import LinearRanker
 from kaosmem.sections.proposal import Proposal, Stock
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -32,6 +32,8 @@ CORPUS = SectionSpec("corpus", None, 50, 0.35, eviction="none", retrieval_thresh
 
 _READ_FOR_HOP = 3
 """The terms of so many of the best passages make the second question."""
+_NEAR_SHARE = 6
+"""Of so many of the candidates one is asked for the passages beside it: the best ones."""
 _HOP_TERMS = 24
 """The second question has so many terms, the rarest ones."""
 
@@ -39,14 +41,14 @@ _HOP_TERMS = 24
 class CorpusSource(StoreSource):
     """The passages of a corpus that match the query.
 
-    The engine of the corpus proposes passages for the query, and then passages for the rarest terms
-    of the best of these. The ranker scores them as if it had the whole corpus. All of a question is
+    The engine of the corpus proposes passages for the query, the passages beside the best of these,
+    and passages for their rarest terms. The ranker scores them as if it had the whole corpus. All of a question is
     answered from one version of the corpus. `SessionMemory.at(known_at=...)` asks the version of
     that time.
 
     Args:
         corpus: `corpus.at(version)` stands for an older version.
-        ranker: Ranks the candidates. The default is `BM25Ranker`.
+        ranker: Ranks the candidates. The default is that of a section.
         candidates: Number of passages that the engine proposes.
 
     Raises:
@@ -64,7 +66,9 @@ class CorpusSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=trust)
         self._corpus = check_instance(corpus, Corpus, "corpus")
-        self._ranker = BM25Ranker() if ranker is None else check_instance(ranker, Ranker, "ranker")
+        self._ranker = (
+            LinearRanker() if ranker is None else check_instance(ranker, Ranker, "ranker")
+        )
         self._limit = check_count(candidates, "candidates", least=1)
 
     async def propose(
@@ -78,8 +82,11 @@ class CorpusSource(StoreSource):
         first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
         if not first.found:
             return Proposal((), has_no_match=True)
-        more = await self._second(corpus.at(first.version), first, terms, wanted)
-        found = {each.passage.id: each for each in (*first.found, *more)}
+        version = corpus.at(first.version)
+        second, near = await asyncio.gather(
+            self._second(version, first, terms, wanted), self._near(version, first, wanted)
+        )
+        found = {each.passage.id: each for each in (*first.found, *second, *near)}
         ordered = sorted(found.values(), key=lambda each: each.order)
         sample = await asyncio.to_thread(self._sample, ordered, first.statistics)
         asked = replace(query, known_at=None)
@@ -120,6 +127,17 @@ class CorpusSource(StoreSource):
             shared[:_HOP_TERMS], limit=max(1, self._limit // 4), filter=wanted
         )
         return found.found
+
+    async def _near(
+        self, corpus: Corpus, first: Candidates, wanted: MetadataFilter | None
+    ) -> Sequence[Found]:
+        """Return the passages beside the best ones."""
+        known = {each.spot() for each in first.found}
+        spots: dict[str, None] = {}
+        for each in first.found[: self._limit // _NEAR_SHARE]:
+            spots |= dict.fromkeys((each.spot(-1), each.spot(1)))
+        found = await corpus.at_spots(spot for spot in spots if spot not in known)
+        return [each for each in found if wanted is None or wanted(each.passage.metadata)]
 
     def _sample(self, found: Sequence[Found], statistics: CollectionStatistics) -> Section:
         """Return a section with the found passages, ranked as the corpus would rank them."""

@@ -1,9 +1,7 @@
-"""Counts of terms in a corpus, as bytes that can be added up: the frequencies that idfs need."""
+"""Counts of terms in a corpus, which can be added up: the frequencies that idfs need."""
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.errors import CorruptionError
 from kaosmem.retrieval.ranker import CollectionStatistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HEADER = struct.Struct("<qqqi")
+_HEADER = 3
 MAX_TERMS = 1 << 20
 """So many terms are counted, the most frequent ones. Another term counts as seldom as the last."""
 
@@ -42,7 +39,7 @@ class TermCounts:
     terms: int = 0
     rest: int = 0
     digests: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
-    frequencies: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    frequencies: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of(
@@ -60,7 +57,7 @@ class TermCounts:
                     counts[term] += sign
         digests = np.array(list(map(_digest, counts)), np.uint64)
         order = np.argsort(digests, kind="stable")
-        frequencies = np.array(list(counts.values()), np.int32)
+        frequencies = np.array(list(counts.values()), np.int64)
         return cls(passages, terms, 0, digests[order], frequencies[order])
 
     @classmethod
@@ -85,7 +82,7 @@ class TermCounts:
             sum(part.terms for part in listed),
             rest,
             known[is_kept],
-            sums[is_kept].astype(np.int32),
+            sums[is_kept],
         )
 
     def statistics(self, terms: Iterable[str]) -> CollectionStatistics:
@@ -100,25 +97,17 @@ class TermCounts:
             frequencies = dict(zip(listed, np.maximum(counts, 0).tolist(), strict=True))
         return CollectionStatistics(max(0, self.passages), max(0, self.terms), frequencies)
 
-    def dump(self) -> bytes:
-        """Return the counts as bytes."""
-        header = _HEADER.pack(self.passages, self.terms, self.rest, len(self.digests))
-        packed = self.digests.astype("<u8").tobytes() + self.frequencies.astype("<i4").tobytes()
-        return header + zlib.compress(packed, 1)
+    def dump(self) -> NDArray[np.int64]:
+        """Return the counts as one array."""
+        header = np.array([self.passages, self.terms, self.rest], np.int64)
+        return np.concatenate([header, self.digests.view(np.int64), self.frequencies])
 
     @classmethod
-    def load(cls, data: bytes) -> TermCounts:
-        """Return the counts of a dump. Raises CorruptionError."""
-        try:
-            passages, terms, rest, size = _HEADER.unpack_from(data)
-            packed = zlib.decompress(data[_HEADER.size :])
-            digests = np.frombuffer(packed, "<u8", size)
-            frequencies = np.frombuffer(packed, "<i4", size, 8 * size)
-        except (struct.error, zlib.error, ValueError):
-            raise CorruptionError(
-                "the counts of terms in a corpus are damaged; ingest its sources anew"
-            ) from None
-        return cls(passages, terms, rest, digests, frequencies)
+    def load(cls, data: NDArray[np.int64]) -> TermCounts:
+        """Return the counts of a dump."""
+        passages, terms, rest = data[:_HEADER].tolist()
+        digests, frequencies = np.split(data[_HEADER:], 2)
+        return cls(passages, terms, rest, digests.view(np.uint64), frequencies)
 
 
 def _digest(term: str) -> int:

@@ -69,7 +69,7 @@ async def test_the_same_candidates_give_the_bytes_of_a_section() -> None:
                     "documents", each["text"], id=each["id"], metadata={"source": each["source"]}
                 )
         else:
-            await memory.attach(CorpusSource(corpus))
+            await memory.attach(CorpusSource(corpus, ranker=BM25Ranker()))
         context = await memory.assemble_context("the rent of a garden, and its cellar", budget=700)
         shown.append([item.id.removeprefix("corpus/") for item in context.items])
     assert shown[0] == shown[1]

@@ -296,14 +296,14 @@ class CorpusContract:
     async def test_a_session_shows_the_same_bytes(self, corpus: Corpus) -> None:
         """The same candidates give the same context, whichever corpus proposed them."""
         rng = random.Random(11)
-        given = [passage(f"p{n:03}", _text(rng, 12), f"s{n % 5}") for n in range(120)]
+        given = [passage(f"p{n:03}", f"repair {_text(rng, 12)}", f"s{n % 5}") for n in range(120)]
         model = InMemoryCorpus()
         texts = []
         for each in (model, corpus):
             await each.add(given)
             memory = SessionMemory.test_mode()
             await memory.attach(CorpusSource(each), timeout_s=60)
-            for query in ("When must notice of a repair be given?", "garden lease in 2024"):
+            for query in ("When must notice of a repair be given?", "repair of a garden in 2024"):
                 context = await memory.assemble_context(query, budget=300)
                 assert context.items
                 texts.append(context.text)
