@@ -16,6 +16,7 @@ import kaosmem
 from kaosmem.arguments import check_share, check_text
 from kaosmem.assembly import check_budget
 from kaosmem.assembly.context import Context
+from kaosmem.cli.corpora import ingest
 from kaosmem.cli.devstack import devstack
 from kaosmem.cli.report import (
     context_json,
@@ -89,6 +90,7 @@ TurnNumber = Annotated[
 ]
 
 app.add_typer(devstack)
+app.command(short_help="Read files into a corpus that sessions share.")(ingest)
 
 
 def _version(wanted: bool) -> None:

@@ -2,6 +2,7 @@
 
 from kaosmem.corpora.corpus import Corpus, CorpusReceipt
 from kaosmem.corpora.in_memory import InMemoryCorpus
+from kaosmem.corpora.ingestion import ingest_files
 from kaosmem.corpora.lance import LanceCorpus
 from kaosmem.corpora.source import CorpusSource
 
@@ -11,4 +12,5 @@ __all__ = [
     "CorpusSource",
     "InMemoryCorpus",
     "LanceCorpus",
+    "ingest_files",
 ]

@@ -219,12 +219,8 @@ class Corpus(Protocol):
         """Return the passages at some spots (`Found.spot`). Spots without one are passed over."""
         ...
 
-    async def sources(self, among: Iterable[str] | None = None) -> dict[str, str]:
-        """Return the stamp of each source, as `metadata["file"]` has it, "" without one.
-
-        Args:
-            among: The sources to look for. None is all.
-        """
+    async def sources(self) -> dict[str, str]:
+        """Return the stamp of each source, as `metadata["file"]` of a passage has it, "" without."""
         ...
 
     async def versions(self) -> list[CorpusVersion]:

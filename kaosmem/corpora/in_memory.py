@@ -18,7 +18,6 @@ from kaosmem.corpora.corpus import (
     Found,
     check_ids,
     not_kept,
-    source_names,
     utc_now,
 )
 from kaosmem.filters import MetadataFilter
@@ -112,15 +111,10 @@ class InMemoryCorpus(BaseCorpus):
         wanted = set(spots)
         return [each for each in map(_found, entries.values()) if each.spot() in wanted]
 
-    async def sources(self, among: Iterable[str] | None = None) -> dict[str, str]:
+    async def sources(self) -> dict[str, str]:
         _, entries = self._read()
-        wanted = None if among is None else set(source_names(among))
-        stamps: dict[str, str] = {}
-        for entry in sorted(entries.values(), key=lambda each: _found(each).order):
-            source = entry.passage.source
-            if wanted is None or source in wanted:
-                stamps.setdefault(source, str(entry.passage.metadata.get("file", "")))
-        return stamps
+        passages = [entry.passage for entry in entries.values()]
+        return {each.source: str(each.metadata.get("file", "")) for each in passages}
 
     async def versions(self) -> list[CorpusVersion]:
         return [CorpusVersion(number, at) for number, (at, _) in self._own().versions.items()]

@@ -24,7 +24,6 @@ from kaosmem.corpora.corpus import (
     Found,
     check_ids,
     not_kept,
-    source_names,
     spot_of,
 )
 from kaosmem.corpora.lance_filter import condition, labels_of
@@ -160,39 +159,31 @@ class LanceCorpus(BaseCorpus):
 
     async def get(self, ids: Iterable[str]) -> list[Found]:
         wanted = check_ids(ids)
-
-        async def ask(table: AsyncTable, _: int) -> list[Found]:
-            rows = await _rows(table, _conditions("id", wanted), _FOUND)
-            found = {row["id"]: _found(row) for row in rows}
-            return [found[each] for each in wanted if each in found]
-
-        return await self._ask(ask, [])
+        rows = await self._select(_conditions("id", wanted), _FOUND)
+        found = {row["id"]: _found(row) for row in rows}
+        return [found[each] for each in wanted if each in found]
 
     async def at_spots(self, spots: Iterable[str]) -> list[Found]:
-        wanted = _conditions("spot", spots)
+        return list(map(_found, await self._select(_conditions("spot", spots), _FOUND)))
 
-        async def ask(table: AsyncTable, _: int) -> list[Found]:
-            return [_found(row) for row in await _rows(table, wanted, _FOUND)]
-
-        return await self._ask(ask, [])
-
-    async def sources(self, among: Iterable[str] | None = None) -> dict[str, str]:
-        wanted = ["source <> ''"] if among is None else _conditions("source", source_names(among))
-
-        async def ask(table: AsyncTable, _: int) -> dict[str, str]:
-            rows = await _rows(table, wanted, ("source", "place", "stamp"))
-            rows.sort(key=lambda row: row["place"])
-            stamps: dict[str, str] = {}
-            for row in rows:
-                stamps.setdefault(row["source"], row["stamp"])
-            return stamps
-
-        return await self._ask(ask, {})
+    async def sources(self) -> dict[str, str]:
+        rows = await self._select(["source <> ''"], ("source", "stamp"))
+        return {row["source"]: row["stamp"] for row in rows}
 
     async def versions(self) -> list[CorpusVersion]:
         async with self._limited():
             table = await self._lake.newest(self._tenant)
             return [] if table is None else await _versions(table)
+
+    async def _select(
+        self, conditions: Sequence[str], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return some columns of the rows that satisfy any of some conditions."""
+
+        async def ask(table: AsyncTable, _: int) -> list[dict[str, Any]]:
+            return await _rows(table, conditions, columns)
+
+        return await self._ask(ask, [])
 
     async def _ask(self, ask: Callable[[AsyncTable, int], Awaitable[T]], none: T) -> T:
         """Return the answer of one version, or `none` if the tenant has no passages.
@@ -239,11 +230,7 @@ class LanceCorpus(BaseCorpus):
 
     async def _times(self, sources: Sequence[str], ids: Sequence[str]) -> list[datetime]:
         wanted = [*_conditions("source", sources), *_conditions("id", ids)]
-
-        async def ask(table: AsyncTable, _: int) -> list[datetime]:
-            return [row["added_at"] for row in await _rows(table, wanted, ("id", "added_at"))]
-
-        return await self._ask(ask, [])
+        return [row["added_at"] for row in await self._select(wanted, ("id", "added_at"))]
 
     async def tenants(self) -> list[str]:
         async with self._limited():
@@ -290,6 +277,10 @@ class _Lake:
     _complete: set[str] = field(default_factory=set)
     _pinned: dict[tuple[str, int], AsyncTable] = field(default_factory=dict)
     _counts: dict[str, tuple[int, TermCounts]] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[type[_Lake], tuple[str, dict[str, str], float]]:
+        """Return what another process needs: it opens connections of its own."""
+        return _Lake, (self.url, self.options, self.timeout_s)
 
     async def connection(self) -> AsyncConnection:
         if self._connection is None:
@@ -457,7 +448,7 @@ async def _merge(
     )
     data = await asyncio.to_thread(_new_rows, entries, counts)
     merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-    if gone:
+    if gone and replaced:  # with it, the engine reads the whole table
         merge = merge.when_not_matched_by_source_delete(" OR ".join(gone))
     result = await merge.execute(data)
     return Change(result.version, result.num_deleted_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 
@@ -16,9 +16,7 @@ from kaosmem.retrieval.ranker import (
     CollectionStatistics,
     Index,
     Ranker,
-    Ranking,
     SampleIndex,
-    ranking_of,
 )
 from kaosmem.retrieval.rankers import LinearRanker
 from kaosmem.sections.proposal import Proposal, Stock
@@ -141,11 +139,12 @@ class CorpusSource(StoreSource):
 
     def _sample(self, found: Sequence[Found], statistics: CollectionStatistics) -> Section:
         """Return a section with the found passages, ranked as the corpus would rank them."""
-        ranker = _SampleRanker(self._ranker, statistics, ordinals_of(found))
+        ranker = _SampleRanker(self._ranker, statistics)
         section = Section(
             replace(self.spec, ranker=ranker, recent=0, eviction="none", persistence="none")
         )
-        for each in found:
+        for ordinal, each in zip(ordinals_of(found), found, strict=True):
+            section.held.taken = ordinal  # two follow each other only if they are neighbours
             section.add(self._item_of(each))
         return section
 
@@ -168,55 +167,16 @@ class _SampleRanker:
 
     ranker: Ranker
     statistics: CollectionStatistics
-    ordinals: Sequence[int]
 
     @property
     def name(self) -> str:
         return self.ranker.name
 
-    def index(self) -> _SampleIndex:
+    def index(self) -> Index:
         index = self.ranker.index()
         if isinstance(index, SampleIndex):
             index.collection = self.statistics
-        return _SampleIndex(index, self.ordinals)
-
-
-class _SampleIndex:
-    """An index under other ordinals, of which two follow each other only for neighbours."""
-
-    is_exact = True
-
-    def __init__(self, index: Index, ordinals: Sequence[int]) -> None:
-        self._index = index
-        self._ordinals = ordinals
-        self._places = {ordinal: place for place, ordinal in enumerate(ordinals)}
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._index.add([(self._ordinals[place], item) for place, item in entries])
-
-    def update(self, ordinal: int, item: Item) -> None:
-        self._index.update(self._ordinals[ordinal], item)
-
-    def remove(self, ordinal: int) -> None:
-        self._index.remove(self._ordinals[ordinal])
-
-    def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
-    ) -> list[tuple[int, float]]:
-        return list(self.ranking(query, limit, among=among).matches)
-
-    def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
-        chosen = None if among is None else [self._ordinals[place] for place in among]
-        found = ranking_of(self._index, query, limit, among=chosen)
-        matches = [(self._places[ordinal], score) for ordinal, score in found.matches]
-
-        def signals(place: int) -> Mapping[str, float]:
-            return found.signals(self._ordinals[place])
-
-        return Ranking(matches, signals)
+        return index
 
 
 def _stock(found: Sequence[Found], statistics: CollectionStatistics) -> Stock:

@@ -15,9 +15,7 @@ from kaosmem.retrieval.ranker import CollectionStatistics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HEADER = 3
-MAX_TERMS = 1 << 20
-"""So many terms are counted, the most frequent ones. Another term counts as seldom as the last."""
+_HEADER = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,10 +23,7 @@ class TermCounts:
     """How many passages there are, with how many terms, and how many have each term.
 
     A term stands under eight bytes of its digest. Counts of a change may be negative. Sums drop
-    the terms that no passage has.
-
-    Attributes:
-        rest: Frequency of each term that is not counted on its own.
+    the terms that no passage has. A term takes 16 bytes.
 
     >>> counts = TermCounts.of([["rent", "euro"], ["rent"]])
     >>> counts.statistics(["rent", "euro", "notice"]).frequencies
@@ -37,7 +32,6 @@ class TermCounts:
 
     passages: int = 0
     terms: int = 0
-    rest: int = 0
     digests: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
     frequencies: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -58,11 +52,11 @@ class TermCounts:
         digests = np.array(list(map(_digest, counts)), np.uint64)
         order = np.argsort(digests, kind="stable")
         frequencies = np.array(list(counts.values()), np.int64)
-        return cls(passages, terms, 0, digests[order], frequencies[order])
+        return cls(passages, terms, digests[order], frequencies[order])
 
     @classmethod
     def sum(cls, parts: Iterable[TermCounts]) -> TermCounts:
-        """Return the sum of counts. Of more than MAX_TERMS terms, the rarest are left out."""
+        """Return the sum of counts."""
         listed = list(parts)
         if not listed:
             return cls()
@@ -71,16 +65,10 @@ class TermCounts:
         known, places = np.unique(digests, return_inverse=True)
         sums = np.zeros(len(known), np.int64)
         np.add.at(sums, places, frequencies)
-        rest = max(part.rest for part in listed)
         is_kept = sums > 0
-        if np.count_nonzero(is_kept) > MAX_TERMS:
-            least = int(np.partition(sums, len(sums) - MAX_TERMS)[len(sums) - MAX_TERMS])
-            is_kept = sums > least
-            rest = max(rest, least)
         return cls(
             sum(part.passages for part in listed),
             sum(part.terms for part in listed),
-            rest,
             known[is_kept],
             sums[is_kept],
         )
@@ -89,25 +77,24 @@ class TermCounts:
         """Return the figures of the corpus, with the frequencies of some terms."""
         listed = list(dict.fromkeys(terms))
         wanted = np.array(list(map(_digest, listed)), np.uint64)
-        frequencies = dict.fromkeys(listed, self.rest)
+        frequencies = dict.fromkeys(listed, 0)
         if len(self.digests):
             places = np.minimum(self.digests.searchsorted(wanted), len(self.digests) - 1)
-            found = self.digests[places] == wanted
-            counts = np.where(found, self.frequencies[places], self.rest)
+            counts = np.where(self.digests[places] == wanted, self.frequencies[places], 0)
             frequencies = dict(zip(listed, np.maximum(counts, 0).tolist(), strict=True))
         return CollectionStatistics(max(0, self.passages), max(0, self.terms), frequencies)
 
     def dump(self) -> NDArray[np.int64]:
         """Return the counts as one array."""
-        header = np.array([self.passages, self.terms, self.rest], np.int64)
+        header = np.array([self.passages, self.terms], np.int64)
         return np.concatenate([header, self.digests.view(np.int64), self.frequencies])
 
     @classmethod
     def load(cls, data: NDArray[np.int64]) -> TermCounts:
         """Return the counts of a dump."""
-        passages, terms, rest = data[:_HEADER].tolist()
+        passages, terms = data[:_HEADER].tolist()
         digests, frequencies = np.split(data[_HEADER:], 2)
-        return cls(passages, terms, rest, digests.view(np.uint64), frequencies)
+        return cls(passages, terms, digests.view(np.uint64), frequencies)
 
 
 def _digest(term: str) -> int:

@@ -127,7 +127,7 @@ async def main():
     await corpus.add([{"id": "a", "text": "rent", "source": "s"}])
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-    text = " ".join(f"rent{n * n:x}" for n in range(20_000))
+    text = " ".join(f"rent{n * n:x}" for n in range(4_000))
     try:
         await corpus.add([{"id": "b", "text": text, "source": "s"}])
     except DurabilityError as error:

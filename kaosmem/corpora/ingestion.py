@@ -1,0 +1,263 @@
+"""Reading files into a corpus with parallel workers, each of which writes what it has read."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kaosmem.arguments import check_count
+from kaosmem.corpora.corpus import Corpus
+from kaosmem.errors import DurabilityError, MissingExtraError
+from kaosmem.ingest.files import Skipped, SourceFile
+from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
+from kaosmem.ingest.passages import Changes, IngestReport, Passage, changes, read_passages
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the last source that was read, the number of files read so far, and of those to read."""
+
+_BATCH_FILES = 64
+_BATCH_BYTES = 2 * 1024 * 1024
+_COMPACTED_EVERY = 64
+"""Compaction follows so many batches, as questions slow down with each one that is not merged."""
+_TRIES = 3
+
+
+class _Batch(NamedTuple):
+    """The result of one batch: its files by what became of them, and the number of passages."""
+
+    read: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    passages: int
+
+
+_Read: TypeAlias = Callable[[Sequence[SourceFile]], Awaitable[_Batch]]
+
+
+async def ingest_files(
+    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+    corpus: Corpus,
+    *,
+    choice: Choice | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Bring a corpus up to date with a place, and report what was done.
+
+    Files that are new or have changed are read, and sources whose files are gone are removed. A
+    batch of files is written whole or not at all. After a kill, another call goes on where this one
+    was. Sources of other places stay.
+
+    Args:
+        workers: Number of processes on this machine, 0 for this process alone. The default is the
+            number of processors.
+        ray: Address of a Ray cluster, whose workers read instead. They must reach the files and the
+            corpus.
+        progress: Called after each batch.
+
+    Raises:
+        MissingFileError: If there is nothing to read.
+        MissingExtraError: If Ray is asked for and not installed.
+        DurabilityError: If the corpus fails, or workers end again and again.
+    """
+    found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
+    label = corpus_label(path_or_fs)
+    stamps = await corpus.sources()
+    own = {}
+    for source, stamp in stamps.items():
+        if stamp.endswith(f"@{label}"):
+            own[source] = stamp.removesuffix(f"@{label}")
+    taken = stamps.keys() - own.keys()
+    skipped += [
+        Skipped(file.source, _TAKEN, _TAKEN_REMEDY) for file in found if file.source in taken
+    ]
+    todo = changes((file for file in found if file.source not in taken), own)
+    before = (await corpus.statistics()).entries
+    if todo.vanished:
+        await corpus.replace(todo.vanished, ())
+    files = [*todo.new, *todo.changed]
+    done: list[_Batch] = []
+    async with _readers(corpus, label, workers, ray) as (read, at_once):
+        await _read_all(files, read, at_once, corpus, done, progress)
+    if done or todo.vanished:
+        await corpus.compact()
+    after = (await corpus.statistics()).entries
+    report = _report(todo, done, skipped, before - after)
+    if not (own or report.new):
+        raise nothing_to_ingest(path_or_fs, report.skipped)
+    return report
+
+
+_TAKEN = "another place has this source"
+_TAKEN_REMEDY = "ingest a folder above both, or give it a tenant of its own"
+
+
+async def _read_all(
+    files: Sequence[SourceFile],
+    read: _Read,
+    at_once: int,
+    corpus: Corpus,
+    done: list[_Batch],
+    progress: Progress | None,
+) -> None:
+    """Read all files in batches, so many at once, and compact the corpus now and then."""
+    batches = _batches(files)
+    waiting: set[asyncio.Task[_Batch]] = set()
+    number = 0
+    try:
+        while True:
+            while len(waiting) < at_once and (batch := next(batches, None)):
+                waiting.add(asyncio.ensure_future(read(batch)))
+            if not waiting:
+                return
+            ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in ready:
+                done.append(task.result())
+                number += len(task.result().read) + len(task.result().skipped)
+                if progress:
+                    progress(
+                        files[min(number, len(files)) - 1].source,
+                        min(number, len(files)),
+                        len(files),
+                    )
+                if len(done) % _COMPACTED_EVERY == 0:
+                    await corpus.compact()
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+@asynccontextmanager
+async def _readers(
+    corpus: Corpus, label: str, workers: int | None, ray: str | None
+) -> AsyncIterator[tuple[_Read, int]]:
+    """Give a function that reads a batch in a worker, and how many may be at work at once."""
+    if ray is not None:
+        with _ray_cluster(ray) as cluster:
+            remote = cluster.remote(read_batch)
+            at_once = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1)))
+
+            async def on_ray(files: Sequence[SourceFile]) -> _Batch:
+                batch: _Batch = await remote.remote(corpus, files, label)
+                return batch
+
+            yield on_ray, at_once
+        return
+    number = (os.cpu_count() or 1) if workers is None else check_count(workers, "workers")
+    if not number:
+        yield (lambda files: _take(corpus, files, label)), 1
+        return
+    with _Processes(number) as processes:
+        yield (lambda files: processes.run(corpus, files, label)), number + 1
+
+
+class _Processes:
+    """Worker processes. Where one is killed, others finish its batch."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._pool = self._new()
+
+    def __enter__(self) -> _Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    async def run(self, corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+        for _ in range(_TRIES):
+            pool = self._pool
+            try:
+                return await asyncio.wrap_future(pool.submit(read_batch, corpus, files, label))
+            except BrokenProcessPool:
+                if pool is self._pool:
+                    pool.shutdown(cancel_futures=True)
+                    self._pool = self._new()
+        raise DurabilityError(
+            f"workers were killed {_TRIES} times while they read {files[0].source!r} and "
+            f"{len(files) - 1} more; give fewer workers or more memory, and ingest again: it goes on"
+        )
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._number, multiprocessing.get_context("spawn"))
+
+
+@contextmanager
+def _ray_cluster(address: str) -> Iterator[ModuleType]:
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError(
+            "a Ray cluster needs the extra 'ray': pip install 'kaosmem[ray]'"
+        ) from error
+    ray.init(address, log_to_driver=False, ignore_reinit_error=True)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+    """Read files and put their passages in place of those that their sources have."""
+    return asyncio.run(_take(corpus, files, label))
+
+
+async def _take(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+    readings = await asyncio.to_thread(list, read_passages(files))
+    skipped: list[Skipped] = []
+    passages: list[Passage] = []
+    read = []
+    for reading in readings:
+        skipped += reading.skipped
+        if reading.is_read:
+            read.append(reading.file.source)
+        for passage in reading.passages:
+            metadata = {**passage.metadata, "file": f"{reading.file.stamp}@{label}"}
+            passages.append(replace(passage, metadata=metadata))
+    if read:
+        await corpus.replace(read, passages)
+    return _Batch(tuple(read), tuple(skipped), len(passages))
+
+
+def _batches(files: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
+    batch: list[SourceFile] = []
+    size = 0
+    for file in files:
+        if batch and (len(batch) == _BATCH_FILES or size + file.size > _BATCH_BYTES):
+            yield batch
+            batch = []
+            size = 0
+        batch.append(file)
+        size += file.size
+    if batch:
+        yield batch
+
+
+def _report(
+    todo: Changes, done: Sequence[_Batch], skipped: list[Skipped], fewer: int
+) -> IngestReport:
+    """Return the report. fewer: By how many passages the corpus has become smaller."""
+    read = {source for batch in done for source in batch.read}
+    added = sum(batch.passages for batch in done)
+    for batch in done:
+        skipped += batch.skipped
+    return IngestReport(
+        new=tuple(file.source for file in todo.new if file.source in read),
+        changed=tuple(file.source for file in todo.changed if file.source in read),
+        unchanged=tuple(file.source for file in todo.unchanged),
+        vanished=todo.vanished,
+        skipped=tuple(sorted(skipped)),
+        items_added=added,
+        items_removed=added + fewer,
+    )

@@ -1,0 +1,177 @@
+"""Files into a corpus: idempotent, resumable after a kill, by processes and by Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaosmem.cli import run
+from kaosmem.corpora import InMemoryCorpus, LanceCorpus, ingest_files
+from kaosmem.corpora import ingestion as ingestion_module
+from kaosmem.errors import MissingFileError
+from kaosmem.language.analysis import analyze
+
+
+def folder_of(path: Path, files: int) -> Path:
+    """Make a folder of small texts, one binary file, and one in a folder below."""
+    (path / "below").mkdir(parents=True)
+    for number in range(files):
+        (path / f"file{number}.md").write_text(f"# Lease {number}\n\nThe rent is {number} euros.\n")
+    (path / "below" / "notes.txt").write_text("The garden is shared.")
+    (path / "image.bin").write_bytes(b"\x00\x01\x02" * 100)
+    return path
+
+
+async def texts_of(corpus: Any, words: str) -> set[str]:
+    found = (await corpus.candidates(analyze(words), limit=10_000)).found
+    return {each.passage.text for each in found}
+
+
+async def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+    """Unchanged files are not read; changed, new and vanished ones are brought up to date; refused ones are told."""
+    folder = folder_of(tmp_path / "files", 5)
+    corpus = InMemoryCorpus()
+    seen: list[tuple[int, int]] = []
+    report = await ingest_files(
+        folder, corpus, workers=0, progress=lambda source, done, number: seen.append((done, number))
+    )
+    assert (len(report.new), report.items_added, report.items_removed) == (6, 6, 0)
+    assert [each.source for each in report.skipped] == ["image.bin"]
+    assert seen[-1] == (7, 7)
+    versions = await corpus.versions()
+    again = await ingest_files(folder, corpus, workers=0)
+    assert (len(again.unchanged), again.items_added) == (6, 0)
+    assert await corpus.versions() == versions
+    (folder / "file0.md").write_text("The rent is 1,000,000 euros now.\n")
+    (folder / "file1.md").unlink()
+    (folder / "new.md").write_text("The cellar has a lamp.\n")
+    third = await ingest_files(folder, corpus, workers=0)
+    assert (third.new, third.changed, third.vanished) == (("new.md",), ("file0.md",), ("file1.md",))
+    assert (third.items_added, third.items_removed) == (2, 2)
+    assert await texts_of(corpus, "cellar") == {"The cellar has a lamp."}
+    assert "The rent is 1,000,000 euros now." in await texts_of(corpus, "rent")
+
+
+async def test_places_do_not_replace_each_other(tmp_path: Path) -> None:
+    """A place whose file has a source of another place is told so, and neither loses anything."""
+    corpus = InMemoryCorpus()
+    first = folder_of(tmp_path / "one", 2)
+    second = folder_of(tmp_path / "two", 3)
+    await ingest_files(first, corpus, workers=0)
+    before = await texts_of(corpus, "rent garden")
+    report = await ingest_files(second, corpus, workers=0)
+    assert report.new == ("file2.md",)
+    assert {"file0.md", "file1.md", "below/notes.txt"} <= {each.source for each in report.skipped}
+    assert before < await texts_of(corpus, "rent garden")
+    with pytest.raises(MissingFileError):
+        await ingest_files(tmp_path / "nothing", corpus, workers=0)
+
+
+_KILLED = """
+import asyncio, sys
+from kaosmem.corpora import LanceCorpus, ingest_files, ingestion
+ingestion._BATCH_FILES = 5
+
+async def main():
+    await ingest_files(sys.argv[1], LanceCorpus(sys.argv[2]), workers=0,
+                 progress=lambda source, done, number: print(done, flush=True))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("batches", [2, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 5))])
+async def test_a_killed_ingestion_goes_on(tmp_path: Path, batches: int) -> None:
+    """After kill -9 between or within batches, another run reads the rest, and nothing is there twice."""
+    folder = folder_of(tmp_path / "files", 40)
+    command = [sys.executable, "-c", _KILLED, str(folder), str(tmp_path / "corpus")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        for _ in range(batches):
+            assert running.stdout.readline()
+        running.kill()
+    corpus = LanceCorpus(tmp_path / "corpus")
+    before = await corpus.sources()
+    assert len(before) >= 5 * batches
+    report = await ingest_files(folder, corpus, workers=0)
+    assert set(report.unchanged) == before.keys()
+    assert len(report.new) == 41 - len(before)
+    assert len(await texts_of(corpus, "rent garden")) == 41
+    assert (await corpus.statistics()).entries == 41
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.soak)])
+async def test_processes_read_what_one_process_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Worker processes, one of which is killed, write the same passages as none."""
+    folder = folder_of(tmp_path / "files", 30)
+    corpus = LanceCorpus(tmp_path / "corpus")
+    monkeypatch.setattr(ingestion_module, "_BATCH_FILES", 8)
+    monkeypatch.setattr(ingestion_module, "read_batch", _dies_once)
+    monkeypatch.setenv("KAOSMEM_TEST_DEATH", str(tmp_path / "died"))
+    report = await ingest_files(folder, corpus, workers=workers)
+    assert (tmp_path / "died").exists()
+    assert (len(report.new), report.items_added) == (31, 31)
+    model = InMemoryCorpus()
+    await ingest_files(folder, model, workers=0)
+    assert await corpus.sources() == await model.sources()
+    assert await texts_of(corpus, "rent garden") == await texts_of(model, "rent garden")
+    assert await corpus.statistics(["rent"]) == await model.statistics(["rent"])
+
+
+def _dies_once(*given: Any) -> Any:
+    """Read a batch; the first process that does so is killed after it has written."""
+    result = READ_BATCH(*given)
+    mark = Path(os.environ["KAOSMEM_TEST_DEATH"])
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+
+READ_BATCH = ingestion_module.read_batch
+
+
+def test_the_command_reports_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kaosmem ingest FOLDER --corpus FOLDER` prints counts and refused files, as text and as JSON."""
+    folder = folder_of(tmp_path / "files", 3)
+    command = ["ingest", str(folder), "--workers", "0"]
+    command += ["--corpus", str(tmp_path / "corpus"), "--tenant", "acme"]
+    with pytest.raises(SystemExit, match="0"):
+        run(command)
+    printed = capsys.readouterr().out
+    assert "4 new" in printed
+    assert "image.bin" in printed
+    with pytest.raises(SystemExit, match="0"):
+        run([*command, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"]["unchanged"] == 4
+    assert told["passages"] == {"added": 0, "removed": 0}
+
+
+@pytest.mark.soak
+async def test_a_cluster_of_two_nodes_reads(tmp_path: Path) -> None:
+    """Workers of a Ray cluster with two nodes write the same passages as one process."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    folder = folder_of(tmp_path / "files", 200)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        corpus = LanceCorpus(tmp_path / "corpus")
+        report = await ingest_files(folder, corpus, ray=cluster.address)
+        assert len(report.new) == 201
+        assert len(await texts_of(corpus, "rent garden")) == 201
+    finally:
+        cluster.shutdown()
