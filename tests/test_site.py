@@ -51,6 +51,8 @@ def test_the_reference_has_every_public_name() -> None:
     others = {*documented} - {*expected}
     assert sorted(documented) == sorted([*expected, *others])
     for path in others:
-        module_name, _, name = path.rpartition(".")
-        assert module_name.startswith("kaosmem.integrations.")
-        assert hasattr(import_module(module_name), name)
+        module, _, name = path.rpartition(".")
+        assert module.startswith("kaosmem.integrations.")
+        # Not imported: a framework takes seconds.
+        source = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
+        assert re.search(rf"(?m)^(class )?{name}\b", source), path
