@@ -56,3 +56,10 @@ def test_the_reference_has_every_public_name() -> None:
         # Not imported: a framework takes seconds.
         source = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
         assert re.search(rf"(?m)^(class )?{name}\b", source), path
+
+
+def test_pages_of_the_site_link_to_each_other_alone() -> None:
+    """A file beside `docs/` is named in code, such as `examples/README.md`: the site has no page of it."""
+    for path in DOCS.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)", path.read_text()):
+            assert (path.parent / target).resolve().is_relative_to(DOCS), (path.name, target)
