@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,19 @@ from hypothesis import HealthCheck, Phase, settings
 from kaosmem.persistence.storage import disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.tables import TABLES
+
+CHROMIUM = os.environ.get("KAOSMEM_CHROMIUM") or shutil.which("chromium") or ""
+"""The browser for the tests of the page, "" without one."""
+
+
+def pytest_report_header() -> str:
+    """Say whether the tests in a browser run."""
+    if CHROMIUM:
+        return f"page tests: in {CHROMIUM}"
+    return (
+        "page tests: no Chromium, so tests/view/test_browser.py is left out; install it to run them"
+    )
+
 
 settings.register_profile(
     "random",

@@ -263,7 +263,7 @@ function Details({ id, turn, close, setOpen }) {
       {!found && <p class="quiet">This turn's sections did not offer it.</p>}
       <pre class="text" tabindex="0">{textOf(item)}</pre>
       {signals.length > 0 && <><h3>Signals</h3><dl class="signals">{signals.map(([name, value]) => (
-        <div key={name}><dt>{name}</dt><dd><i class={value < 0 ? 'minus' : ''} style={{ width: `${(60 * Math.abs(value)) / most}%` }} /> {value.toFixed(2)}</dd></div>
+        <div key={name}><dt>{name}</dt><dd><i class={value < 0 ? 'minus' : ''} style={{ width: `${(55 * Math.abs(value)) / most}%` }} /> {value.toFixed(2)}</dd></div>
       ))}</dl></>}
       {item && item.quotes && <><h3>Quotes</h3>{item.quotes.map((quote, at) => <blockquote key={at}>{quote}</blockquote>)}</>}
       {item && (item.sources || []).length > 0 && <><h3>Made from</h3><ul class="links">{item.sources.slice(0, 50).map(each => <li key={each}><Link id={each} setOpen={setOpen} /></li>)}</ul></>}
