@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from kaosmem.formats.streams import Stream, new_stream
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
+
+if TYPE_CHECKING:
+    from kaosmem.formats.streams import Stream
 
 INTERRUPTED: dict[str, JSONValue] = {"interrupted": True}
 """The metadata of a message whose stream ended early."""
@@ -39,6 +42,8 @@ async def collecting(
         format: The provider's format.
         store: Stores a message with further metadata.
     """
+    from kaosmem.formats.streams import new_stream  # few programs stream into a session
+
     stream = new_stream(format)
     collector = Collector(stream)
     try:
