@@ -77,6 +77,9 @@ def _read(group: _Group) -> list[chat.ChatMessage]:
         role = "assistant" if first.role == MessageRole.ASSISTANT else "user"
         return [chat.ChatMessage(role, tuple(map(_block, _parts(first))))]
     text = _text(first)
+    if "final_answer" in text:
+        # An answer in words: else the session takes the question for one that nobody answered.
+        return [chat.ChatMessage("assistant", "\n\n".join(map(_text, group)))]
     call_id = sha256(text.encode()).hexdigest()[:16]
     call = ToolUseBlock(call_id, "call", {"text": text})
     result = ToolResultBlock(call_id, "\n\n".join(map(_text, results)))
