@@ -211,6 +211,7 @@ async def ask(memory: SessionMemory) -> list[Context]:
 def forget(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
     """Forget items and what was derived from them in all sections, and return their ids."""
     doomed = derived_from(item_ids, versions(memory))
+    memory._session.saver.trace.forget(doomed)
     for spec in memory.sections:
         memory[spec.name].drain_journal()
         memory[spec.name].forget(doomed)
