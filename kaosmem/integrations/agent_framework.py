@@ -1,11 +1,11 @@
-"""Microsoft Agent Framework 1.x: a chat middleware, and a provider of histories."""
+"""Microsoft Agent Framework 1.x: a chat middleware, and a `HistoryProvider`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agent_framework import ChatContext, ChatMiddleware, Content, Message
+from agent_framework import ChatContext, ChatMiddleware, Content, HistoryProvider, Message
 
 from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
 from kaosmem.persistence.storage.places import Location
@@ -20,6 +20,8 @@ from kaosmem.types.content import (
 )
 from kaosmem.types.items import ChatMessage
 
+_ID_REMEDY = "run the agent with session=agent.create_session(session_id=...)"
+
 
 class KaosmemMiddleware(ChatMiddleware):
     """Keeps each session of an agent in a session of kaosmem, and packs each request of its model.
@@ -30,9 +32,8 @@ class KaosmemMiddleware(ChatMiddleware):
     """
 
     def __init__(self, location: Location, **options: Any) -> None:
-        remedy = "run the agent with session=agent.create_session(session_id=...)"
         self.calls: ModelCalls[Message] = ModelCalls(
-            location, read=_read, write=_write, id_remedy=remedy, **options
+            location, read=_read, write=_write, id_remedy=_ID_REMEDY, **options
         )
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
@@ -55,6 +56,59 @@ class KaosmemMiddleware(ChatMiddleware):
         await call_next()
         if not context.stream and context.result is not None:
             await keep(context.result)
+
+
+class KaosmemHistoryProvider(HistoryProvider):
+    """The history of an agent's sessions is the live messages of sessions of kaosmem.
+
+    With a `KaosmemMiddleware` at the same place, which stores messages itself, give
+    `store_inputs=False, store_outputs=False`.
+
+    Args:
+        location: The place of the sessions. Each `AgentSession` has one, by its `session_id`.
+        source_id: The framework's name of this provider.
+        load_messages: Whether a run begins with the history.
+        store_inputs: Whether the inputs of runs are stored.
+        store_outputs: Whether the messages of responses are stored.
+        session: Further arguments of `Sessions`, such as `namespace` and `sections`.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        source_id: str = "kaosmem",
+        *,
+        load_messages: bool = True,
+        store_inputs: bool = True,
+        store_outputs: bool = True,
+        **session: Any,
+    ) -> None:
+        super().__init__(
+            source_id,
+            load_messages=load_messages,
+            store_inputs=store_inputs,
+            store_outputs=store_outputs,
+        )
+        self._calls: ModelCalls[Message] = ModelCalls(
+            location, read=_read, write=_write, id_remedy=_ID_REMEDY, budget=1, **session
+        )
+
+    async def get_messages(
+        self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[Message]:
+        """Return the live messages of a session."""
+        return await self._calls.all(session_id)
+
+    async def save_messages(
+        self,
+        session_id: str | None,
+        messages: Sequence[Message],
+        *,
+        state: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Store messages at the end of a session."""
+        await self._calls.keep(session_id, messages)
 
 
 def _read(message: Message) -> list[ChatMessage]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -22,6 +22,7 @@ from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
 M = TypeVar("M")
+T = TypeVar("T")
 Calls = Mapping[str, ToolUseBlock]
 """The calls of a request by their ids, for frameworks whose results name their tools."""
 _MORE_COMPARED = 64
@@ -109,7 +110,7 @@ class ModelCalls(Generic[M]):
             KaosmemError: As `SessionMemory.assemble_context`.
         """
         work = self._request(self._session_id(conversation), messages, system, tools, agent)
-        return await asyncio.wrap_future(LOOP.start(lambda: work))
+        return await on_loop(work)
 
     def request_now(
         self,
@@ -126,8 +127,11 @@ class ModelCalls(Generic[M]):
 
     async def keep(self, conversation: object, replies: Sequence[M]) -> None:
         """Store the reply to the last request of a conversation, which may be several messages."""
-        work = self._keep(self._session_id(conversation), replies)
-        await asyncio.wrap_future(LOOP.start(lambda: work))
+        await on_loop(self._keep(self._session_id(conversation), replies))
+
+    async def all(self, conversation: object) -> list[M]:
+        """Return the messages of a conversation that its session holds live."""
+        return await on_loop(self._all(self._session_id(conversation)))
 
     def keep_now(self, conversation: object, replies: Sequence[M]) -> None:
         """Do the same as `keep` without `async`."""
@@ -158,9 +162,7 @@ class ModelCalls(Generic[M]):
                 memory.remove(item.id)
 
     def _session_id(self, conversation: object) -> str:
-        if conversation is None or conversation == "":
-            raise InvalidArgumentError(f"the conversation has no id; {self._id_remedy}")
-        return safe_id(str(conversation))
+        return conversation_session_id(conversation, self._id_remedy)
 
     async def _keep(self, session_id: str, replies: Sequence[M]) -> None:
         async with self._sessions.turn(session_id) as memory:
@@ -246,6 +248,22 @@ class ModelCalls(Generic[M]):
             if shown:
                 found[tuple(shown)] = each
         return found
+
+
+async def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run work in the event loop of `SyncSessionMemory`, and wait for it in any other loop."""
+    return await asyncio.wrap_future(LOOP.start(lambda: work))
+
+
+def conversation_session_id(conversation: object, remedy: str) -> str:
+    """Return the id of the session of a conversation.
+
+    Raises:
+        InvalidArgumentError: If the conversation has no id. The message ends with the remedy.
+    """
+    if conversation is None or conversation == "":
+        raise InvalidArgumentError(f"the conversation has no id; {remedy}")
+    return safe_id(str(conversation))
 
 
 def unknown_part(kind: str, part: object) -> OpaqueBlock:

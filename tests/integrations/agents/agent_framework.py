@@ -20,7 +20,7 @@ from kaosmem.integrations.agent_framework import KaosmemMiddleware
 from tests.integrations.script import INSTRUCTIONS, TOOL, Script, Seen, read_page
 
 
-class _Client(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):  # type: ignore[misc]
+class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):  # type: ignore[misc]
     def __init__(self, script: Script) -> None:
         super().__init__()
         self.script = script
@@ -52,7 +52,9 @@ class AgentFrameworkAgent:
     def __init__(self, root: Path, *, budget: int | None, name: str = "main") -> None:
         self.script = Script()
         kept = [] if budget is None else [KaosmemMiddleware(root, budget=budget, namespace=name)]
-        self._agent = Agent(_Client(self.script), INSTRUCTIONS, tools=[read_page], middleware=kept)
+        self._agent = Agent(
+            ScriptedClient(self.script), INSTRUCTIONS, tools=[read_page], middleware=kept
+        )
         self._sessions: dict[str, Any] = {}
 
     async def ask(self, conversation: str, question: str) -> None:

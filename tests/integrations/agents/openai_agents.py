@@ -58,7 +58,7 @@ def _seen(items: Sequence[Any]) -> Iterator[Seen]:
 class OpenAIAgentsAgent:
     def __init__(self, root: Path, *, budget: int | None, name: str = "main") -> None:
         self.script = Script()
-        self._agent = Agent(
+        self.agent = Agent(
             name=name,
             instructions=INSTRUCTIONS,
             model=_Model(self.script),
@@ -75,7 +75,7 @@ class OpenAIAgentsAgent:
             kept = KaosmemFilter(self._root, conversation=conversation, **options)
         history = self._histories.get(conversation, [])
         result = await Runner.run(
-            self._agent,
+            self.agent,
             [*history, {"role": "user", "content": question}],
             run_config=RunConfig(call_model_input_filter=kept, tracing_disabled=True),
         )

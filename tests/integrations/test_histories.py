@@ -1,0 +1,107 @@
+"""A framework's own history is kept in a session: in order, as it was given, and in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_framework import Agent as AgentOfFramework
+from agents import RunConfig, Runner, Session
+
+from kaosmem import InvalidArgumentError, SyncSessionMemory
+from kaosmem.integrations.agent_framework import KaosmemHistoryProvider, KaosmemMiddleware
+from kaosmem.integrations.openai_agents import KaosmemFilter, KaosmemSession
+from tests.integrations.agents.agent_framework import ScriptedClient
+from tests.integrations.agents.openai_agents import OpenAIAgentsAgent
+from tests.integrations.script import INSTRUCTIONS, Script, read_page
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+CALL = {"type": "function_call", "id": "f", "call_id": "c", "name": "read", "arguments": "{}"}
+REASONING = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "sealed"}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "Page 1."}
+SAID = {
+    "id": "m",
+    "role": "assistant",
+    "status": "completed",
+    "type": "message",
+    "content": [{"type": "output_text", "text": "One page.", "annotations": []}],
+}
+QUESTION = {"role": "user", "content": "How many pages?"}
+ITEMS: list[Any] = [QUESTION, REASONING, CALL, RESULT, SAID, QUESTION, QUESTION]
+
+
+async def test_a_session_of_openai_agents_gives_back_what_it_took(tmp_path: Path) -> None:
+    """Items come back equal, equal ones twice, to another object; they are popped one at a time."""
+    session = KaosmemSession(tmp_path, conversation="deal-42")
+    assert isinstance(session, Session)
+    await session.add_items(ITEMS)
+    other = KaosmemSession(tmp_path, conversation="deal-42")
+    assert await other.get_items() == ITEMS
+    assert await other.get_items(limit=3) == ITEMS[-3:]
+    assert await other.get_items(limit=0) == []
+    for number in range(len(ITEMS) - 1, -1, -1):
+        assert await other.pop_item() == ITEMS[number]
+        assert await session.get_items() == ITEMS[:number]
+    assert await session.pop_item() is None
+    await session.add_items(ITEMS)
+    with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
+        question = next(iter(memory["messages"]))
+    await other.clear_session()
+    assert await session.get_items() == []
+    with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
+        assert memory.fetch(question.id).text == QUESTION["content"]
+
+
+async def test_a_session_and_a_filter_of_openai_agents_share_a_conversation(tmp_path: Path) -> None:
+    """Each message is stored once, whether the SDK's session or the filter tells it first."""
+    made = OpenAIAgentsAgent(tmp_path, budget=None)
+    for question in ("First?", "Second?"):
+        kept = KaosmemFilter(tmp_path, conversation="talk", budget=2_500)
+        config = RunConfig(call_model_input_filter=kept, tracing_disabled=True)
+        session = KaosmemSession(tmp_path, conversation="talk")
+        await Runner.run(made.agent, question, session=session, run_config=config)
+    said = [item.get("content") for item in await session.get_items() if "role" in item]
+    assert said[0] == "First?"
+    assert said[2] == "Second?"
+    assert len(await session.get_items()) == 8
+    last = made.script.requests[-1]
+    assert [seen.role for seen in last].count("user") == 2
+
+
+def an_agent(script: Script, *, provider: Any, middleware: Sequence[Any] = ()) -> AgentOfFramework:
+    return AgentOfFramework(
+        ScriptedClient(script),
+        INSTRUCTIONS,
+        tools=[read_page],
+        context_providers=[provider],
+        middleware=list(middleware),
+    )
+
+
+@pytest.mark.parametrize("has_middleware", [False, True])
+async def test_a_history_provider_goes_on_in_another_process(
+    has_middleware: bool, tmp_path: Path
+) -> None:
+    """A new agent gets the whole conversation, calls and results included, each message once."""
+    script = Script()
+    for question in ("First?", "Second?"):
+        middleware = [KaosmemMiddleware(tmp_path, budget=2_500)] if has_middleware else []
+        stores = not has_middleware
+        provider = KaosmemHistoryProvider(tmp_path, store_inputs=stores, store_outputs=stores)
+        agent = an_agent(script, provider=provider, middleware=middleware)
+        await agent.run(question, session=agent.create_session(session_id="talk"))
+    first, second = script.requests[1], script.requests[-1]
+    assert second[: len(first)] == first
+    assert [seen.text for seen in second if seen.role == "user"] == ["First?", "Second?"]
+    assert [seen.answers for seen in second if seen.answers] == [("call_1",), ("call_3",)]
+    kept = await KaosmemHistoryProvider(tmp_path).get_messages("talk")
+    assert [message.role for message in kept] == ["user", "assistant", "tool", "assistant"] * 2
+
+
+async def test_a_history_provider_needs_the_id_of_a_session(tmp_path: Path) -> None:
+    """Conversations of several users never share a session by accident."""
+    with pytest.raises(InvalidArgumentError, match="create_session"):
+        await KaosmemHistoryProvider(tmp_path).get_messages(None)
