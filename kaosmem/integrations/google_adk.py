@@ -1,16 +1,34 @@
-"""Google ADK 2.x: a plugin of a runner or an app."""
+"""Google ADK 2.x: a plugin of a runner or an app, and a `BaseMemoryService`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from google.adk.agents.callback_context import CallbackContext
+from google.adk.events import Event
+from google.adk.memory import BaseMemoryService
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models import LlmRequest, LlmResponse
 from google.adk.plugins import BasePlugin
+from google.adk.sessions import Session
 from google.genai import types
 
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import ModelCalls, on_loop
+from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.session.sessions import Sessions
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item
+
+MEMORIES_SECTION = SectionSpec("memories", eviction="none")
+"""The section that holds the memories of a user, one item each."""
+_DELETED = SectionSpec("deleted_memories", eviction="none", in_context=False)
+"""Items with the ids of deleted memories as keys, so that their session does not bring them back."""
 
 
 class KaosmemPlugin(BasePlugin):
@@ -54,6 +72,151 @@ class KaosmemPlugin(BasePlugin):
             await self.calls.keep(_conversation(callback_context), [llm_response.content])
 
 
+class _Memory(NamedTuple):
+    """A memory to store. id: "" for a random one. timestamp: ISO 8601, "" for none."""
+
+    id: str
+    text: str
+    author: str
+    timestamp: str
+    metadata: Mapping[str, JSONValue]
+
+
+class KaosmemMemoryService(BaseMemoryService):
+    """The memories of each user of an app are the section `memories` of a session.
+
+    A memory is the text of an event. Each event is stored once, however often its session is added.
+    A deleted memory is erased from the files, and its session does not bring it back.
+
+    Args:
+        location: The place of the sessions. The id of a user's session is "app:user", made safe.
+        limit: Maximum number of memories that a search returns.
+        options: Further arguments of `Sessions`, such as `namespace` and `ranker`.
+    """
+
+    def __init__(self, location: Location, *, limit: int = 10, **options: Any) -> None:
+        self._limit = limit
+        sections = (*DEFAULT_SECTIONS, MEMORIES_SECTION, _DELETED)
+        self._sessions = Sessions(location, sections=sections, **options)
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Store the events of a session that are new."""
+        await self.add_events_to_memory(
+            app_name=session.app_name,
+            user_id=session.user_id,
+            events=session.events,
+            session_id=session.id,
+        )
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store events that are new."""
+        metadata = dict(custom_metadata or {})
+        if session_id is not None:
+            metadata["session_id"] = session_id
+        memories = []
+        for event in events:
+            told = datetime.fromtimestamp(event.timestamp, UTC).isoformat()
+            text = _text(event.content)
+            memories.append(_Memory(event.id, text, event.author, told, metadata))
+        await on_loop(self._add(_user(app_name, user_id), memories))
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store memories whose ids are new. A memory without an id gets a random one."""
+        added = []
+        for entry in memories:
+            metadata = {**(custom_metadata or {}), **entry.custom_metadata}
+            text = _text(entry.content)
+            author = entry.author or "user"
+            added.append(_Memory(entry.id or "", text, author, entry.timestamp or "", metadata))
+        await on_loop(self._add(_user(app_name, user_id), added))
+
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
+        """Return the memories of a user that match a query, best first."""
+        found = await on_loop(self._search(_user(app_name, user_id), query))
+        return SearchMemoryResponse(memories=[_entry(item) for item in found])
+
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Erase a memory. An unknown id changes nothing."""
+        if memory_id:
+            await on_loop(self._delete(_user(app_name, user_id), safe_id(memory_id)))
+
+    async def _add(self, user: str, memories: Iterable[_Memory]) -> None:
+        async with self._sessions.turn(user) as session:
+            for memory in memories:
+                item_id = safe_id(memory.id) if memory.id else None
+                is_deleted = item_id and session[_DELETED.name].keyed(item_id)
+                if not memory.text.strip() or item_id in session or is_deleted:
+                    continue
+                metadata = {**memory.metadata, "author": memory.author}
+                if memory.timestamp:
+                    metadata["timestamp"] = memory.timestamp
+                session.add(
+                    MEMORIES_SECTION.name,
+                    memory.text,
+                    id=item_id,
+                    role="user" if memory.author == "user" else "assistant",
+                    metadata=metadata,
+                )
+
+    async def _search(self, user: str, query: str) -> list[Item]:
+        async with self._sessions.turn(user) as session:
+            hits = session.search(query, MEMORIES_SECTION.name, self._limit)
+        return [hit.item for hit in hits]
+
+    async def _delete(self, user: str, item_id: str) -> None:
+        async with self._sessions.turn(user) as session:
+            if session[MEMORIES_SECTION.name].get(item_id) is not None:
+                session.add(_DELETED.name, "A deleted memory.", key=item_id)
+                await session.forget(item_id)
+
+
+def _text(content: types.Content | None) -> str:
+    parts = [] if content is None else content.parts or []
+    return "\n".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _entry(item: Item) -> MemoryEntry:
+    metadata = dict(item.metadata)
+    author = str(metadata.pop("author", ""))
+    timestamp = metadata.pop("timestamp", None)
+    role = "user" if item.role == "user" else "model"
+    return MemoryEntry(
+        id=item.id,
+        content=types.Content(role=role, parts=[types.Part(text=item.text)]),
+        author=author,
+        timestamp=str(timestamp or item.created_at.isoformat()),
+        custom_metadata=metadata,
+    )
+
+
+def _user(app_name: str, user_id: str) -> str:
+    return safe_id(_joined(app_name, user_id))
+
+
+def _joined(*names: str) -> str:
+    """Join names so that no other names give the same text."""
+    return ":".join(quote(name, safe="") for name in names)
+
+
 def _conversation(context: CallbackContext) -> str:
     session = context.session
-    return f"{session.app_name}:{session.user_id}:{session.id}"
+    return _joined(session.app_name, session.user_id, session.id)
