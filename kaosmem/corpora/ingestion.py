@@ -111,13 +111,17 @@ async def _read_all(
     done: list[_Batch],
     progress: Progress | None,
 ) -> None:
-    """Read all files in batches, so many at once, and compact the corpus now and then."""
+    """Read all files in batches, so many at once, and compact the corpus now and then.
+
+    The first batch is read alone: it may make the tenant, which is for one writer.
+    """
     batches = _batches(files)
     waiting: set[asyncio.Task[_Batch]] = set()
     number = 0
     try:
         while True:
-            while len(waiting) < at_once and (batch := next(batches, None)):
+            writers = at_once if done else 1
+            while len(waiting) < writers and (batch := next(batches, None)):
                 waiting.add(asyncio.ensure_future(read(batch)))
             if not waiting:
                 return

@@ -324,9 +324,12 @@ class _Lake:
         """Make the table of a tenant with its indices, as far as they are missing."""
         if tenant in self._complete:
             return
-        connection = await self.connection()
-        first = _arrow([_counts_row(TermCounts(), _FIRST_COUNTS)])
-        await connection.create_table(_table_name(tenant), first, exist_ok=True)
+        if await self.newest(tenant) is None:
+            # The engine lets one of two creations at the same time replace the other's table.
+            connection = await self.connection()
+            first = _arrow([_counts_row(TermCounts(), _FIRST_COUNTS)])
+            create = partial(connection.create_table, _table_name(tenant), first, exist_ok=True)
+            await _retried(create)
         table = await self.handle(tenant)
         for column in _INDEXED:
             await _retried(partial(_indexed, table, column))

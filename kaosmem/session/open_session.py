@@ -183,6 +183,7 @@ class OpenSession:
         """Wait for a running snapshot, release the log, and refuse changes from now on."""
         for stop in self.closing:
             stop()
+        self.closing.clear()  # its functions refer to this session
         await self.saver.close()
         self.is_closed = True
         if self.read_only:

@@ -93,7 +93,7 @@ def test_what_stores_hold_is_never_a_system_message(sources, query, budget, form
     alone = asyncio.run(
         memory.assemble_context(query, budget=5_000, format=format, sections=["role"])
     )
-    if format in ("openai", "openai-responses"):
+    if format in ("blocks", "openai", "openai-responses"):
         assert [m for m in context.messages if m.get("role") == "system"] == alone.messages
     elif format != "text":
         assert context.system == alone.system
