@@ -88,6 +88,17 @@ TurnNumber = Annotated[
     int,
     typer.Option(metavar="N", help="The turn, from 1. Negative numbers count from the end."),
 ]
+Budgets = Annotated[
+    str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="The budgets to measure.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw recall, fill and time to a .png, .svg or .pdf; needs the extra plot.",
+        show_default=False,
+    ),
+]
 
 app.add_typer(devstack)
 app.command(short_help="Read files into a corpus that sessions share.")(ingest)
@@ -380,6 +391,51 @@ def top(
     _run(follow(url, namespace, once=once))
 
 
+@app.command(short_help="Print what a budget buys for a session's own questions.")
+def budget(
+    url: SessionUrl,
+    budgets: Budgets = "512,2048,8192",
+    ranker: Annotated[
+        list[RankerName] | None,
+        typer.Option(
+            help="Compare this ranker with the session's own. Repeatable.", show_default=False
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Number of questions, the last ones.")] = 100,
+    plot: Plot = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Print what a budget buys for the questions that a session was asked, and change nothing.
+
+    The questions are those of its stored turns, or its user messages if no turn is stored. Recall
+    is the share of the best matches that a budget shows: of the items that the session's own ranker
+    retrieves at the largest budget with at least a tenth of the best score.
+    """
+    # Imported here, since it takes longer than most of the other commands do.
+    from kaosmem.cli.benchmark import print_budgets, session_measured
+    from kaosmem.evaluation.measurement import check_budgets
+
+    sizes = check_budgets(map(_whole_number, budgets.split(",")))
+    _check_plot(plot)
+    report = _run(
+        session_measured(
+            url,
+            namespace,
+            budgets=sizes,
+            rankers=[RANKERS[name]() for name in ranker or ()],
+            limit=limit,
+            plot=plot,
+        )
+    )
+    if as_json:
+        write_json(report.to_dict())
+    else:
+        print_budgets(report)
+    if plot is not None:
+        typer.echo(f"plot: {plot}", err=True)
+
+
 @app.command(short_help="Show a session's turns as a page.")
 def view(
     url: SessionUrl,
@@ -560,9 +616,7 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    budgets: Annotated[
-        str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="The budgets to measure.")
-    ] = "512,2048,8192",
+    budgets: Budgets = "512,2048,8192",
     datasets: Annotated[
         str,
         typer.Option(
@@ -599,14 +653,7 @@ def bench(
             show_default="adversarial",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw recall, fill and time to a .png, .svg or .pdf.",
-            show_default=False,
-        ),
-    ] = None,
+    plot: Plot = None,
     format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
@@ -621,13 +668,9 @@ def bench(
     from kaosmem.cli.benchmark import measured, named_assemblers, print_report
     from kaosmem.evaluation.assemblers import ASSEMBLERS
     from kaosmem.evaluation.measurement import UNSCORED, check_budgets
-    from kaosmem.evaluation.report import check_plot
 
     sizes = check_budgets(map(_whole_number, budgets.split(",")))
-    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
-        raise typer.BadParameter(
-            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
-        )
+    _check_plot(plot)
     report = _run(
         measured(
             items,
@@ -671,6 +714,15 @@ def _whole_number(text: str) -> int:
         raise InvalidArgumentError(
             f"budget is {shown(text)}; give a whole number of tokens from 0 up"
         ) from None
+
+
+def _check_plot(plot: Path | None) -> None:
+    from kaosmem.evaluation.report import check_plot
+
+    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
+        raise typer.BadParameter(
+            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
+        )
 
 
 def _run(answer: Coroutine[Any, Any, T]) -> T:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from kaosmem.cli.sessions import opened
 from kaosmem.cli.terminal import Column, Phases, write, write_table
 from kaosmem.evaluation import Assembler, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import get_assembler
 from kaosmem.evaluation.evidence import with_keys
+from kaosmem.evaluation.own_questions import evaluate_session
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
     STALE_HEADER,
@@ -22,6 +24,7 @@ from kaosmem.evaluation.report import (
     save_plot,
     stale_rows,
 )
+from kaosmem.retrieval.ranker import Ranker
 
 _TEXTS = {"assembler", "data set", "category"}
 _SHOWN_VIOLATIONS = 5
@@ -74,6 +77,46 @@ async def measured(
             phases.begin("drawing")
             save_plot(report, plot)
     return report
+
+
+async def session_measured(
+    url: str,
+    namespace: str,
+    *,
+    budgets: Iterable[int],
+    rankers: Iterable[Ranker],
+    limit: int,
+    plot: Path | None = None,
+) -> Report:
+    """Return the report on a stored session's own questions, and draw it if a file is given.
+
+    Raises:
+        KaosmemError: As `opened` and `evaluate_session`.
+    """
+    with Phases(per_second=1) as phases:
+        phases.begin("opening the session")
+        async with opened(url, namespace) as memory:
+            phases.begin("measuring contexts")
+            report = await evaluate_session(
+                memory, budgets=budgets, rankers=rankers, limit=limit, progress=phases.show
+            )
+        if plot is not None:
+            phases.begin("drawing")
+            save_plot(report, plot)
+        return report
+
+
+def print_budgets(report: Report) -> None:
+    """Print what each budget buys for a session's own questions."""
+    (name,) = report.corpora
+    write(f"session {name}: {report.questions:,} questions\n")
+    rows = figures_rows(report)
+    write_table("what each budget buys", _columns(FIGURES_HEADER), rows)
+    largest = report.budgets[-1]
+    write(
+        f"recall: share of the items that the session's own ranker retrieves at {largest:,} tokens "
+        "with at least a tenth of the best score\n"
+    )
 
 
 def print_report(report: Report, *, by_category: bool) -> None:

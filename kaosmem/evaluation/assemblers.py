@@ -113,13 +113,14 @@ class SessionAssembler:
             context = await memory.assemble_context(query, budget=budget, format=self.format)
             ids = tuple(item.id for item in context.items)
             return Selection(
-                ids, context.used, _handed_over(context), lambda: faults(context, memory)
+                ids, context.used, handed_over(context), lambda: faults(context, memory)
             )
 
         return pack
 
 
-def _handed_over(context: Context) -> str | list[JSONValue]:
+def handed_over(context: Context) -> str | list[JSONValue]:
+    """Return the text or the messages that a model would get."""
     rendered = context.rendered
     if rendered.text is not None:
         return rendered.text

@@ -151,6 +151,19 @@ class Section(Table):
         """
         self.frozen = why
 
+    def ranked_by(self, ranker: Ranker) -> Section:
+        """Return a copy of the section in which a ranker takes the place of the session's.
+
+        Neither sees later changes of the other. The copy refuses changes.
+        """
+        copy = Section.restore(
+            self.spec, self.state(), self.held.entries(), archive=self.archive, ranker=ranker
+        )
+        if self.spec.recalls:
+            copy.held.inherit_evicted(self.held, self.held.taken)
+        copy.freeze("is rehearsed; change the session itself")
+        return copy
+
     def take_over(self, other: Section, *, shared: int = 0) -> None:
         """Take over the state of another section of the same spec. Do not use that one afterwards.
 

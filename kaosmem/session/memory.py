@@ -62,6 +62,7 @@ from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.tools import MemoryTools, tool_schemas
 from kaosmem.session.tracing import why
+from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows
 from kaosmem.telemetry import observed
@@ -886,6 +887,57 @@ class SessionMemory:
         'Ann owns the deal.' (findings) is out: 'Bob owns the deal.' with the same key replaced it on 2024-01-01.
         """
         return why(self._session, check_text(words, "words"), turn)
+
+    async def what_if(
+        self,
+        query: str | None = None,
+        *,
+        budgets: Iterable[int],
+        rankers: Iterable[Ranker] = (),
+        format: str | Format = "text",
+        sections: Iterable[str] | None = None,
+        filter: Filter | None = None,
+        overflow: Overflow = "raise",
+    ) -> WhatIf:
+        """Return what other budgets and rankers would show. No use is marked, no turn is kept.
+
+        The result prints as a table: fill, items, and the differences between budgets and rankers.
+        Compaction is left out, and each context is packed anew, as without a window.
+
+        Args:
+            query: As in `assemble_context`, and so are the other arguments.
+            budgets: Tokens of each request, at least one number.
+            rankers: Rankers to compare with those of the session. Each takes the place of the one
+                of `open`, for the sections without their own, and indexes these sections anew.
+
+        Raises:
+            InvalidArgumentError: If an argument is not valid.
+            NotFoundError: If a section is unknown.
+            WindowTooSmallError: If the required items do not fit a budget.
+            SourceError: If a required source fails.
+
+        >>> from kaosmem import BM25Ranker
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
+        >>> found = await memory.what_if(
+        ...     "What does room 17 cost?", budgets=[20, 40], rankers=[BM25Ranker()]
+        ... )
+        >>> [(*asked, context.used) for asked, context in found.contexts.items()]
+        [(20, 'own', 13), (20, 'bm25', 13), (40, 'own', 33), (40, 'bm25', 33)]
+        >>> [item.text for item in found.difference(40).came]
+        ['Room 10 costs 10 euros.', 'Room 11 costs 11 euros.']
+        """
+        self._session.check_loop()
+        return await what_if(
+            self._session,
+            query,
+            budgets=budgets,
+            rankers=rankers,
+            format=format,
+            sections=sections,
+            filter=filter,
+            overflow=overflow,
+        )
 
     def at(
         self,

@@ -241,6 +241,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     fetch = _awaited(SessionMemory.fetch)
     versions = _awaited(SessionMemory.versions)
     why = _called(SessionMemory.why)
+    what_if = _awaited(SessionMemory.what_if)
     form = _awaited(SessionMemory.form)
     tools = _called(SessionMemory.tools)
     call_tool = _awaited(SessionMemory.call_tool)

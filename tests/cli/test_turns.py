@@ -1,4 +1,4 @@
-"""`kaosmem why`, `diff`, `top` and `view` over a stored session."""
+"""`kaosmem why`, `diff`, `top`, `budget` and `view` over a stored session."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from kaosmem import SessionMemory
 from tests.cli.test_commands import Command, Outcome, command
+from tests.places import files_in
 
 __all__ = ["command"]
 
@@ -62,6 +63,43 @@ def test_top_prints_the_newest_turn_once_in_a_pipe(url: str, command: Command) -
     bars = [line.split() for line in out.splitlines() if line.startswith("  ") and "%" in line]
     assert sum(int(line[1].replace(",", "")) for line in bars) == 120
     assert sum(int(line[2]) for line in bars) == 100
+
+
+def test_budget_measures_the_session_s_own_questions(
+    url: str, tmp_path: Path, command: Command
+) -> None:
+    """Of each question, the best matches at the largest budget are the evidence; nothing changes."""
+    place = Path(url).parent
+    before = files_in(place)
+    picture = tmp_path / "budgets.svg"
+    line = "budget", url, "--budgets", "40,400", "--ranker", "bm25"
+    report = json.loads(_ok(command(*line, "--json", "--plot", picture)))
+    assert (report["questions"], picture.read_text()[:5]) == (3, "<?xml")
+    figures = {}
+    for row in report["figures"]:
+        figures[row["assembler"], row["budget"]] = row
+    assert figures["own", 400]["recall"] == 1.0
+    assert 0 < figures["own", 40]["recall"] <= 1.0
+    assert all(row["violations"] == 0 for row in report["figures"])
+    out = _ok(command("budget", url, "--budgets", "40,400", "--limit", 2))
+    assert "2 questions" in out
+    rows = [line.split()[:2] for line in out.splitlines()]
+    assert ["40", "own"] in rows
+    assert ["400", "own"] in rows
+    assert files_in(place) == before
+
+
+def test_budget_asks_user_messages_without_turns(tmp_path: Path, command: Command) -> None:
+    async def save(session_id: str, *messages: str) -> None:
+        async with SessionMemory.open(tmp_path, session_id) as memory:
+            memory.add("findings", "Ann owns the deal.")
+            memory.add_many("messages", messages)
+
+    asyncio.run(save("asked", "Who owns the deal?", "And who else?"))
+    asyncio.run(save("silent"))
+    assert "2 questions" in _ok(command("budget", f"{tmp_path}/asked"))
+    refused = command("budget", f"{tmp_path}/silent")
+    assert (refused.code, "trace=True" in refused.err) == (2, True)
 
 
 def test_view_writes_one_file(url: str, tmp_path: Path, command: Command) -> None:

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session.tracing import Replay, turns_of
 from kaosmem.trace.request import Splitter, join, request_bytes, request_of
 from kaosmem.types.items import Item
+from tests.places import files_in
 
 SECRET = "The password of the safe is swordfish-4711."
 CALLS: list[dict[str, Any]] = [
@@ -40,12 +42,13 @@ async def _talk(memory: SessionMemory, turns: int, start: int = 0) -> list[bytes
     return sent
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> str:
-    return str(tmp_path)
+@pytest.fixture(params=["folder", "objects"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Somewhere to keep sessions: a folder, or a store of objects."""
+    return tmp_path if request.param == "folder" else IsolatedMemoryFileSystem()
 
 
-async def test_every_turn_is_replayed_byte_for_byte(place: str) -> None:
+async def test_every_turn_is_replayed_byte_for_byte(place: Any) -> None:
     """After reopening, each stored turn gives the bytes that were sent, in every format."""
     sent: list[bytes] = []
     for number in range(3):
@@ -63,7 +66,7 @@ async def test_every_turn_is_replayed_byte_for_byte(place: str) -> None:
         assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
 
 
-async def test_forget_erases_turns_and_verify_covers_them(place: str) -> None:
+async def test_forget_erases_turns_and_verify_covers_them(place: Any) -> None:
     """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -90,12 +93,10 @@ async def test_forget_erases_turns_and_verify_covers_them(place: str) -> None:
             replay.request(len(before) + 1)
         with pytest.raises(NotFoundError, match="only its sums"):
             memory.why("password", turn=len(before) + 1)
-    for path in Path(place).rglob("*"):
-        if path.is_file():
-            assert b"swordfish" not in path.read_bytes()
+    assert not any(b"swordfish" in data for data in files_in(place).values())
 
 
-async def test_a_trace_that_names_an_erased_item_fails_verification(place: str) -> None:
+async def test_a_trace_that_names_an_erased_item_fails_verification(place: Any) -> None:
     """`verify` finds an erased item in a turn, were one left."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -112,7 +113,7 @@ async def test_a_trace_that_names_an_erased_item_fails_verification(place: str) 
         )
 
 
-async def test_texts_are_stored_once(place: str) -> None:
+async def test_texts_are_stored_once(place: Any) -> None:
     """A trace adds no second copy of an item's text, of a message or of the query."""
     marks = [f"mark-{n:04d}-abcdefghijklmnop" for n in range(8)]
     async with SessionMemory.open(place, "s", trace=True) as memory:
@@ -122,11 +123,11 @@ async def test_texts_are_stored_once(place: str) -> None:
             memory.add("messages", f"A question with {mark} in it?")
             await memory.assemble_context(budget=2_000, format="openai")
             await memory.assemble_context(budget=2_000)
-    data = b"".join(path.read_bytes() for path in Path(place).rglob("*") if path.is_file())
+    data = b"".join(files_in(place).values())
     assert [data.count(mark.encode()) for mark in marks] == [1] * 8
 
 
-async def test_two_writers_keep_the_turns_of_both(place: str) -> None:
+async def test_two_writers_keep_the_turns_of_both(place: Any) -> None:
     """Turns of two writers are all kept, and numbered in the order of the log."""
     async with SessionMemory.open(place, "s", trace=True) as one:
         one.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -146,7 +147,7 @@ async def test_two_writers_keep_the_turns_of_both(place: str) -> None:
         assert sorted(request_bytes(replay.request(n)) for n in range(1, 6)) == sorted(sent)
 
 
-async def test_turns_move_to_the_archive_and_stay(place: str) -> None:
+async def test_turns_move_to_the_archive_and_stay(place: Any) -> None:
     """A snapshot moves turns to an archive file: opening reads none, and none is lost."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros. " * 9 for n in range(900)])

@@ -1,0 +1,206 @@
+"""Contexts that other budgets and rankers would give, without a trace in the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kaosmem.arguments import check_instance, check_several
+from kaosmem.assembly import Overflow, check_budget
+from kaosmem.assembly.context import Context
+from kaosmem.assembly.difference import Difference, difference
+from kaosmem.display import listed, padded, preview, table, visible, width
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.filters import Filter
+from kaosmem.formats import Format
+from kaosmem.retrieval.ranker import Ranker
+from kaosmem.session.context_call import ContextCall
+from kaosmem.session.open_session import OpenSession
+
+OWN = "own"
+"""The name of the rankers that the session was opened with."""
+
+_COLUMNS = "budget", "ranker", "used", "fill", "items", "compared with", "difference"
+_NUMBERS = "budget", "used", "fill", "items"
+_NAMED_ITEMS = 3
+
+
+class Rehearsal:
+    """Packs a session's contexts, and changes nothing: no use is marked, and no turn is kept.
+
+    Args:
+        session: The session. A rehearsal with a ranker shows it as it is now.
+        ranker: Ranks the sections without their own ranker. None stands for the session's own.
+    """
+
+    def __init__(self, session: OpenSession, ranker: Ranker | None = None) -> None:
+        self._session = session
+        self._roster = session.roster
+        if ranker is None:
+            return
+        sections = {}
+        for name, section in session.sections.items():
+            is_ranked = section.spec.ranker is None and section.spec.placement != "static"
+            sections[name] = section.ranked_by(ranker) if is_ranked else section
+        self._roster = session.roster.over(sections)
+        self._roster.present = None
+
+    async def context(self, call: ContextCall, sections: Iterable[str] | None = None) -> Context:
+        """Return the context of a call. Raises as `SessionMemory.assemble_context`."""
+        specs = self._roster.shown(sections)
+        offers = await call.ask(self._roster, specs, self._session)
+        context, _ = offers.pack()
+        return context
+
+
+@dataclass(frozen=True, repr=False)
+class WhatIf:
+    """Contexts for one query under several budgets and rankers. It prints as a table.
+
+    A context of the session's own rankers is compared with the next smaller budget. A context of
+    another ranker is compared with the session's own at the same budget.
+
+    Attributes:
+        contexts: The contexts by budget and name of the ranker, in ascending order of budget. The
+            session's own rankers have the name `own`.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
+    >>> print(await memory.what_if("What does room 17 cost?", budgets=[20, 40]))
+    what if 'What does room 17 cost?'
+    budget  ranker  used  fill  items  compared with  difference
+        20  own       13  65 %      1
+        40  own       33  82 %      3  own at 20      2 in
+    own at 40, in: Room 10 costs 10 euros., Room 11 costs 11 euros.
+    """
+
+    contexts: Mapping[tuple[int, str], Context]
+
+    def difference(self, budget: int, ranker: str = OWN) -> Difference | None:
+        """Return the difference from the context that this one is compared with.
+
+        The first context is compared with none. Raises KeyError for an unknown budget or ranker.
+        """
+        after = self.contexts[budget, ranker]
+        base = self._base(budget, ranker)
+        return None if base is None else difference(self.contexts[base].items, after.items)
+
+    def _base(self, budget: int, ranker: str) -> tuple[int, str] | None:
+        if ranker != OWN:
+            return budget, OWN
+        smaller = [size for size, _ in self.contexts if size < budget]
+        return (max(smaller), OWN) if smaller else None
+
+    def __repr__(self) -> str:
+        rows = [_COLUMNS, *self._rows()]
+        wide = [max(map(width, cells)) for cells in zip(*rows, strict=True)]
+        lines = [self._title]
+        for row in rows:
+            cells = []
+            for name, cell, columns in zip(_COLUMNS, row, wide, strict=True):
+                is_number = name in _NUMBERS
+                cells.append(cell.rjust(columns) if is_number else padded(cell, columns))
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join([*lines, *self._item_lines()])
+
+    def _repr_html_(self) -> str:
+        return table(
+            self._title, _COLUMNS, self._rows(), numbers=_NUMBERS, after=self._item_lines()
+        )
+
+    @property
+    def _title(self) -> str:
+        for context in self.contexts.values():
+            return f"what if '{preview(context.query)}'"
+        return "what if"
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for (budget, ranker), context in self.contexts.items():
+            base = self._base(budget, ranker)
+            found = self.difference(budget, ranker)
+            yield (
+                f"{budget:,}",
+                visible(ranker),
+                f"{context.used:,}",
+                f"{100 * context.used // max(1, budget)} %",
+                f"{len(context.items):,}",
+                "" if base is None else f"{base[1]} at {base[0]:,}",
+                "" if found is None else _counts(found),
+            )
+
+    def _item_lines(self) -> Iterator[str]:
+        """Yield the first items that each difference brings and takes."""
+        for budget, ranker in self.contexts:
+            found = self.difference(budget, ranker)
+            if found is None:
+                continue
+            came = [*found.came, *(new for _, new in found.replaced)]
+            went = [*found.went, *(old for old, _ in found.replaced)]
+            for word, items in (("in", came), ("out", went)):
+                if items:
+                    texts = [preview(item.text, 40) for item in items]
+                    named = listed(texts, _NAMED_ITEMS)
+                    yield f"{visible(ranker)} at {budget:,}, {word}: {named}"
+
+
+def _counts(found: Difference) -> str:
+    """Return the counts of a difference that are not 0."""
+    counts = {
+        "in": len(found.came),
+        "out": len(found.went),
+        "replaced": len(found.replaced),
+        "moved": len(found.moved),
+    }
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none"
+
+
+async def what_if(
+    session: OpenSession,
+    query: str | None,
+    *,
+    budgets: Iterable[int],
+    rankers: Iterable[Ranker],
+    format: str | Format,
+    sections: Iterable[str] | None,
+    filter: Filter | None,
+    overflow: Overflow,
+) -> WhatIf:
+    """Return the contexts under these budgets and rankers, as `SessionMemory.what_if` does."""
+    calls = {}
+    for budget in sorted({check_budget(each) for each in check_several(budgets, "budgets")}):
+        calls[budget] = ContextCall(
+            query,
+            budget=budget,
+            format=format,
+            reserve=0,
+            filter=filter,
+            overflow=overflow,
+            min_confidence=0.0,
+        )
+    if not calls:
+        raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
+    chosen = None if sections is None else [*check_several(sections, "sections")]
+    named = await rehearsals(session, rankers)
+    contexts = {}
+    for budget, call in calls.items():
+        for name, rehearsal in named.items():
+            contexts[budget, name] = await rehearsal.context(call, chosen)
+    return WhatIf(contexts)
+
+
+async def rehearsals(session: OpenSession, rankers: Iterable[Ranker]) -> dict[str, Rehearsal]:
+    """Return rehearsals by name: with the session's own rankers first, then with each of these.
+
+    A second ranker of the same name gets a number.
+    """
+    chosen = [*check_several(rankers, "rankers")]
+    names = [check_instance(ranker, Ranker, "ranker").name for ranker in chosen]
+    await session.expire()
+    await session.read_back([*session.sections.values()])
+    named = {OWN: Rehearsal(session)}
+    for place, (name, ranker) in enumerate(zip(names, chosen, strict=True)):
+        before = names[:place].count(name)
+        unique = f"{name} ({before + 1})" if before else name
+        named[unique] = Rehearsal(session, ranker)
+    return named
