@@ -11,6 +11,7 @@ _NEEDED = {
     "test_with_haystack.py": "haystack",
     "test_with_litellm.py": "litellm",
     "test_with_llama_index.py": "llama_index",
+    "test_with_openhands.py": "openhands.sdk",
     "test_with_smolagents.py": "smolagents",
     "test_with_strands.py": "strands",
 }

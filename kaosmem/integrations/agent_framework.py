@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agent_framework import ChatContext, ChatMiddleware, Content, HistoryProvider, Message
+from agent_framework import (
+    EXCLUDED_KEY,
+    ChatContext,
+    ChatMiddleware,
+    Content,
+    HistoryProvider,
+    Message,
+)
 
+from kaosmem.compaction import CompactionStrategy
 from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
@@ -109,6 +117,30 @@ class KaosmemHistoryProvider(HistoryProvider):
     ) -> None:
         """Store messages at the end of a session."""
         await self._calls.keep(session_id, messages)
+
+
+class KaosmemCompaction:
+    """A strategy of kaosmem as a `CompactionStrategy` of Agent Framework.
+
+    A message that the strategy leaves out leaves the list, and one that it shortens is replaced.
+    The messages themselves stay as they are, and so does a history that holds them.
+
+    Args:
+        strategy: A strategy of `kaosmem.compaction`.
+    """
+
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self.strategy = strategy
+
+    async def __call__(self, messages: list[Message]) -> bool:
+        """Shorten a list of messages in place. Return whether it has changed."""
+        excluded = [each for each in messages if each.additional_properties.get(EXCLUDED_KEY)]
+        shown = [each for each in messages if not each.additional_properties.get(EXCLUDED_KEY)]
+        history = [said for each in shown for said in _read(each)]
+        given = dict(zip(map(id, history), shown, strict=True))
+        left = await self.strategy.compact(history)
+        messages[:] = [*excluded, *(given.get(id(said)) or _write(said, {}) for said in left)]
+        return given.keys() != {id(said) for said in left}
 
 
 def _read(message: Message) -> list[ChatMessage]:

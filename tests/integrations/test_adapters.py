@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +34,8 @@ AGENTS = {
     "pydantic_ai": "PydanticAIAgent",
     "agent_framework": "AgentFrameworkAgent",
 }
-
+if sys.version_info >= (3, 12):
+    AGENTS["openhands"] = "OpenHandsAgent"
 
 IN_EXTRA_TEST = ("agent_framework", "langchain", "openai_agents", "pydantic_ai")
 """Frameworks that the extra `test` installs. Those of the others run with `-m frameworks`."""

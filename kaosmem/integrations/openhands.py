@@ -1,0 +1,116 @@
+"""OpenHands SDK 1.x: a condenser of an agent. It needs Python 3.12 or newer."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain, groupby
+from typing import Any
+
+from openhands.sdk.context.condenser import CondenserBase
+from openhands.sdk.context.view import View
+from openhands.sdk.event import (
+    ActionEvent,
+    Event,
+    LLMConvertibleEvent,
+    MessageEvent,
+    SystemPromptEvent,
+)
+from openhands.sdk.llm import Message
+from pydantic import ConfigDict, PrivateAttr
+
+from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.integrations.model_calls import Calls, ModelCalls
+from kaosmem.types.items import ChatMessage
+
+_Group = tuple[LLMConvertibleEvent, ...]
+"""The events of one message: the calls of a reply, or one event."""
+
+
+class KaosmemCondenser(CondenserBase):
+    """Keeps a conversation in a session, and packs each request of its agent.
+
+    The events of the conversation stay as they are: the condenser returns a view of them. With
+    `Conversation(..., callbacks=[condenser.keep])`, the last reply of a run is stored at once.
+
+    Args:
+        location: The place of the sessions, as a text: it is stored with the conversation.
+        conversation: The id of the conversation. Each agent has its own.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    location: str
+    conversation: str
+    _calls: ModelCalls[_Group] = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Open the place of the sessions."""
+        options: dict[str, Any] = self.model_extra or {}
+        self._calls = ModelCalls(
+            self.location, read=_read, write=_write, id_remedy="give conversation=...", **options
+        )
+
+    def condense(self, view: View, agent_llm: Any = None) -> View:
+        """Pack a request."""
+        prompts = [event for event in view.events if isinstance(event, SystemPromptEvent)]
+        events = [event for event in view.events if not isinstance(event, SystemPromptEvent)]
+        texts = [part.text for prompt in prompts for part in prompt.to_llm_message().content]
+        tools = [tool for prompt in prompts for tool in prompt.tools]
+        packed = self._calls.request_now(
+            self.conversation,
+            [tuple(group) for _, group in groupby(events, key=_message_id)],
+            system="\n".join(texts),
+            tools=[tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools],
+        )
+        static = [_event({"role": "system", "content": packed.static})] if packed.static else []
+        return View(events=[*prompts, *static, *chain.from_iterable(packed.messages)])
+
+    async def acondense(self, view: View, agent_llm: Any = None) -> View:
+        """Pack a request."""
+        return await asyncio.to_thread(self.condense, view)
+
+    def keep(self, event: Event) -> None:
+        """Store a reply of the agent. Other events are stored with the next request."""
+        if isinstance(event, MessageEvent) and event.source == "agent":
+            self._calls.keep_now(self.conversation, [(event,)])
+
+
+def _message_id(event: LLMConvertibleEvent) -> str:
+    return event.llm_response_id if isinstance(event, ActionEvent) else event.id
+
+
+def _event(message: dict[str, Any]) -> MessageEvent:
+    return MessageEvent(source="environment", llm_message=Message.model_validate(message))
+
+
+def _read(group: _Group) -> list[ChatMessage]:
+    (message,) = LLMConvertibleEvent.events_to_messages(list(group))
+    return read_chat_dict(
+        message.to_chat_dict(
+            cache_enabled=False,
+            vision_enabled=True,
+            function_calling_enabled=True,
+            force_string_serializer=False,
+            send_reasoning_content=False,
+        )
+    )
+
+
+def _write(message: ChatMessage, calls: Calls) -> _Group:
+    written = write_chat_dict(message)
+    if not isinstance(written["content"], str):
+        written["content"] = [_part(part) for part in written["content"]]
+    written["tool_calls"] = [
+        {**call["function"], "id": call["id"], "origin": "completion"}
+        for call in written.get("tool_calls", ())
+    ] or None
+    if message.role == "tool":
+        written["name"] = calls[written["tool_call_id"]].name
+    return (_event(written),)
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return part
+    return {"type": "image", "image_urls": [part["image_url"]["url"]]}

@@ -1,0 +1,76 @@
+"""A strategy of kaosmem shortens the messages of Agent Framework as it shortens its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from agent_framework import Agent, InMemoryHistoryProvider, Message, apply_compaction
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaosmem import ChatMessage
+from kaosmem.compaction import (
+    CompactionPipeline,
+    CompactionStrategy,
+    SlidingWindowCompaction,
+    ToolResultCompaction,
+)
+from kaosmem.errors import WindowTooSmallError
+from kaosmem.integrations.agent_framework import KaosmemCompaction, _read, _write
+from kaosmem.testing.contracts.conversations import conversations
+from tests.integrations.agents.agent_framework import ScriptedClient
+from tests.integrations.script import INSTRUCTIONS, Script, read_page
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+STRATEGIES: list[CompactionStrategy] = [
+    SlidingWindowCompaction(6),
+    ToolResultCompaction(20),
+    CompactionPipeline([ToolResultCompaction(20), SlidingWindowCompaction(8)]),
+]
+
+
+def read(messages: Sequence[Message]) -> list[ChatMessage]:
+    return [said for message in messages for said in _read(message)]
+
+
+@given(conversations(), st.sampled_from(STRATEGIES))
+def test_a_list_is_shortened_as_the_strategy_shortens_it(
+    history: list[ChatMessage], strategy: CompactionStrategy
+) -> None:
+    """What is left is the strategy's result, in order, and the given messages stay as they are."""
+    given = [_write(message, {}) for message in history]
+    messages = [*given]
+    said = read(given)
+    try:
+        expected = asyncio.run(strategy.compact(said))
+    except WindowTooSmallError:
+        return
+    left = asyncio.run(apply_compaction(messages, strategy=KaosmemCompaction(strategy)))
+    assert read(left) == expected
+    assert read(given) == said
+
+
+async def test_an_agent_takes_a_strategy_of_kaosmem() -> None:
+    """Each request of a loop of tools is within the limit, and its calls have their results."""
+    script = Script()
+    agent = Agent(
+        ScriptedClient(script),
+        INSTRUCTIONS,
+        tools=[read_page],
+        context_providers=[InMemoryHistoryProvider()],
+        compaction_strategy=KaosmemCompaction(SlidingWindowCompaction(9)),
+    )
+    session = agent.create_session()
+    for number in range(1, 9):
+        await agent.run(f"What is the code of room {number}?", session=session)
+    assert len(script.requests) == 16
+    for request in script.requests[-4:]:
+        assert 7 <= len(request) <= 1 + 9
+        assert [call for seen in request for call in seen.calls] == [
+            call for seen in request for call in seen.answers
+        ]
+    assert "room 1?" in script.requests[-1][1].text
+    assert "room 8?" in "".join(seen.text for seen in script.requests[-1])
