@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kaosmem.arguments import check_instance, check_text
+from kaosmem.arguments import check_instance, check_several, check_text
+from kaosmem.assembly.credit import CALLERS_WORD, Credit, find_uses
 from kaosmem.assembly.why import Facts, Why, answer, find_item, never_stored
 from kaosmem.display import fitted, listed, preview, width
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats import Format, Rendered, count_messages, read_messages
+from kaosmem.errors import InvalidArgumentError, NotFoundError
+from kaosmem.formats import Format, Rendered, count_messages, parse_message, read_messages
 from kaosmem.formats.request import RequestParts, request_arguments
 from kaosmem.formats.text import source_label
+from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
@@ -224,6 +226,14 @@ class ContextDiff(NamedTuple):
     went: tuple[Item, ...]
 
 
+class CreditCount(Protocol):
+    """Counts the items that one turn showed and its reply used."""
+
+    def units(self, items: Iterable[Item]) -> Mapping[str, object]: ...
+
+    def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None: ...
+
+
 @dataclass(frozen=True)
 class Context:
     """The content that an agent sees in one turn.
@@ -287,6 +297,7 @@ class Context:
     notices: tuple[str, ...] = ()
     tools: tuple[Any, ...] = ()
     before: tuple[Item, ...] | None = field(default=None, repr=False, compare=False)
+    _credits: CreditCount | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
@@ -512,6 +523,62 @@ class Context:
             tuple(item for item in self.items if item.id not in theirs),
             tuple(item for item in previous.items if item.id not in mine),
         )
+
+    def credit(
+        self, reply: object = "", *, ids: Iterable[str] = (), confirmed: bool = False
+    ) -> list[Credit]:
+        """Count the shown items that the reply used, and return them with the reasons.
+
+        A reply uses an item if both share a quote (three words in a row, without stop words), a
+        name or a number that neither the question nor another shown item has. The next save stores
+        the counts. Each item counts once a turn, so the call may be repeated. Items that were
+        forgotten meanwhile are not counted.
+
+        Args:
+            reply: The reply as a text, or as a message of the context's format.
+            ids: Items that were used by the caller's word, such as by the citations of the reply.
+            confirmed: A person has confirmed the items of `ids`: they count as verified today.
+
+        Raises:
+            NotFoundError: If an id is not that of a shown item.
+            InvalidArgumentError: If there is neither a reply nor an id, or if the context is a view
+                of another time or a rehearsal.
+            ReadOnlyError: If the session cannot be changed.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("findings", ["The notice is thirty days.", "Ann likes tea."])
+        >>> context = await memory.assemble_context("How can I end the contract?", budget=100)
+        >>> print(*context.credit("You can end it, the notice is thirty days."))
+        The notice is thirty days. (quote 'notice is thirty days')
+        """
+        if self._credits is None:
+            raise InvalidArgumentError(
+                "only a context that SessionMemory.assemble_context returned can be credited; this "
+                "one is a view of another time, a rehearsal, or was packed without a session"
+            )
+        found = self._named(check_several(ids, "ids"))
+        text = reply if isinstance(reply, str) else parse_message(reply, self._format).text
+        if not found and not text.strip():
+            raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
+        named = [each.item for each in found]
+        if text.strip():
+            units = self._credits.units(self.items)
+            uses = find_uses(text, self.query, self.items, units)
+            found += [each for each in uses if each.item not in named]
+        self._credits.count([each.item for each in found], named if confirmed else ())
+        return found
+
+    def _named(self, item_ids: Iterable[str]) -> list[Credit]:
+        by_id = {item.id: item for item in self.items}
+        named = []
+        for item_id in dict.fromkeys(item_ids):
+            if item_id not in by_id:
+                raise NotFoundError(
+                    f"the context shows no item {shown(item_id)}; its items are context.items"
+                )
+            named.append(Credit(by_id[item_id], CALLERS_WORD))
+        return named
 
     def explain(self, *, misses: int = 10, color: bool = False) -> str:
         """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`.

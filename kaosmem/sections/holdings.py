@@ -18,6 +18,7 @@ from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.sections.usage import Usage
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
@@ -44,6 +45,7 @@ class Holdings:
     ends: when the items with a time to live expire, by ordinal.
     needed: ordinals of the items that must be shown for their own sake.
     updated: the number of the last update of each ordinal that had one, live or not.
+    usage: how often replies used the items, evicted ones too.
     """
 
     def __init__(self, spec: SectionSpec) -> None:
@@ -68,6 +70,7 @@ class Holdings:
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
+        self.usage = Usage()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -494,6 +497,7 @@ class Holdings:
         holdings.taken = state["taken"]
         holdings.clock = state["clock"]
         holdings.updates = state["updates"]
+        holdings.usage = Usage.from_dict(state.get("usage", {}))
         firsts, are_plain = holdings._enter_stored(entries)
         holdings.used = sum(holdings._tokens.values())
         asking = state["asking"]

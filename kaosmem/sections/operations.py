@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
+from itertools import filterfalse
 from typing import Any, ClassVar, NamedTuple, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
@@ -100,6 +101,9 @@ _FORMS = {
     "pending": _Form(lambda items: [each.to_dict() for each in items], _read_items),
     "versions": _Form(lambda versions: [each.to_dict() for each in versions], _read_versions),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
+    "credited": _Form(list, lambda stored, _: tuple(stored)),
+    "shown": _Form(list, lambda stored, _: tuple(stored)),
+    "verified": _Form(list, lambda stored, _: tuple(stored)),
 }
 """The forms of the fields whose values are not JSON themselves, by name."""
 
@@ -230,6 +234,32 @@ class Use(_ItemsOperation):
 
 
 @dataclass(frozen=True, slots=True)
+class Credit(SectionOperation):
+    """Replies used items, or facts were verified.
+
+    at: when. credited: the ids of the used items. shown: the ids of those that the turn showed.
+    verified: the ids of facts that were said again, or confirmed.
+    """
+
+    op = "credit"
+    at: datetime
+    credited: Sequence[str] = ()
+    shown: Sequence[str] = ()
+    verified: Sequence[str] = ()
+
+    def without(self, is_gone: Callable[[str], bool]) -> Credit:
+        """Return the same credit without some items."""
+        lists = (self.credited, self.shown, self.verified)
+        kept = [tuple(filterfalse(is_gone, item_ids)) for item_ids in lists]
+        return Credit(self.section, self.at, *kept)
+
+    def apply(self, table: Table) -> None:
+        table.held.usage.count(
+            self.at, credited=self.credited, shown=self.shown, verified=self.verified
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Evict(_ItemsOperation):
     """Whole units leave for room and may be recalled."""
 
@@ -344,6 +374,7 @@ class Forget(SectionOperation):
         held.purge()
         table.index.changed((*live, *past))
         table.archive.forget(erased, self.archived)
+        held.usage.forget(erased)
         table.removed -= erased
         table.formation.settle(erased)
         clear_memos()
@@ -487,6 +518,7 @@ _OPERATIONS = {
         Update,
         Remove,
         Use,
+        Credit,
         Evict,
         Compact,
         Expand,

@@ -16,6 +16,7 @@ from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.operations import (
     Add,
     Compact,
+    Credit,
     Evict,
     Expand,
     Forget,
@@ -334,6 +335,12 @@ class Section(Table):
             live = [item_id for item_id in dict.fromkeys(item_ids) if item_id in self]
             if live:
                 self._change(Use(self.spec.name, live))
+
+    def credit(self, credit: Credit) -> None:
+        """Count which items a reply used, and which facts were verified. Nothing else changes."""
+        self._check_writable()
+        if credit.credited or credit.shown or credit.verified:
+            self._change(credit)
 
     def apply(self, operation: SectionOperation) -> None:
         """Repeat an operation from the journal of this section, in this process or another.

@@ -108,6 +108,9 @@ class Table:
         formation = self.formation.to_dict()
         if formation:
             state["formation"] = formation
+        usage = held.usage.to_dict()
+        if usage:
+            state["usage"] = usage
         return state
 
     def hold_as(self, other: Table, *, shared: int = 0) -> None:
@@ -140,6 +143,7 @@ class Table:
         known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
         known |= self.formation.pending_among(wanted)
+        known |= self.held.usage.among(wanted)
         evicted |= {
             version.position for version in versions if version.position is not None
         } - past.returned

@@ -47,6 +47,7 @@ from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
 from kaosmem.session.collecting import Collector, collecting
 from kaosmem.session.context_call import ContextCall
+from kaosmem.session.crediting import TurnCredit
 from kaosmem.session.forgetting import forget
 from kaosmem.session.formations import Formations, plan_for
 from kaosmem.session.graph import Graph
@@ -863,7 +864,8 @@ class SessionMemory:
         context = replace(context, before=session.trace.items_before(context.window))
         session.trace.note(context, session.clock, perf_counter() - started, visible)
         self._formations.note_turn()
-        return context
+        # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.
+        return replace(context, _credits=TurnCredit.of(context, session))
 
     def why(self, words: str, *, turn: int = -1) -> Why:
         """Return why an item was in or out of a turn, in one or two sentences with numbers.

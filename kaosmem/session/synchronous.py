@@ -8,16 +8,19 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from kaosmem.assembly.context import Context
 from kaosmem.errors import ConcurrentUseError, CorruptionError
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.collecting import Collector
+from kaosmem.session.crediting import TurnCredit
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.proposals import Proposals
@@ -115,6 +118,29 @@ def _called(
             return method(self._inner, *args, **kwargs)
 
         return LOOP.run(run)
+
+    return call
+
+
+class _CreditInLoop(_InLoop[TurnCredit]):
+    """A count of credits that runs in the loop."""
+
+    units = _called(TurnCredit.units)
+    count = _called(TurnCredit.count)
+
+
+def _assembled(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, Context]],
+) -> Callable[Concatenate[_InLoop[Any], P], Context]:
+    """Return a method that waits for a context, whose credits are counted in the loop's thread."""
+
+    @wraps(method)
+    def call(self: _InLoop[Any], /, *args: P.args, **kwargs: P.kwargs) -> Context:
+        context = LOOP.run(lambda: method(self._inner, *args, **kwargs))
+        counts = context._credits
+        if not isinstance(counts, TurnCredit):
+            return context
+        return replace(context, _credits=_CreditInLoop(counts))
 
     return call
 
@@ -235,7 +261,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
     forget = _awaited(SessionMemory.forget)
     ingest = _awaited(SessionMemory.ingest)
     attach = _awaited(SessionMemory.attach)
-    assemble_context = _awaited(SessionMemory.assemble_context)
+    assemble_context = _assembled(SessionMemory.assemble_context)
     search = _called(SessionMemory.search)
     get = _called(SessionMemory.get)
     fetch = _awaited(SessionMemory.fetch)

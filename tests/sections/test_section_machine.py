@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, 
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
-from kaosmem.sections.operations import Evict, SectionOperation, parse_operation
+from kaosmem.sections.operations import Credit, Evict, SectionOperation, parse_operation
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import COMPACTED, Replaced, Substitution
@@ -69,6 +70,9 @@ class PlainSection:
     total: int = 0
     clock: int = 0
     asking: int | None = None  # position of the item whose calls wait
+    credited: Counter[str] = field(default_factory=Counter)
+    shown: Counter[str] = field(default_factory=Counter)
+    verified: set[str] = field(default_factory=set)
 
     @property
     def used(self) -> int:
@@ -221,6 +225,10 @@ class PlainSection:
         erased = len(doomed) + len(self.archived) - len(kept)
         self.drop(doomed)
         self.archived = kept
+        for item_id in item_ids:
+            self.credited.pop(item_id, None)
+            self.shown.pop(item_id, None)
+            self.verified.discard(item_id)
         return erased
 
     def add(self, item: Item) -> None:
@@ -597,6 +605,20 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
+    def credit(self, data: st.DataObject) -> None:
+        """What a reply used is counted apart, and changes no standing."""
+        ids = st.lists(st.sampled_from(self.known_ids()), max_size=3, unique=True).map(tuple)
+        credit = Credit("s", NOW, *(data.draw(ids) for _ in range(3)))
+        self.section.credit(credit)
+        for counts, item_ids in (
+            (self.plain.credited, credit.credited),
+            (self.plain.shown, credit.shown),
+        ):
+            counts.update(item_ids)
+        self.plain.verified.update(credit.verified)
+
+    @precondition(lambda self: self.plain.rows)
+    @rule(data=st.data())
     def get(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from(self.plain.rows)).item
         assert self.section.get(item.id) == item
@@ -645,6 +667,15 @@ class SectionMachine(RuleBasedStateMachine):
             assert entry["position"] == row.position
             assert entry.get("unit", row.position) == first
             assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
+
+    @invariant()
+    def counts_what_replies_used(self) -> None:
+        """Archived items keep their counts, forgotten ones lose them, restarts change nothing."""
+        usage = self.section.held.usage
+        assert usage.credited == self.plain.credited
+        assert usage.shown == self.plain.shown
+        assert usage.used_at.keys() == self.plain.credited.keys()
+        assert usage.verified_at.keys() == self.plain.verified
 
     @invariant()
     def one_item_of_a_key_is_live(self) -> None:

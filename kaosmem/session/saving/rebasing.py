@@ -18,6 +18,7 @@ from kaosmem.sections.formation_state import FormationState
 from kaosmem.sections.operations import (
     Add,
     Compact,
+    Credit,
     Describe,
     Evict,
     Expand,
@@ -82,6 +83,8 @@ def rebase(
             kept.append(change)
         elif _settles(change):
             _settle(stored[change.section], change, touched, forgotten)
+        elif isinstance(change, Credit):
+            _credit(stored[change.section], change, forgotten)
         else:
             _repeat(stored[change.section], change)
     _check_ids(ours, stored)
@@ -230,6 +233,11 @@ def _settle(
                 for item_id in told.union(change.change.replaced)
             ):
                 section.compact(change.change)
+
+
+def _credit(section: Section, change: Credit, forgotten: Container[str]) -> None:
+    """Repeat a credit without the items that others have forgotten."""
+    section.credit(change.without(lambda item_id: item_id in forgotten and item_id not in section))
 
 
 def is_reply(change: Operation) -> bool:

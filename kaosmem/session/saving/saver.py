@@ -28,6 +28,7 @@ from kaosmem.sections.archive import Archived
 from kaosmem.sections.holdings import Moment
 from kaosmem.sections.operations import (
     Add,
+    Credit,
     Describe,
     Forget,
     Operation,
@@ -387,7 +388,7 @@ class Saver:
         for name, section in self._sections.items():
             if section.spec.placement == "history":
                 histories.add(name)
-        changed_by_others = {each.section for each in theirs if not isinstance(each, Use)}
+        changed_by_others = {each.section for each in theirs if not isinstance(each, Use | Credit)}
         self.windows.follow(
             [each.data for each in ours if isinstance(each, Turn)],
             [each.data for each in theirs if isinstance(each, Turn)],
