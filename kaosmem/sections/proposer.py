@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, islice
 
 from kaosmem.filters import MetadataFilter
@@ -11,6 +11,7 @@ from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import Told
 from kaosmem.language.query import Query
 from kaosmem.sections.holdings import Holdings, is_needed
+from kaosmem.sections.importance import by_importance
 from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Hit, Proposal, Stock
@@ -225,7 +226,8 @@ class Proposer:
         first = held.units.first(held.ordinal(item_id))
         with self._index.asking:
             limit = len(held) + len(held.past) + 1
-            scores = _Scores.of_units(held, self._index.find(query, limit), limit)
+            found = self._index.find(query, limit)
+            scores = self._by_importance(_Scores.of_units(held, found, limit))
         if first not in scores.of:
             return None, None
         return scores.by_worth.index(first) + 1, scores.of[first]
@@ -546,7 +548,19 @@ class Proposer:
                 found = self._index.find(query, limit, current)
         if found.ranked is not self._scored[0]:  # as after the reading of the proposed texts
             self._scored = found.ranked, _Scores.of_units(self._held, found, limit)
-        return self._scored[1]
+        return self._by_importance(self._scored[1])
+
+    def _by_importance(self, scores: _Scores) -> _Scores:
+        """Return scores with the used ones first among units that match about as well."""
+        if not self._held.usage.credited:
+            return scores
+        by_worth = by_importance(
+            self._held,
+            scores.by_worth,
+            scores.of,
+            lambda group: self._corrections.find(group, scores.of),
+        )
+        return replace(scores, by_worth=by_worth)
 
     def _share(self, first: int, cap: int, told: Told) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed.
