@@ -227,6 +227,10 @@ class Holdings:
         """Return whether a unit, live or evicted, holds only results without their calls."""
         return self.past.is_orphan(first) if first in self.past else self.units.is_orphan(first)
 
+    def units_in_order(self) -> list[int]:
+        """Return the first ordinal of each live unit, oldest first."""
+        return [ordinal for ordinal in self._held if self.units.first(ordinal) == ordinal]
+
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each unit, the unit with the newest item first."""
         for ordinal in reversed(self._held):

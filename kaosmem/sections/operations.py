@@ -202,7 +202,8 @@ class Update(SectionOperation):
 class Remove(SectionOperation):
     """An item leaves and is not recalled.
 
-    at: when the session was told, None if that is not known. expired: its time to live was over.
+    at: when the session was told, None if that is not known. expired: its time to live
+        was over, or a retention policy named it.
     """
 
     op = "remove"

@@ -124,7 +124,7 @@ class Proposer:
         if self._spec.placement != "static" or not is_needed(self._spec, item):
             return []
         required = [
-            each for first in sorted(self._required()) for each in self._held.unit(first)[0]
+            each for first in sorted(self.required_units()) for each in self._held.unit(first)[0]
         ]
         kept = [
             each
@@ -141,7 +141,7 @@ class Proposer:
         ordinal = self._held.newest_question
         return None if ordinal is None else self._held[ordinal]
 
-    def _required(self) -> set[int]:
+    def required_units(self) -> set[int]:
         """Return the first ordinals of the units that must be shown.
 
         These hold an item that must be shown for its own sake, and a history's newest question and
@@ -297,7 +297,7 @@ class Proposer:
     def _propose(
         self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool
     ) -> Proposal:
-        must = self._required()
+        must = self.required_units()
         passing = None if self._spec.placement == "static" else self._passing(wanted)
         if passing is not None and must:
             must &= set(self._held.firsts(passing))
@@ -434,7 +434,7 @@ class Proposer:
     def _propose_history(
         self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool
     ) -> Proposal:
-        must = self._required()
+        must = self.required_units()
         walked, cuts, is_all = self._walk_back(must, 2 * cap)
         newest = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
         passing = self._passing(wanted)

@@ -254,12 +254,19 @@ class Section(Table):
 
         Nothing recalls them.
         """
+        for item_id in item_ids:
+            if item_id in self:
+                self.retire((item_id,), at=self.peek(item_id).expires_at)
+
+    def retire(self, item_ids: Iterable[str], *, at: datetime | None) -> None:
+        """Move items to the archive by a rule, as far as they are live. Nothing recalls them.
+
+        If another writer changes one of them at the same time, the rule decides on it anew later.
+        """
         self._check_writable()
         for item_id in item_ids:
             if item_id in self:
-                self._change(
-                    Remove(self.spec.name, item_id, self.peek(item_id).expires_at, expired=True)
-                )
+                self._change(Remove(self.spec.name, item_id, at, expired=True))
 
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, and return whether they could.

@@ -8,11 +8,14 @@ from kaosmem.session.directory import (
     stored_sessions,
 )
 from kaosmem.session.receipts import ErasureReceipt
+from kaosmem.session.retention import RetentionPolicy, RetentionReport
 from kaosmem.session.saving.repair import RepairReport
 
 __all__ = [
     "ErasureReceipt",
     "RepairReport",
+    "RetentionPolicy",
+    "RetentionReport",
     "StoredSession",
     "delete_idle_sessions",
     "delete_namespace",

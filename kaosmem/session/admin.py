@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kaosmem.arguments import check_instance
 from kaosmem.errors import InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.persistence.storage.places import filesystem_of
@@ -13,7 +14,9 @@ from kaosmem.sections.past import read_evicted
 from kaosmem.sections.proposal import Source
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
+from kaosmem.session.opening import SharedSessions
 from kaosmem.session.receipts import ErasureReceipt
+from kaosmem.session.retention import RetentionPolicy, RetentionReport, retain
 from kaosmem.tokens.counters import TokenCounter
 
 if TYPE_CHECKING:
@@ -33,8 +36,9 @@ class SessionAdmin:
     ('deal-42', 5)
     """
 
-    def __init__(self, session: OpenSession) -> None:
+    def __init__(self, session: OpenSession, shared: SharedSessions) -> None:
         self._session = session
+        self._shared = shared
 
     def __repr__(self) -> str:
         return f"<SessionAdmin {self.session_id!r} in namespace {self.namespace!r}>"
@@ -135,6 +139,42 @@ class SessionAdmin:
             for start in range(0, len(lacking), _READ_AT_ONCE):
                 part = lacking[start : start + _READ_AT_ONCE]
                 section.take_in(await asyncio.to_thread(read_evicted, part))
+
+    async def retain(
+        self, policy: RetentionPolicy, *, section: str = "findings", dry_run: bool = False
+    ) -> RetentionReport:
+        """Archive or erase the items of a section that a policy names, and save.
+
+        These items stay, and `kept` says why: pinned ones, those that every context must show,
+        calls that wait for a result, and, in an erasure, the sources of live items that stay. A
+        unit goes as a whole. Other unsaved changes are saved too.
+
+        Args:
+            policy: The conditions.
+            section: The name of the section.
+            dry_run: Change nothing, and report what would go.
+
+        Raises:
+            NotFoundError: If there is no such section.
+            KaosmemError: As `SessionMemory.save`, and as `SessionMemory.forget` if items are erased.
+
+        >>> from datetime import timedelta
+        >>> from kaosmem import SessionMemory
+        >>> from kaosmem.session import RetentionPolicy
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("findings", ["It rains.", "It snows.", "It is dry."])
+        >>> policy = RetentionPolicy(max_tokens=8)
+        >>> print(await memory.admin.retain(policy, dry_run=True))
+        'findings': 1 item (3 tokens) would go
+        >>> report = await memory.admin.retain(policy)
+        >>> [item.text for item in memory["findings"]]
+        ['It snows.', 'It is dry.']
+        """
+        session = self._session
+        session.check_loop()
+        check_instance(policy, RetentionPolicy, "policy")
+        chosen = session.section(section)
+        return await retain(session, policy, chosen, dry_run=dry_run, shared=self._shared)
 
     async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
         """Return a sentence for each reason why an erasure does not hold, none if it holds.

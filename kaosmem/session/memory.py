@@ -1209,7 +1209,7 @@ class SessionMemory:
     @property
     def admin(self) -> SessionAdmin:
         """The administration: the session's place, other writers, indexes and erasures."""
-        return SessionAdmin(self._session)
+        return SessionAdmin(self._session, _SHARED)
 
 
 @observed("open_session", session=lambda opening: opening.session_id)

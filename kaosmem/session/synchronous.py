@@ -222,6 +222,7 @@ class SyncAdmin(_InLoop[SessionAdmin]):
     refresh = _awaited(SessionAdmin.refresh)
     prepare = _awaited(SessionAdmin.prepare)
     verify = _awaited(SessionAdmin.verify)
+    retain = _awaited(SessionAdmin.retain)
 
     @property
     def inner(self) -> SessionAdmin:

@@ -212,16 +212,17 @@ def _settle(
     touched: Container[str] | None,
     forgotten: Container[str],
 ) -> None:
-    """Repeat compactions and evictions of items that no writer has touched.
+    """Repeat compactions, evictions and removals by a rule of items that no writer has touched.
 
     The next turn decides the rest anew.
 
     touched: ids, None where the log does not tell.
     """
-    if isinstance(change, Remove):
-        section.expire((change.id,))
-        return
     if touched is None:
+        return
+    if isinstance(change, Remove):
+        if change.id not in touched:
+            section.retire((change.id,), at=change.at)
         return
     with suppress(InvalidArgumentError, NotFoundError):  # then nothing has changed
         if isinstance(change, Evict):

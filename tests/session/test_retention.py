@@ -1,0 +1,229 @@
+"""Retention: items go by age, use, kind and size; what is needed stays; erasures have receipts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kaosmem import InvalidArgumentError, SessionMemory
+from kaosmem.errors import ReadOnlyError
+from kaosmem.formation import PatternFormer
+from kaosmem.session import RetentionPolicy
+from kaosmem.session.options import SessionOptions
+from kaosmem.testing import paths_holding
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+MONTH = RetentionPolicy(older_than=timedelta(days=30))
+ERASING = RetentionPolicy(older_than=timedelta(days=30), erase=True)
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        self.now += timedelta(days=days)
+
+
+def begun() -> tuple[SessionMemory, Clock]:
+    clock = Clock()
+    return SessionMemory.test_mode(options=SessionOptions(clock=clock)), clock
+
+
+def texts(memory: SessionMemory, section: str = "findings") -> list[str]:
+    return [item.text for item in memory[section]]
+
+
+async def credit(memory: SessionMemory, *item_ids: str) -> None:
+    context = await memory.assemble_context("?", budget=2_000)
+    context.credit(ids=item_ids)
+
+
+async def test_old_items_go_to_the_archive() -> None:
+    """No context recalls them, and fetch finds them. A dry run changes nothing."""
+    memory, clock = begun()
+    old = memory.add("findings", "The roof is red.")
+    clock.pass_days(31)
+    memory.add("findings", "The door is blue.")
+    for dry_run in (True, False):
+        report = await memory.admin.retain(MONTH, dry_run=dry_run)
+        assert report.items == (old.id,)
+        assert report.is_dry_run == dry_run
+        assert report.receipt is None
+        assert len(memory["findings"]) == 1 + dry_run
+    assert texts(memory) == ["The door is blue."]
+    context = await memory.assemble_context("Which colour has the roof?", budget=500)
+    assert old not in context.items
+    assert (await memory.fetch(old.id)).text == old.text
+    assert (await memory.admin.retain(MONTH)).items == ()
+
+
+async def test_a_policy_that_erases_gives_a_receipt() -> None:
+    """Archived versions are erased too."""
+    memory, clock = begun()
+    old = memory.add("findings", "The roof is red.")
+    archived = memory.add("findings", "The wall is white.")
+    memory.remove(archived.id)
+    clock.pass_days(31)
+    report = await memory.admin.retain(ERASING)
+    assert {*report.items} == {old.id, archived.id}
+    assert report.receipt is not None
+    assert await memory.admin.verify(report.receipt) == ()
+    assert paths_holding(memory.admin.fs, "The roof") == []
+    assert paths_holding(memory.admin.fs, "The wall") == []
+    assert str(report) == "'findings': 2 items (5 tokens) erased"
+
+
+async def test_use_and_verification_count_against_idleness() -> None:
+    memory, clock = begun()
+    used = memory.add("findings", "The roof is red.")
+    confirmed = memory.add("findings", "The door is blue.")
+    unused = memory.add("findings", "The wall is white.")
+    clock.pass_days(20)
+    await credit(memory, used.id)
+    context = await memory.assemble_context("?", budget=2_000)
+    context.credit(ids=[confirmed.id], confirmed=True)
+    clock.pass_days(20)
+    policy = RetentionPolicy(unused_for=timedelta(days=30))
+    assert (await memory.admin.retain(policy, dry_run=True)).items == (unused.id,)
+    seldom = RetentionPolicy(older_than=timedelta(days=30), used_less_than=1)
+    assert (await memory.admin.retain(seldom)).items == (unused.id,)
+
+
+async def test_kind_narrows() -> None:
+    memory, _ = begun()
+    episode = memory.add("findings", "We met.", metadata={"kind": "episodic"})
+    memory.add("findings", "Ann pays.", metadata={"kind": "semantic"})
+    memory.add("findings", "Bob pays.")
+    report = await memory.admin.retain(RetentionPolicy(kinds=("episodic",)))
+    assert report.items == (episode.id,)
+
+
+async def test_size_takes_the_least_important_and_oldest_first() -> None:
+    memory, clock = begun()
+    facts = []
+    for text in ("one two three", "four five six", "seven eight nine", "ten eleven twelve"):
+        facts.append(memory.add("findings", text))
+        clock.pass_days(1)
+    await credit(memory, facts[0].id)
+    used = memory["findings"].used
+    policy = RetentionPolicy(max_tokens=used - facts[1].tokens - 1)
+    report = await memory.admin.retain(policy)
+    assert report.items == (facts[1].id, facts[2].id)
+    assert memory["findings"].used <= used - facts[1].tokens - 1
+
+
+async def test_what_is_needed_stays() -> None:
+    """Pinned items, required ones, and units of which one item is not due."""
+    memory, clock = begun()
+    pinned = memory.add("findings", "The roof is red.", pinned=True)
+    system = memory.add("role", "You are careful.", role="system")
+    memory.add("messages", "Look.")
+    call = memory.add("messages", (ToolUseBlock("a", "find", {}),), role="assistant")
+    clock.pass_days(31)
+    waiting = await memory.admin.retain(MONTH, section="messages", dry_run=True)
+    assert call.id in waiting.kept
+    memory.add("messages", (ToolResultBlock("a", "done"),), role="tool")
+    report = await memory.admin.retain(MONTH, section="messages")
+    assert report.items == ()
+    assert (await memory.admin.retain(MONTH)).kept == {pinned.id: "pinned"}
+    assert (await memory.admin.retain(MONTH, section="role")).kept == {system.id: "required"}
+    assert len(memory["messages"]) == 3
+
+
+async def test_the_source_of_a_kept_item_is_not_erased() -> None:
+    """Harm case: to erase a message would erase the fact that was formed from it."""
+    memory, clock = begun()
+    said = memory.add("messages", "I live in Oslo.")
+    memory.add("messages", "Nothing to remember here.", id="small-talk")
+    memory.add("messages", "And so on.", role="assistant")
+    memory.add("messages", "Fine.")
+    clock.pass_days(31)
+    (fact,) = await memory.form(PatternFormer())
+    report = await memory.admin.retain(ERASING, section="messages")
+    assert report.kept[said.id] == f"source of {fact.item.id!r}"
+    assert "small-talk" in report.items
+    assert [item.id for item in await memory.archive.expand(fact.item.id)] == [said.id]
+    archived = await memory.admin.retain(MONTH, section="messages")
+    assert archived.items == (said.id,)  # the archive still answers for the fact
+    assert [item.id for item in await memory.archive.expand(fact.item.id)] == [said.id]
+    clock.pass_days(31)
+    gone = await memory.admin.retain(ERASING)
+    assert gone.items == (fact.item.id,)
+
+
+@pytest.mark.parametrize(
+    "stated", [None, "2019-01-01", "2030-01-01", "no date", 7, "0001-01-01T00:00"]
+)
+async def test_a_wrong_time_keeps_an_item(stated: Any) -> None:
+    """Harm case: an item without a time, a time of long ago or of the future, is not erased early."""
+    memory, clock = begun()
+    metadata = {} if stated is None else {"timestamp": stated}
+    item = memory.add("findings", "The roof is red.", metadata=metadata)
+    clock.pass_days(29)
+    assert (await memory.admin.retain(ERASING, dry_run=True)).items == ()
+    clock.pass_days(2)
+    due = () if stated == "2030-01-01" else (item.id,)
+    assert (await memory.admin.retain(ERASING, dry_run=True)).items == due
+
+
+async def test_a_clock_in_the_past_keeps_all() -> None:
+    memory, clock = begun()
+    memory.add("findings", "The roof is red.")
+    clock.pass_days(-10_000)
+    policies = MONTH, ERASING, RetentionPolicy(unused_for=timedelta(seconds=1))
+    for policy in policies:
+        assert (await memory.admin.retain(policy)).items == ()
+
+
+async def test_two_workers_archive_and_erase_together(tmp_path: Any) -> None:
+    """Neither fails, and an item that one has changed meanwhile is decided anew."""
+    clock = Clock()
+    options = SessionOptions(clock=clock)
+    async with SessionMemory.open(tmp_path, "s", options=options) as one:
+        first = one.add("findings", "The roof is red.")
+        second = one.add("findings", "The door is blue.")
+        await one.save()
+        async with SessionMemory.open(tmp_path, "s", options=options) as other:
+            clock.pass_days(31)
+            one["findings"].retire([first.id, second.id], at=clock.now)
+            other.update(second.id, "The door is green.")
+            await other.save()
+            await one.save()
+            assert texts(one) == ["The door is green."]
+            assert (await other.admin.retain(MONTH)).items == (second.id,)
+            assert (await one.admin.retain(MONTH)).items == ()
+            assert {*(await one.admin.retain(ERASING)).items} == {first.id, second.id}
+            assert (await other.admin.retain(ERASING)).items == ()
+            assert texts(one) == texts(other) == []
+
+
+def test_a_policy_without_a_condition_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="has no condition"):
+        RetentionPolicy(erase=True)
+    with pytest.raises(InvalidArgumentError, match="give a timedelta"):
+        RetentionPolicy(older_than=timedelta(days=-1))
+    with pytest.raises(InvalidArgumentError, match="kinds is a str"):
+        RetentionPolicy(kinds="episodic")  # type: ignore[arg-type]
+
+
+async def test_a_reader_may_only_rehearse() -> None:
+    memory, clock = begun()
+    old = memory.add("findings", "The roof is red.")
+    await memory.save()
+    clock.pass_days(31)
+    options = SessionOptions(clock=clock)
+    async with SessionMemory.open(
+        memory.admin.fs, "test", read_only=True, options=options
+    ) as reader:
+        assert (await reader.admin.retain(MONTH, dry_run=True)).items == (old.id,)
+        with pytest.raises(ReadOnlyError):
+            await reader.admin.retain(MONTH)
