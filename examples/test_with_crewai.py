@@ -22,9 +22,9 @@ class ScriptedLLM(BaseLLM):
 def test_an_agent_of_crewai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each agent is a new one: the session has the earlier messages."""
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path / "crewai"))
-    for question, answer in (("How long is the notice?", "Seen: 2."), ("How?", "Seen: 3.")):
+    for question, answer in (("How long is the notice?", "Seen: 2."), ("How?", "Seen: 4.")):
         llm = KaosmemLLM(ScriptedLLM(model="x"), tmp_path, conversation="deal-42", budget=8_000)
         agent = Agent(role="Analyst", goal="Answer.", backstory="Careful.", llm=llm)
         assert agent.kickoff(question).raw == answer
     with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
-        assert len(memory["messages"]) == 2
+        assert len(memory["messages"]) == 4

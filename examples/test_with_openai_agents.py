@@ -24,13 +24,12 @@ class ScriptedModel(Model):
 
 
 async def test_an_agent_of_openai_agents(tmp_path: Path) -> None:
-    """Each run is a new agent: the session has the earlier messages, and the document."""
+    """Each run gets the question alone: the session has the earlier messages, and the document."""
     with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
         memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
     kept = KaosmemFilter(tmp_path, conversation="deal-42", budget=8_000)
     config = RunConfig(call_model_input_filter=kept, tracing_disabled=True)
     agent = Agent(name="analyst", model=ScriptedModel())
-    first = await Runner.run(agent, "How long is the notice?", run_config=config)
-    assert first.final_output == "Seen: 1."
-    again = [*first.to_input_list(), {"role": "user", "content": "How?"}]
-    assert (await Runner.run(agent, again, run_config=config)).final_output == "Seen: 3."
+    for question, answer in (("How long is the notice?", "Seen: 1."), ("How?", "Seen: 3.")):
+        result = await Runner.run(agent, question, hooks=kept, run_config=config)
+        assert result.final_output == answer

@@ -22,9 +22,11 @@ class ScriptedModel(Model):
 
 def test_an_agent_of_smolagents(tmp_path: Path) -> None:
     """Each agent is a new one: the session has the earlier messages."""
-    for question, seen in (("How long is the notice?", 2), ("How?", 3)):
+    for question, seen in (("How long is the notice?", 2), ("How?", 5)):
         model = KaosmemModel(ScriptedModel(), tmp_path, conversation="deal-42", budget=16_000)
-        agent = CodeAgent(tools=[], model=model, verbosity_level=LogLevel.OFF)
+        agent = CodeAgent(
+            tools=[], model=model, step_callbacks=[model.keep], verbosity_level=LogLevel.OFF
+        )
         assert agent.run(question) == seen
     with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
-        assert len(memory["messages"]) == 2
+        assert len(memory["messages"]) == 6

@@ -58,7 +58,8 @@ class KaosmemMiddleware(ChatMiddleware):
         context.options = {**options, "instructions": packed.system}
 
         async def keep(response: Any) -> None:
-            await self.calls.keep(conversation, response.messages)
+            interrupted = context.stream and response.finish_reason is None
+            await self.calls.keep(conversation, response.messages, interrupted=interrupted)
 
         context.stream_result_hooks.append(keep)
         await call_next()

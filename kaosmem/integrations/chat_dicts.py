@@ -5,11 +5,12 @@ Reasoning is in `thinking_blocks`, as LiteLLM has it: the API itself has no fiel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from kaosmem.formats import parse_message
+from kaosmem.integrations.model_calls import Calls
 from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import (
     ImageBlock,
@@ -38,8 +39,12 @@ def read_chat_dict(message: Mapping[str, JSONValue]) -> list[ChatMessage]:
     return [replace(said, content=check_content((*thinking, *said.blocks)))]
 
 
-def write_chat_dict(message: ChatMessage) -> dict[str, Any]:
-    """Return a message as a dict. A result of a tool is alone in its message."""
+def write_chat_dict(message: ChatMessage, calls: Calls | None = None) -> dict[str, Any]:
+    """Return a message as a dict. A result of a tool is alone in its message.
+
+    Args:
+        calls: The calls of the request, which dicts do without.
+    """
     role = message.role if message.role in ROLES else "user"
     written: dict[str, Any] = {"role": role}
     if role != message.role:
@@ -86,18 +91,3 @@ def _thinking_dict(block: ThinkingBlock) -> dict[str, str]:
     if block.data:
         return {"type": "redacted_thinking", "data": block.data}
     return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
-
-
-def split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Mapping[str, Any]]]:
-    """Return the text of the leading system messages, and the other messages."""
-    rest = list(messages)
-    prompts = []
-    while rest and rest[0].get("role") in ("system", "developer"):
-        prompts.append(parse_message(rest.pop(0), "openai").text)
-    return "\n\n".join(prompts), rest
-
-
-def with_system(system: str, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages after a system message, unless its text is empty."""
-    prompts = [{"role": "system", "content": system}] if system else []
-    return [*prompts, *messages]

@@ -7,12 +7,7 @@ from typing import Any
 from crewai import BaseLLM
 from pydantic import PrivateAttr
 
-from kaosmem.integrations.chat_dicts import (
-    read_chat_dict,
-    split_system,
-    with_system,
-    write_chat_dict,
-)
+from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
@@ -40,18 +35,19 @@ class KaosmemLLM(BaseLLM):
         self._calls = ModelCalls(
             location,
             read=read_chat_dict,
-            write=lambda message, _: write_chat_dict(message),
+            write=write_chat_dict,
             id_remedy="give conversation=...",
             **options,
         )
 
     def call(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
-        """Pack a request. The agent tells the reply again in its next one."""
+        """Pack a request, and keep an answer. The agent tells its calls again with their results."""
         given = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        system, rest = split_system(given)
-        packed = self._calls.request_now(self._conversation, rest, system=system, tools=tools or ())
-        sent = with_system(packed.system, packed.messages)
-        return self._llm.call(sent, tools, *args, **options)
+        packed = self._calls.request_now(self._conversation, given, tools=tools or ())
+        reply = self._llm.call(packed.with_system, tools, *args, **options)
+        if isinstance(reply, str) and "\nAction:" not in reply:
+            self._calls.keep_now(self._conversation, [{"role": "assistant", "content": reply}])
+        return reply
 
     def supports_function_calling(self) -> bool:
         """Return whether the model takes schemas of tools."""

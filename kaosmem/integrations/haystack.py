@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from haystack import component
-from haystack.dataclasses import ChatMessage, ChatRole, ToolCall
+from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import flatten_tools_or_toolsets
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
@@ -52,16 +52,10 @@ class KaosmemChatGenerator:
         """Pack a request, and keep its reply."""
         named = dict(generation_kwargs or {})
         conversation = named.pop("conversation", self.conversation)
-        prompts = [message for message in messages if message.is_from(ChatRole.SYSTEM)]
-        packed = self.calls.request_now(
-            conversation,
-            [message for message in messages if not message.is_from(ChatRole.SYSTEM)],
-            system="\n\n".join(message.text or "" for message in prompts),
-            tools=[tool.tool_spec for tool in flatten_tools_or_toolsets(tools)],
-        )
-        system = [ChatMessage.from_system(packed.system)] if packed.system else []
+        schemas = [tool.tool_spec for tool in flatten_tools_or_toolsets(tools)]
+        packed = self.calls.request_now(conversation, messages, tools=schemas)
         result: dict[str, Any] = self.generator.run(
-            messages=[*system, *packed.messages],
+            messages=packed.with_system,
             generation_kwargs=named,
             tools=tools,
             streaming_callback=streaming_callback,

@@ -7,12 +7,7 @@ from typing import Any
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.utils import CallTypes
 
-from kaosmem.integrations.chat_dicts import (
-    read_chat_dict,
-    split_system,
-    with_system,
-    write_chat_dict,
-)
+from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
@@ -33,7 +28,7 @@ class KaosmemLogger(CustomLogger):
         self.calls: ModelCalls[Any] = ModelCalls(
             location,
             read=read_chat_dict,
-            write=lambda message, _: write_chat_dict(message),
+            write=write_chat_dict,
             id_remedy="give litellm_session_id",
             **options,
         )
@@ -45,10 +40,9 @@ class KaosmemLogger(CustomLogger):
         conversation = _conversation(kwargs)
         if not conversation or call_type is not CallTypes.acompletion:
             return None
-        system, messages = split_system(kwargs["messages"])
         tools = kwargs.get("tools") or ()
-        packed = await self.calls.request(conversation, messages, system=system, tools=tools)
-        return {**kwargs, "messages": with_system(packed.system, packed.messages)}
+        packed = await self.calls.request(conversation, kwargs["messages"], tools=tools)
+        return {**kwargs, "messages": packed.with_system}
 
     async def async_post_call_success_deployment_hook(
         self, request_data: dict[str, Any], response: Any, call_type: CallTypes | None

@@ -52,9 +52,7 @@ class KaosmemMemory(BaseMemory):
 
     def get(self, input: str | None = None, **_: Any) -> list[llama.ChatMessage]:
         """Return the packed request."""
-        packed = self._calls.request_now(self._conversation, self._recent)
-        system = [llama.ChatMessage(packed.system, role="system")] if packed.system else []
-        return [*system, *packed.messages]
+        return self._calls.request_now(self._conversation, self._recent).with_system
 
     def get_all(self) -> list[llama.ChatMessage]:
         """Return all messages that the session holds live."""

@@ -14,6 +14,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, HistoryPart, Layout, get_format, messages_apart, render_messages
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
+from kaosmem.session.collecting import INTERRUPTED
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import LOOP
 from kaosmem.session.window import Window
@@ -39,12 +40,14 @@ class Request(Generic[M]):
         system: The caller's instructions, then the static sections of the session.
         static: The static sections alone, "" for none.
         messages: The messages after the system message.
+        with_system: All messages in the types of the framework, a system message first.
         context: The context that kaosmem packed.
     """
 
     system: str
     static: str
     messages: list[M]
+    with_system: list[M]
     context: Context
 
 
@@ -100,8 +103,9 @@ class ModelCalls(Generic[M]):
 
         Args:
             conversation: The framework's id of the conversation.
-            messages: The messages that the framework would send, or the newest of them.
-            system: The instructions of this call.
+            messages: The messages that the framework would send, or the newest of them. The system
+                messages before all others are instructions of this call.
+            system: More instructions of this call.
             tools: The schemas of this call's tools, to count them.
             agent: The name of the agent that calls. Each agent of a conversation has a window.
 
@@ -125,9 +129,15 @@ class ModelCalls(Generic[M]):
         work = self._request(self._session_id(conversation), messages, system, tools, agent)
         return LOOP.run(lambda: work)
 
-    async def keep(self, conversation: object, replies: Sequence[M]) -> None:
-        """Store the reply to the last request of a conversation, which may be several messages."""
-        await on_loop(self._keep(self._session_id(conversation), replies))
+    async def keep(
+        self, conversation: object, replies: Sequence[M], *, interrupted: bool = False
+    ) -> None:
+        """Store the reply to the last request of a conversation, which may be several messages.
+
+        Args:
+            interrupted: Whether its stream ended early. The metadata of its messages say so.
+        """
+        await on_loop(self._keep(self._session_id(conversation), replies, interrupted))
 
     async def all(self, conversation: object) -> list[M]:
         """Return the messages of a conversation that its session holds live."""
@@ -164,10 +174,11 @@ class ModelCalls(Generic[M]):
     def _session_id(self, conversation: object) -> str:
         return conversation_session_id(conversation, self._id_remedy)
 
-    async def _keep(self, session_id: str, replies: Sequence[M]) -> None:
+    async def _keep(self, session_id: str, replies: Sequence[M], interrupted: bool = False) -> None:
+        metadata = INTERRUPTED if interrupted else None
         async with self._sessions.turn(session_id) as memory:
             for message in messages_apart(self._read_all(replies), self._format):
-                memory.add_message(message, format=self._format)
+                memory.add_message(message, format=self._format, metadata=metadata)
 
     def _read_all(self, given: Sequence[M]) -> Sequence[object]:
         """Return messages as the session takes them."""
@@ -183,8 +194,10 @@ class ModelCalls(Generic[M]):
         tools: Sequence[Mapping[str, JSONValue]],
         agent: str,
     ) -> Request[M]:
+        prompts, said = _without_prompts(self._read_all(messages))
+        system = "\n\n".join([*prompts, system] if system else prompts)
         async with self._sessions.turn(session_id) as memory:
-            await memory.sync_messages(self._read_all(messages), format=self._format)
+            await memory.sync_messages(said, format=self._format)
             context = await memory.assemble_context(
                 budget=self._budget,
                 format=self._format,
@@ -198,9 +211,12 @@ class ModelCalls(Generic[M]):
         if sent and sent[0].get("role") == "system":
             instructions = self._format.parse(sent.pop(0)).text
         static = instructions.removeprefix(system).lstrip("\n")
-        if self._write is not None:
-            sent = self._written(_single(map(self._format.parse, sent)), messages, self._write)
-        return Request(instructions, static, sent, context)
+        if self._write is None:
+            return Request(instructions, static, sent, sent, context)
+        sent = self._written(_single(map(self._format.parse, sent)), messages, self._write)
+        first = [ChatMessage("system", instructions)] if instructions else []
+        prompt = [self._write(message, {}) for message in first]
+        return Request(instructions, static, sent, [*prompt, *sent], context)
 
     def _window_of(self, agent: str) -> Window | None:
         if self._window is None or not agent:
@@ -266,6 +282,15 @@ def conversation_session_id(conversation: object, remedy: str) -> str:
     return safe_id(str(conversation))
 
 
+def tool_schema(name: str, description: str | None, parameters: JSONValue) -> dict[str, JSONValue]:
+    """Return the schema of a tool, to count it.
+
+    Args:
+        parameters: The JSON schema of its arguments.
+    """
+    return {"name": name, "description": description, "parameters": parameters}
+
+
 def unknown_part(kind: str, part: object) -> OpaqueBlock:
     """Return a part of a message that only its framework can read. A note stands for it.
 
@@ -275,6 +300,15 @@ def unknown_part(kind: str, part: object) -> OpaqueBlock:
     """
     digest = sha256(repr(part).encode()).hexdigest()
     return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
+
+
+def _without_prompts(messages: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    """Return the texts of the system messages before all others, and the others."""
+    rest = list(messages)
+    prompts = []
+    while rest and isinstance(rest[0], ChatMessage) and rest[0].role == "system":
+        prompts.append(rest.pop(0).text)
+    return prompts, rest
 
 
 def _calls(message: ChatMessage) -> Iterator[ToolUseBlock]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents import FunctionTool
+from agents import FunctionTool, ModelResponse, RunHooks
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 from agents.run_config import CallModelData, ModelInputData
 
 from kaosmem.formats import messages_apart, parse_message, render_messages
-from kaosmem.integrations.model_calls import ModelCalls, conversation_session_id, on_loop
+from kaosmem.integrations.model_calls import (
+    ModelCalls,
+    conversation_session_id,
+    on_loop,
+    tool_schema,
+)
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
@@ -23,10 +28,11 @@ _AS_GIVEN = "openai_agents_items"
 _ID_REMEDY = "give conversation=..."
 
 
-class KaosmemFilter:
+class KaosmemFilter(RunHooks[Any]):
     """Keeps a conversation in a session, and packs each request of its agents' models.
 
-    Agents that hand a conversation over to each other have a window each.
+    Agents that hand a conversation over to each other have a window each. With
+    `Runner.run(..., hooks=...)`, a reply is stored at once; a `KaosmemSession` stores it, too.
 
     Args:
         location: The place of the sessions.
@@ -47,24 +53,25 @@ class KaosmemFilter:
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Pack a request."""
-        named = self.conversation
         tools = [tool for tool in data.agent.tools if isinstance(tool, FunctionTool)]
         packed = await self.calls.request(
-            named if isinstance(named, str) else named(data.context),
+            self._named(data.context),
             data.model_data.input,
             system=data.model_data.instructions or "",
-            tools=[_schema(tool) for tool in tools],
+            tools=[
+                tool_schema(tool.name, tool.description, tool.params_json_schema) for tool in tools
+            ],
             agent=data.agent.name,
         )
         return ModelInputData(input=packed.messages, instructions=packed.system or None)
 
+    async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
+        """Keep a reply."""
+        await self.calls.keep(self._named(context.context), response.to_input_items())
 
-def _schema(tool: FunctionTool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.params_json_schema,
-    }
+    def _named(self, context: Any) -> str:
+        named = self.conversation
+        return named if isinstance(named, str) else named(context)
 
 
 class KaosmemSession:

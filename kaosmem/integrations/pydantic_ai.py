@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
-from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
+from kaosmem.integrations.model_calls import (
+    Calls,
+    ModelCalls,
+    tool_schema,
+    unknown_part,
+)
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -47,14 +51,26 @@ class KaosmemCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Pack a request."""
-        prompts, messages = _without_prompts(request_context.messages)
         parameters = request_context.model_request_parameters
-        given = [*(parameters.instruction_parts or ()), *prompts]
+        prompts: list[ai.SystemPromptPart] = []
+        messages: list[ai.ModelMessage] = []
+        for message in request_context.messages:
+            prompts += [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
+            if isinstance(message, ai.ModelRequest):
+                rest = [part for part in message.parts if not isinstance(part, ai.SystemPromptPart)]
+                message = replace(message, parts=rest)
+            messages.append(message)
+        tools = [*parameters.function_tools, *parameters.output_tools]
         packed = await self.calls.request(
             ctx.conversation_id,
             messages,
-            system="\n\n".join(part.content for part in given),
-            tools=_tools(parameters),
+            system="\n\n".join(
+                part.content for part in (*(parameters.instruction_parts or ()), *prompts)
+            ),
+            tools=[
+                tool_schema(tool.name, tool.description, tool.parameters_json_schema)
+                for tool in tools
+            ],
         )
         if packed.static:
             prompts.append(ai.SystemPromptPart(packed.static))
@@ -69,37 +85,9 @@ class KaosmemCapability(AbstractCapability[Any]):
         response: ai.ModelResponse,
     ) -> ai.ModelResponse:
         """Keep a reply."""
-        await self.calls.keep(ctx.conversation_id, [response])
+        interrupted = response.state != "complete"
+        await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
         return response
-
-
-def _without_prompts(
-    messages: Sequence[ai.ModelMessage],
-) -> tuple[list[ai.SystemPromptPart], list[ai.ModelMessage]]:
-    """Return the system prompts in messages, and the messages without them."""
-    prompts: list[ai.SystemPromptPart] = []
-    others: list[ai.ModelMessage] = []
-    for message in messages:
-        found = [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
-        prompts += found
-        if found and isinstance(message, ai.ModelRequest):
-            rest = [part for part in message.parts if not isinstance(part, ai.SystemPromptPart)]
-            others.append(replace(message, parts=rest))
-        else:
-            others.append(message)
-    return prompts, others
-
-
-def _tools(parameters: ModelRequestParameters) -> list[dict[str, Any]]:
-    """Return the schemas of tools, without fields of the framework."""
-    return [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.parameters_json_schema,
-        }
-        for tool in (*parameters.function_tools, *parameters.output_tools)
-    ]
 
 
 def _read(message: ai.ModelMessage) -> list[ChatMessage]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-from smolagents import ChatMessage, MessageRole, Model
+from smolagents import ChatMessage, MemoryStep, MessageRole, Model
 from smolagents.models import get_tool_json_schema
 
 from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
@@ -18,6 +17,8 @@ from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 
 _Group = tuple[ChatMessage, ...]
 """A message, or the texts of a call and of its results, in which agents of smolagents tell them."""
+
+_ROLES = (MessageRole.SYSTEM, MessageRole.ASSISTANT)
 
 
 class KaosmemModel(Model):
@@ -45,19 +46,19 @@ class KaosmemModel(Model):
         given = [
             ChatMessage.from_dict(each) if isinstance(each, dict) else each for each in messages
         ]
-        prompts = [_text(each) for each in given if each.role == MessageRole.SYSTEM]
+        tools = options.get("tools_to_call_from") or ()
         packed = self.calls.request_now(
-            self.conversation,
-            _groups(each for each in given if each.role != MessageRole.SYSTEM),
-            system="\n\n".join(prompts),
-            tools=[get_tool_json_schema(tool) for tool in options.get("tools_to_call_from") or ()],
+            self.conversation, _groups(given), tools=[get_tool_json_schema(tool) for tool in tools]
         )
-        system = [_message(MessageRole.SYSTEM, packed.system)] if packed.system else []
-        sent = [message for group in packed.messages for message in group]
-        return self.model.generate([*system, *sent], *args, **options)
+        sent = [message for group in packed.with_system for message in group]
+        return self.model.generate(sent, *args, **options)
+
+    def keep(self, step: MemoryStep, **_: Any) -> None:
+        """Store a step of the agent: a callback of its `step_callbacks`, for the last answer."""
+        self.calls.keep_now(self.conversation, _groups(step.to_messages()))
 
 
-def _groups(messages: Iterable[ChatMessage]) -> list[_Group]:
+def _groups(messages: list[ChatMessage]) -> list[_Group]:
     groups: list[_Group] = []
     for message in messages:
         if message.role == MessageRole.TOOL_RESPONSE and _has_call(groups):
@@ -74,7 +75,7 @@ def _has_call(groups: list[_Group]) -> bool:
 def _read(group: _Group) -> list[chat.ChatMessage]:
     first, *results = group
     if first.role != MessageRole.TOOL_CALL:
-        role = "assistant" if first.role == MessageRole.ASSISTANT else "user"
+        role = first.role.value if first.role in _ROLES else "user"
         return [chat.ChatMessage(role, tuple(map(_block, _parts(first))))]
     text = _text(first)
     if "final_answer" in text:
@@ -105,8 +106,8 @@ def _write(message: chat.ChatMessage, calls: Calls) -> _Group:
         return (_message(MessageRole.TOOL_CALL, json.loads(block.arguments)["text"]),)
     if isinstance(block, ToolResultBlock):
         return (_message(MessageRole.TOOL_RESPONSE, message.text),)
-    is_reply = message.role == "assistant"
-    return (_message(MessageRole.ASSISTANT if is_reply else MessageRole.USER, message.text),)
+    role = message.role if message.role in _ROLES else "user"
+    return (_message(MessageRole(role), message.text),)
 
 
 def _message(role: MessageRole, text: str) -> ChatMessage:

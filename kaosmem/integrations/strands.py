@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strands import Agent
+from strands.hooks import AfterModelCallEvent
 from strands.middleware import InvokeModelStage
 from strands.middleware.stages import InvokeModelContext
 from strands.plugins import Plugin
@@ -35,15 +36,30 @@ class KaosmemPlugin(Plugin):
     def init_agent(self, agent: Agent) -> None:
         """Take the place before the model of an agent."""
         agent.add_middleware(InvokeModelStage.Input, self.pack)
+        agent.add_hook(self.keep, AfterModelCallEvent)
 
     async def pack(self, context: InvokeModelContext) -> InvokeModelContext:
         """Pack a request."""
         given = context.system_prompt
         packed = await self.calls.request(
             self.conversation or context.agent.session_id,
-            [{"role": each["role"], "content": each["content"]} for each in context.messages],
+            [_said(message) for message in context.messages],
             system=given if isinstance(given, str) else "",
             tools=context.tool_specs,
         )
         prompt = packed.system if isinstance(given, str | None) else given
         return context.replace(messages=packed.messages, system_prompt=prompt)
+
+    async def keep(self, event: AfterModelCallEvent) -> None:
+        """Keep a reply."""
+        response = event.stop_response
+        if response is not None and not event.retry:
+            await self.calls.keep(
+                self.conversation or event.agent.session_id,
+                [_said(response.message)],
+                interrupted=response.stop_reason == "cancelled",
+            )
+
+
+def _said(message: Any) -> dict[str, Any]:
+    return {"role": message["role"], "content": message["content"]}

@@ -20,8 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 BUDGET = 2_500
 LONG_PROMPTS = {"smolagents": 2_000}
 """Tokens of the instructions that a framework adds."""
-KEPT = {"openai_agents": [], "smolagents": [], "strands": ["(empty)"]}
-"""A last reply where the framework tells it with the next request alone."""
 AGENTS = {
     "openai_agents": "OpenAIAgentsAgent",
     "google_adk": "GoogleADKAgent",
@@ -119,7 +117,7 @@ async def test_three_agents_do_not_mix(make: MakeAgent, budget: int, tmp_path: P
 
 
 async def test_an_agent_goes_on_in_another_process(
-    make: MakeAgent, framework: str, budget: int, tmp_path: Path
+    make: MakeAgent, budget: int, tmp_path: Path
 ) -> None:
     """A new agent without the framework's history continues the window of the last one."""
     first = make(tmp_path, budget=budget)
@@ -129,5 +127,6 @@ async def test_an_agent_goes_on_in_another_process(
     last, request = first.script.requests[-1], second.script.requests[0]
     assert request[: len(last)] == last
     *kept, question = (seen.text for seen in request[len(last) :])
-    assert kept == KEPT.get(framework, ["Answer 2."])
+    assert len(kept) == 1
+    assert "Answer 2." in kept[0]
     assert "Since when?" in question

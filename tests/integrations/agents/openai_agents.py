@@ -77,6 +77,7 @@ class OpenAIAgentsAgent:
         result = await Runner.run(
             self.agent,
             [*history, {"role": "user", "content": question}],
+            hooks=kept,
             run_config=RunConfig(call_model_input_filter=kept, tracing_disabled=True),
         )
         self._histories[conversation] = result.to_input_list()

@@ -69,11 +69,16 @@ class SmolagentsAgent:
     def _agent(self, conversation: str) -> ToolCallingAgent:
         if conversation not in self._agents:
             model: Model = _Model(self.script)
+            callbacks = []
             if self._budget is not None:
                 kept: dict[str, Any] = {"budget": self._budget, "namespace": self._name}
                 model = KaosmemModel(model, self._root, conversation=conversation, **kept)
+                callbacks.append(model.keep)
             self._agents[conversation] = ToolCallingAgent(
-                tools=[_ReadPage()], model=model, verbosity_level=LogLevel.OFF
+                tools=[_ReadPage()],
+                model=model,
+                step_callbacks=callbacks,
+                verbosity_level=LogLevel.OFF,
             )
         return self._agents[conversation]
 
