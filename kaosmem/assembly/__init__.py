@@ -18,12 +18,14 @@ from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.cutoffs import Cutoffs
+from kaosmem.assembly.decisions import decide, retrieved, unrelated
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, with_best_shortened
 from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import MetadataFilter
 from kaosmem.formats import Format, Rendered
+from kaosmem.formats.text import adds_up
 from kaosmem.names import shown, shown_number
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
@@ -80,7 +82,7 @@ class Offers:
         if self.min_confidence:
             found = judge()
             if found is not None and found < self.min_confidence:
-                packed = self._packed(limits, packed.packing.retrieved)
+                packed = self._packed(limits, retrieved(packed.packing))
         by_section = packed.packing.by_section
         context = Context(
             format=self.format.name,
@@ -94,7 +96,7 @@ class Offers:
             rendered=packed.rendered,
             _format=self.format,
             _counter=self.counter,
-            _proposed=packed.packing.decide,
+            _proposed=partial(decide, packed.packing),
             _others=self.decide,
             _known=self.known,
             _cutoffs=Cutoffs(packed.packing),
@@ -114,7 +116,7 @@ class Offers:
         offered = [name for name, each in self.proposals.items() if each.candidates]
         specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
         costs = Costs(self.format, self.counter)
-        whole = with_best_shortened(specs, self.proposals, window, costs)
+        whole = with_best_shortened(specs, self.proposals, window, self.counter)
         room = window
 
         def pack(some: Shortened) -> Packing:
@@ -129,7 +131,7 @@ class Offers:
             except WindowTooSmallError as error:
                 raise _with_loss(error, window, window - room) from None
             rendered = self.format.render(packing.layout)
-            if self.counter.additive and packing.adds_up:
+            if self.counter.additive and adds_up(packing.layout.static):
                 used = packing.used
             else:
                 used = self.format.count(rendered, self.counter)
@@ -148,9 +150,11 @@ def _with_loss(error: WindowTooSmallError, window: int, lost: int) -> WindowTooS
 
 
 def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
-    if unrelated := packing.unrelated:
-        names = listed([shown(name) for name in unrelated], 3)
-        yield f"nothing in {names} speaks for the query: {sum(unrelated.values()):,} candidates are left out"
+    left_out = unrelated(packing)
+    if left_out:
+        names = listed([shown(name) for name in left_out], 3)
+        number = sum(left_out.values())
+        yield f"nothing in {names} speaks for the query: {number:,} candidates are left out"
     for name, proposal in proposals.items():
         if proposal.has_no_match:
             yield f"nothing in {shown(name)} speaks for the query"

@@ -1,25 +1,98 @@
-"""The next request of a window: what its turn appends, or the request that packs it anew."""
+"""The next request of a window: what its turn appends, or the request that packs it anew.
+
+A turn appends the new messages of the histories, then one block with the retrieved items that are
+not visible yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
-from kaosmem.assembly.allocation import items_of
-from kaosmem.assembly.context import Context
-from kaosmem.assembly.growth import Growth, Request, record_of
-from kaosmem.assembly.windows import Rebased, WindowState, digest
+from kaosmem.arguments import json_text
+from kaosmem.assembly import Offers
+from kaosmem.assembly.allocation import Costs, entries_of
+from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
+from kaosmem.assembly.fitting import Share
+from kaosmem.assembly.packing import Packing, Part, part_of
+from kaosmem.assembly.windows import (
+    Rebased,
+    Visible,
+    WindowState,
+    bound,
+    digest,
+    is_asked,
+    stored_items,
+    text_digest,
+)
+from kaosmem.formats import HistoryPart, Layout, Rendered
+from kaosmem.formats.text import NEWER, header_piece, recalled_header
 from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import items_of
 from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
+from kaosmem.types.items import ChatMessage, Item
 
 _CHANGES_IN_PLACE = "graph"
 """The section whose items are updated in place: a window shows them again, marked as newer."""
+_IN_FORCE = ", in force from here on as in the system message"
+"""Stands in the header over static items that came after the system message was sent."""
+_UNBOUND = (
+    "thinking in {} messages is left out: it was made under other instructions or tools, and the "
+    "provider would refuse it"
+)
 
 Turn: TypeAlias = dict[str, JSONValue]
 """The record of a turn, which takes a window to the next one."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call that continues a window.
+
+    Args:
+        offers: All that may be shown.
+        own: The session's own sections.
+        attached: The attached sections of other sessions.
+        model: The model of the call.
+        context: The context that a call without the window would give.
+        packing: The packing of that context.
+        call: A digest of the call's own instructions and tools.
+        is_bound: Thinking is valid only after the same instructions and tools.
+    """
+
+    offers: Offers
+    own: Mapping[str, Section]
+    attached: Mapping[str, Section]
+    model: str | None
+    context: Context
+    packing: Packing
+    call: str = ""
+    is_bound: bool = False
+
+    def settings(self) -> dict[str, JSONValue]:
+        """Return the settings whose change ends an epoch, by reason, in their order."""
+        static: list[JSONValue] = [
+            [spec.name, spec.title, str(spec.labels)] for spec in self.specs("static")
+        ]
+        histories: list[JSONValue] = [spec.name for spec in self.specs("history")]
+        wanted = self.offers.wanted
+        filtered = "" if wanted is None else wanted.text
+        return {
+            Rebased.FORMAT.value: self.offers.format.name,
+            Rebased.COUNTER.value: self.offers.counter.name,
+            Rebased.BUDGET.value: self.offers.budget,
+            Rebased.MODEL.value: self.model,
+            Rebased.FILTER.value: text_digest(filtered) if filtered else None,
+            Rebased.STATIC.value: text_digest(json_text([static, histories])),
+        }
+
+    def specs(self, placement: str) -> list[SectionSpec]:
+        """Return the specs with a placement."""
+        return [spec for spec in self.offers.specs if spec.placement == placement]
 
 
 def next_request(
@@ -36,7 +109,7 @@ def next_request(
     if rebase and window.epoch:
         return _anew(window, request, Rebased.ASKED)
     corrections = _corrections(window, request)
-    reason = _reason(window, request, {**request.attached, **request.own}, corrections)
+    reason = _reason_to_rebase(window, request, corrections)
     if reason:
         return _anew(window, request, reason)
     new = _gained(window, request)
@@ -46,15 +119,18 @@ def next_request(
     if not growth.fits:
         return _anew(window, request, Rebased.FULL)
     turn = growth.turn()
-    return turn, growth.context(window.after(turn), _live(window, request.own))
+    return turn, growth.context(window.after(turn))
 
 
 def _anew(window: WindowState, request: Request, reason: str) -> tuple[Turn, Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
-    turn = record_of(window, request, context) | {
+    turn = _record(window, request, context.items, context.by_section) | {
+        "text": context.rendered.text,
+        "messages": list(map(json_text, context.rendered.messages or ())),
+        "used": context.used,
         "epoch": window.epoch + 1,
-        "settings": request.settings,
+        "settings": request.settings(),
         "system": context.rendered.system,
     }
     grown = window.after(turn)
@@ -68,31 +144,79 @@ def _anew(window: WindowState, request: Request, reason: str) -> tuple[Turn, Con
     )
 
 
+def _record(
+    window: WindowState,
+    request: Request,
+    items: Iterable[Item],
+    uses: Mapping[str, SectionUse],
+) -> Turn:
+    """Return the part of a turn's record that a turn and a rebase share.
+
+    Args:
+        items: The items that the turn shows.
+        uses: The tokens and items of each section.
+    """
+    return {
+        "window": window.name,
+        "epoch": window.epoch,
+        "items": stored_items(_visible(items, request)),
+        "marks": _marks(window, request),
+        "question": text_digest(request.context.query),
+        "call": request.call,
+        "uses": {name: [use.used, use.items] for name, use in uses.items()},
+        "loop": 0,
+    }
+
+
+def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
+    """Return items as they are stored, also if shown shortened, with the names of their sources."""
+    proposed: dict[str, tuple[str, Item]] = {}
+    for name, proposal in request.offers.proposals.items():
+        for item in items_of((*proposal.candidates, *proposal.earlier)):
+            proposed[item.id] = name, item
+    visible = {}
+    for item in items:
+        name, stored = proposed.get(item.id, (item.section, item))
+        visible[stored.id] = Visible(name, digest(stored), stored.key)
+    return visible
+
+
+def _marks(window: WindowState, request: Request) -> dict[str, JSONValue]:
+    """Return how many messages each history has had, and the id of its last proposed one."""
+    marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
+    for spec in request.specs("history"):
+        proposal = request.offers.proposals.get(spec.name)
+        if proposal is not None:
+            newest = max(proposal.candidates, key=lambda unit: unit.position, default=None)
+            marks[spec.name] = [proposal.taken, newest.items[-1].id if newest else ""]
+    return marks
+
+
+# Reasons to pack a window anew.
+
+
 def _gained(window: WindowState, request: Request) -> dict[str, list[Candidate]] | None:
     """Return the units that each history gained since the last request.
 
     Return None if earlier ones changed.
     """
     found: dict[str, list[Candidate]] = {}
-    for spec in request.histories:
+    for spec in request.specs("history"):
         proposal = request.offers.proposals.get(spec.name)
         if proposal is None:
             continue  # a source that failed
         mark, last = window.marks.get(spec.name, (0, ""))
         units = sorted(proposal.candidates, key=lambda unit: unit.position)
         new = [unit for unit in units if unit.position >= mark]
-        old = [unit for unit in units if unit.position < mark]
+        old = units[: len(units) - len(new)]
         gained = items_of(new)
+        is_own = spec.name in request.own
         missing = proposal.taken - mark - len(gained)
-        if missing and (spec.name in request.own or not _stands_in(gained, missing)):
+        if missing and (is_own or not _stands_in(gained, missing)):
             return None
-        if any(item.id in window.shown for item in gained):
+        if any(item.id in window.shown for item in gained) or _has_changed(window, old):
             return None
-        for unit in old:
-            visible = sum(item.id in window.shown for item in unit.items)
-            if not unit.orphan and (0 < visible < len(unit.items) or (unit.must and not visible)):
-                return None
-        if spec.name not in request.own and old and old[-1].items[-1].id != last:
+        if not is_own and old and old[-1].items[-1].id != last:
             return None
         found[spec.name] = [unit for unit in new if not unit.orphan]
     return found
@@ -104,18 +228,23 @@ def _stands_in(gained: Sequence[Item], missing: int) -> bool:
     return 0 < missing < max(summarized, default=0)
 
 
-def _reason(
-    window: WindowState,
-    request: Request,
-    sections: Mapping[str, Section],
-    corrections: Sequence[Item],
-) -> str:
+def _has_changed(window: WindowState, old: Iterable[Candidate]) -> bool:
+    """Return whether a window lacks a part of an earlier unit, or a unit that is required by now."""
+    for unit in old:
+        visible = sum(item.id in window.shown for item in unit.items)
+        if not unit.orphan and (0 < visible < len(unit.items) or (unit.must and not visible)):
+            return True
+    return False
+
+
+def _reason_to_rebase(window: WindowState, request: Request, corrections: Sequence[Item]) -> str:
     """Return why a window has to be packed anew whatever the turn appends, "" if it goes on."""
     if window.ended:
         return window.ended
-    for name, value in request.settings.items():
+    for name, value in request.settings().items():
         if window.settings.get(name) != value:
             return name
+    sections = {**request.attached, **request.own}
     if is_changed(window, sections):
         return Rebased.CHANGED
     if _has_lost_static(window, request, sections):
@@ -138,7 +267,7 @@ def _has_lost_static(
     visible = {*window.shown}
     for share in request.packing.static_shares:
         visible.update(item.id for item in items_of(share.taken.values()))
-    static = {spec.name for spec in request.offers.specs if spec.placement == "static"}
+    static = {spec.name for spec in request.specs("static")}
     for item_id, shown_item in window.shown.items():
         proposal = request.offers.proposals.get(shown_item.section)
         if shown_item.section not in static or proposal is None:
@@ -168,17 +297,18 @@ def is_changed(window: WindowState, sections: Mapping[str, Section]) -> bool:
     return False
 
 
+def _is_updated(item_id: str, stored: str, section: Section) -> bool:
+    return item_id in section and digest(section.peek(item_id)) != stored
+
+
 def _corrections(window: WindowState, request: Request) -> list[Item]:
     """Return live items that supersede visible ones, and visible items that changed in place."""
-    sections = request.own
-    queried = {
-        spec.name for spec in request.offers.specs if spec.placement == "query"
-    } & sections.keys()
+    queried = {spec.name for spec in request.specs("query")}
     found: dict[str, Item] = {}
     for item_id, visible in window.shown.items():
-        if visible.section not in queried:
+        section = request.own.get(visible.section)
+        if section is None or visible.section not in queried:
             continue
-        section = sections[visible.section]
         if section.spec.name == _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
             found[item_id] = section.peek(item_id)
         live = None if visible.key is None else section.keyed(visible.key)
@@ -187,8 +317,246 @@ def _corrections(window: WindowState, request: Request) -> list[Item]:
     return list(found.values())
 
 
-def _is_updated(item_id: str, stored: str, section: Section) -> bool:
-    return item_id in section and digest(section.peek(item_id)) != stored
+# A turn that goes on.
+
+
+class Growth:
+    """The messages and the block that one turn appends to a window.
+
+    Args:
+        new: The units that each history gained.
+        corrections: Live items that supersede visible ones, and visible items that changed in
+            place.
+
+    Attributes:
+        is_asked: The turn asks something: the user speaks, or the query differs from the last one.
+            If not, the turn is part of a loop of tools, and its block holds required items alone.
+        rendered: The appended messages or text.
+        used: Tokens of the whole request.
+    """
+
+    def __init__(
+        self,
+        window: WindowState,
+        request: Request,
+        new: Mapping[str, Sequence[Candidate]],
+        corrections: Sequence[Item],
+    ) -> None:
+        self._window = window
+        self._request = request
+        foreign = window.foreign or {}
+        self._new: dict[str, list[Candidate]] = {}
+        self.is_asked = text_digest(request.context.query) != window.question
+        for name, units in new.items():
+            self._new[name] = bound(units, foreign.get(name))
+            self.is_asked = self.is_asked or any(map(is_asked, units))
+        self._corrected = corrections if self.is_asked else ()
+        self._keys = {(each.section, each.key) for each in window.shown.values()}
+        self._block = [*self._static_parts(), *self._parts()]
+        format_ = request.offers.format
+        self.rendered = format_.render(self._layout(), after=window.rendered.messages or ())
+        self.used = window.used + self._appended()
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the window takes the turn and a loop of tools as long as the last one."""
+        budget = self._request.context.budget
+        room = self._window.loop if self.is_asked else 0
+        if self._request.context.used + room > budget:
+            room = 0
+        return self.used + room <= budget
+
+    def _layout(self) -> Layout:
+        history = []
+        last = None
+        for spec in self._request.specs("history"):
+            entries = tuple(entries_of(self._new.get(spec.name, ())))
+            if entries:
+                history.append(HistoryPart(spec.title, entries))
+                last = entries[-1]
+        pieces: list[str] = []
+        for part in self._block:
+            pieces += part.pieces
+        offers = self._request.offers
+        place = Costs(offers.format, offers.counter).block_place(last) if pieces else None
+        return Layout((), tuple(history), tuple(pieces), place)
+
+    def _appended(self) -> int:
+        """Return the tokens that the turn appends."""
+        rendered = self.rendered
+        counter = self._request.offers.counter
+        format_ = self._request.offers.format
+        if not (rendered.messages or rendered.text):
+            return 0
+        if rendered.text is not None and not counter.additive:
+            return counter((self._window.text or "") + rendered.text) - self._window.used
+        frame = format_.frame_tokens(
+            static=False, first=ChatMessage("user", ""), block=None, counter=counter
+        )
+        return format_.count(rendered, counter) - (frame if self._window.used else 0)
+
+    # The block.
+
+    def _static_parts(self) -> Iterator[Part]:
+        """Yield the items that came into static sections since the system message was sent."""
+        for share in self._request.packing.static_shares:
+            kept = items_of(share.kept(recalled=False))
+            items = [item for item in kept if item.id not in self._window.shown]
+            if items:
+                header = header_piece(f"{share.spec.title}{_IN_FORCE}")
+                # Verbatim texts have no label. Between others they need one, which no text can
+                # forge.
+                style = replace(share.spec.labels, verbatim=False)
+                yield part_of(share.spec, header, items, self._newer(items), style)
+
+    def _parts(self) -> Iterator[Part]:
+        """Yield the other parts of the block: of each section recalled items, then live ones.
+
+        These are corrections, and the items of the block of a call without the window that are not
+        visible yet.
+        """
+        shares = {share.spec.name: share for share in self._request.packing.block_shares}
+        for spec in self._request.offers.specs:
+            share = shares.get(spec.name)
+            notes: dict[str, str] = {}
+            earlier = self._lost_from_tail(spec.name)
+            live: list[Item] = []
+            if share is not None:
+                notes |= share.notes
+                earlier += self._unseen(share, recalled=True)
+                live += self._unseen(share, recalled=False)
+            notes |= self._newer((*earlier, *live))
+            chosen = {item.id for item in live}
+            for item in self._corrected:
+                if item.section == spec.name:
+                    notes[item.id] = NEWER
+                    if item.id not in chosen:
+                        live.append(item)
+            if earlier:
+                yield part_of(spec, recalled_header(spec.title), earlier, notes)
+            if live:
+                yield part_of(spec, header_piece(spec.title), live, notes)
+
+    def _newer(self, items: Iterable[Item]) -> dict[str, str]:
+        """Return the notes of items of which an earlier version is visible."""
+        notes = {}
+        for item in items:
+            has_key = item.key is not None and (item.section, item.key) in self._keys
+            if has_key or item.id in self._window.shown:
+                notes[item.id] = NEWER
+        return notes
+
+    def _unseen(self, share: Share, *, recalled: bool) -> list[Item]:
+        """Return the items of a run whose units are not visible, or correct such a unit."""
+        found: set[int] = set()
+        asked = [unit for unit in share.taken.values() if self.is_asked or unit.must]
+        left = [unit for unit in asked if not self._is_visible(unit)]
+        while left:
+            unit = left.pop()
+            if unit.position not in found:
+                found.add(unit.position)
+                left += share.corrections_of(unit)
+        return items_of(unit for unit in share.kept(recalled=recalled) if unit.position in found)
+
+    def _lost_from_tail(self, name: str) -> list[Item]:
+        """Return messages in the tail of a call without a window that this one does not show."""
+        tail = self._request.packing.tails.get(name)
+        if tail is None or not self.is_asked:
+            return []
+        new = {unit.position for unit in self._new.get(name, ())}
+        lost = []
+        for unit in tail.shown:
+            # A message that was shortened or masked since it was sent stays as it was sent.
+            is_sent = all(item.id in self._window.shown for item in unit.items)
+            if unit.position not in new and not is_sent:
+                lost.append(unit)
+        return items_of(lost)
+
+    def _is_visible(self, unit: Candidate) -> bool:
+        shown = self._window.shown
+        own = self._request.own
+        return all(
+            item.id in shown and (item.section in own or shown[item.id].digest == digest(item))
+            for item in unit.items
+        )
+
+    # The result.
+
+    def items(self) -> list[Item]:
+        """Return the items that the turn appends, in order."""
+        items: list[Item] = []
+        for units in self._new.values():
+            items += items_of(units)
+        for part in self._block:
+            items += part.items
+        return items
+
+    def turn(self) -> Turn:
+        """Return the record of the turn."""
+        window = self._window
+        request = self._request
+        turn = _record(window, request, self.items(), self.by_section()) | {
+            "text": self.rendered.text,
+            "messages": list(map(json_text, self.rendered.messages or ())),
+            "used": self.used,
+            "loop": 0 if self.is_asked else window.loop + self.used - window.used,
+        }
+        if request.is_bound and request.call != window.call:
+            # The new replies answer a request with the former instructions.
+            turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
+        return turn
+
+    def by_section(self) -> dict[str, SectionUse]:
+        """Return the tokens and items of each section, in order of declaration."""
+        offers = self._request.offers
+        costs = Costs(offers.format, offers.counter)
+        added = []
+        for spec in self._request.specs("history"):
+            units = self._new.get(spec.name)
+            if units:
+                header = offers.format.history_header_tokens(spec.title, offers.counter)
+                used = header + sum(map(costs.entries, units))
+                added.append((spec.name, used, len(items_of(units))))
+        for part in self._block:
+            used = sum(map(offers.counter, part.pieces))
+            added.append((part.spec.name, used, len(part.items)))
+        uses = {name: SectionUse(*use) for name, use in self._window.uses.items()}
+        for name, used, items in added:
+            before = uses.get(name, SectionUse(0, 0))
+            uses[name] = SectionUse(before.used + used, before.items + items)
+        order = dict.fromkeys((*(spec.name for spec in offers.specs), *uses))
+        return {name: uses[name] for name in order if name in uses}
+
+    def context(self, grown: WindowState) -> Context:
+        """Return the context of the turn, after which the window is `grown`."""
+        window = self._window
+        anew = self._request.context
+        uses = self.by_section()
+        appended = {item.id: item for item in self.items()}
+        shown = {item.id: item for item in _live(window, self._request.own)} | appended
+        decided = partial(_decided, window=window, appended=appended)
+        rendered, lost, thoughtless = _bound_messages(grown, self._request)
+        notices = anew.notices
+        if thoughtless:
+            uses = _less(uses, lost, self._request.specs("history"))
+            notices = (*notices, _UNBOUND.format(thoughtless))
+        is_same = grown.call == window.call
+        return replace(
+            anew,
+            used=grown.used - lost,
+            frame=grown.used - lost - sum(use.used for use in uses.values()),
+            items=tuple(shown.values()),
+            by_section=uses,
+            rendered=rendered,
+            window=window.name,
+            epoch=grown.epoch,
+            appended=grown.used - window.used,
+            prefix_tokens=max(0, window.used - lost) if is_same else 0,
+            cache_breakpoints=grown.breakpoints,
+            notices=notices,
+            _proposed=lambda: tuple(map(decided, anew._proposed())),
+            _others=lambda item_id: decided(anew._others(item_id)),
+        )
 
 
 def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
@@ -199,3 +567,55 @@ def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
         if section is not None and item_id in section:
             items.append(section.peek(item_id))
     return items
+
+
+def _bound_messages(grown: WindowState, request: Request) -> tuple[Rendered, int, int]:
+    """Return a window's request without the thinking that other instructions bound.
+
+    Returns:
+        The request, the tokens of the thinking, and the number of messages that had some.
+    """
+    rendered = grown.rendered
+    strip = getattr(request.offers.format, "without_thinking", None)
+    if not grown.unbound or strip is None or rendered.messages is None:
+        return rendered, 0, 0
+    messages = []
+    before = []
+    after = []
+    for at, message in enumerate(rendered.messages):
+        kept = strip(message) if at < grown.unbound else message
+        messages.append(kept)
+        if kept is not message:
+            before.append(message)
+            after.append(kept)
+    count = request.offers.format.count
+    counter = request.offers.counter
+    lost = count(Rendered(messages=before), counter) - count(Rendered(messages=after), counter)
+    return replace(rendered, messages=messages), lost, len(before)
+
+
+def _less(
+    uses: Mapping[str, SectionUse], lost: int, histories: Iterable[SectionSpec]
+) -> dict[str, SectionUse]:
+    """Return the tokens of sections without those of lost thinking, which histories had."""
+    left = dict(uses)
+    for spec in histories:
+        use = left.get(spec.name, SectionUse(0, 0))
+        taken = min(lost, use.used)
+        left[spec.name] = replace(use, used=use.used - taken)
+        lost -= taken
+    return left
+
+
+def _decided(decision: Decision, *, window: WindowState, appended: Mapping[str, Item]) -> Decision:
+    """Return a decision of a call without a window as it is in a window."""
+    was_shown = decision.item_id in window.shown
+    if decision.item_id in appended:
+        reason = decision.reason
+        if was_shown or not decision.included:
+            is_message = reason is Reason.BEFORE_TAIL and not was_shown
+            reason = Reason.TAIL if is_message else Reason.NEWER
+        return replace(decision, included=True, reason=reason)
+    if was_shown:
+        return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
+    return replace(decision, included=False, reason=Reason.LATER) if decision.included else decision

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from kaosmem.assembly.allocation import Costs, best_match, items_of
+from kaosmem.assembly.allocation import header_tokens, line_measure
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.proposal import Proposal, best_match, items_of
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
@@ -200,7 +200,10 @@ def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
 
 
 def with_best_shortened(
-    specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], window: int, costs: Costs
+    specs: Iterable[SectionSpec],
+    proposals: Mapping[str, Proposal],
+    window: int,
+    counter: TokenCounter,
 ) -> Shortened:
     """Return proposals in which each section can show its best match.
 
@@ -218,7 +221,7 @@ def with_best_shortened(
             continue
         if best.tokens + _LAYOUT_TOKENS <= spec.budget:
             continue
-        copy = _shortened_alone(best, spec, spec.budget, costs)
+        copy = _shortened_alone(best, spec, spec.budget, counter)
         if copy is best:
             continue
         candidates = [*proposal.candidates]
@@ -228,11 +231,13 @@ def with_best_shortened(
     return Shortened({**proposals, **changed}, frozenset(ids))
 
 
-def _shortened_alone(unit: Candidate, spec: SectionSpec, cap: int, costs: Costs) -> Candidate:
+def _shortened_alone(
+    unit: Candidate, spec: SectionSpec, cap: int, counter: TokenCounter
+) -> Candidate:
     """Return a unit of one item, shortened so that it fits in a cap with its header and label."""
     (item,) = unit.items
-    header = costs.recalled_header(spec) if unit.recalled else costs.header(spec)
-    line_of = costs.line_of(spec.labels)
+    header = header_tokens(spec, counter, recalled=unit.recalled)
+    line_of = line_measure(spec.labels, counter)
     limit = item.tokens
     copy = item
     for _ in range(_COUNTS):
@@ -241,7 +246,7 @@ def _shortened_alone(unit: Candidate, spec: SectionSpec, cap: int, costs: Costs)
         if excess <= 0:
             break
         limit -= excess
-        copy = shortened(item, limit, counter=costs.counter)
+        copy = shortened(item, limit, counter=counter)
     return unit if copy is item else unit._replace(items=(copy,), tokens=copy.tokens)
 
 
