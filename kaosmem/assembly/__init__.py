@@ -17,8 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
-from kaosmem.assembly.cutoffs import Cutoffs
-from kaosmem.assembly.decisions import decide, retrieved, unrelated
+from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener, with_best_shortened
 from kaosmem.display import listed
@@ -99,7 +98,7 @@ class Offers:
             _proposed=partial(decide, packed.packing),
             _others=self.decide,
             _known=self.known,
-            _cutoffs=Cutoffs(packed.packing),
+            _packing=packed.packing,
             _judge=judge,
             notices=tuple(_notices(self.proposals, packed.packing)),
         )
@@ -150,7 +149,7 @@ def _with_loss(error: WindowTooSmallError, window: int, lost: int) -> WindowTooS
 
 
 def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
-    left_out = unrelated(packing)
+    left_out = _unrelated(packing)
     if left_out:
         names = listed([shown(name) for name in left_out], 3)
         number = sum(left_out.values())
@@ -160,6 +159,17 @@ def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[st
             yield f"nothing in {shown(name)} speaks for the query"
         if proposal.unanswered:
             yield f"the filter leaves out all of {shown(name)}: {proposal.unanswered}"
+
+
+def _unrelated(packing: Packing) -> dict[str, int]:
+    """Return the number of units left out as unrelated, for each section that shows nothing."""
+    found = {}
+    for name, share in packing.shares.items():
+        if share.unrelated and not share.taken:
+            left = sum(unit.position in share.unrelated for unit in share.left_out)
+            if left:
+                found[name] = left
+    return found
 
 
 class _Packed(NamedTuple):

@@ -187,13 +187,13 @@ class _Start(NamedTuple):
     """A place where a tail may begin.
 
     Attributes:
-        index: The place of its first unit.
+        place: The place of its first unit.
         unmarked: The tokens of the history from there, required units before it included, without
             its mark.
         left_out: Number of messages that are not shown.
     """
 
-    index: int
+    place: int
     unmarked: int
     left_out: int
 
@@ -261,7 +261,7 @@ class TailCutter:
     @property
     def last_shown(self) -> Candidate | None:
         """Return the unit that the history ends with wherever it is cut, if there is one."""
-        return self._units[-1] if self._starts[-1].index < len(self._units) else None
+        return self._units[-1] if self._starts[-1].place < len(self._units) else None
 
     def cut(self, cap: int, *, since: int = 0) -> HistoryTail:
         """Return the longest tail that a cap allows, or the shortest if none fits.
@@ -273,10 +273,10 @@ class TailCutter:
         if not self._units:
             return HistoryTail((), (), None, 0)
         for start in self._starts:
-            if start.index >= since and start.unmarked <= cap and self._used(start) <= cap:
+            if start.place >= since and start.unmarked <= cap and self._used(start) <= cap:
                 break
-        before = [unit for unit in self._units[: start.index] if unit.must]
-        units = tuple(self._units[start.index :])
+        before = [unit for unit in self._units[: start.place] if unit.must]
+        units = tuple(self._units[start.place :])
         return HistoryTail(tuple(before), units, start.left_out or None, self._used(start))
 
     def _used(self, start: _Start) -> int:
@@ -312,6 +312,23 @@ def _first_pending(units: Sequence[Candidate], *, is_answered: bool) -> int:
 
 
 # Costs.
+
+
+def items_of(units: Iterable[Candidate]) -> list[Item]:
+    """Return the items of units, in order."""
+    items: list[Item] = []
+    for unit in units:
+        items += unit.items
+    return items
+
+
+def best_match(units: Iterable[Candidate]) -> Candidate | None:
+    """Return the unit with the highest score, None if none has one."""
+    best = None
+    for unit in units:
+        if unit.score and (best is None or unit.score > (best.score or 0.0)):
+            best = unit
+    return best
 
 
 class Line(NamedTuple):

@@ -25,6 +25,7 @@ from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
 
 if TYPE_CHECKING:
     from kaosmem.assembly.cutoffs import Cutoffs
+    from kaosmem.assembly.packing import Packing
 
 
 class Reason(StrEnum):
@@ -287,7 +288,7 @@ class Context:
     _others: Callable[[str], Decision] = field(repr=False, compare=False)
     _judge: Callable[[], float | None] = field(repr=False, compare=False)
     _known: Callable[[], Iterable[Item]] = field(repr=False, compare=False)
-    _cutoffs: Cutoffs = field(repr=False, compare=False)
+    _packing: Packing = field(repr=False, compare=False)
     window: str = ""
     epoch: int = 0
     rebased: str | None = None
@@ -479,6 +480,12 @@ class Context:
     def decisions(self) -> tuple[Decision, ...]:
         """One decision for every proposed item, sections as declared, ranks ascending."""
         return self._proposed()
+
+    @cached_property
+    def _cutoffs(self) -> Cutoffs:
+        from kaosmem.assembly.cutoffs import Cutoffs
+
+        return Cutoffs(self._packing)
 
     @cached_property
     def _by_id(self) -> dict[str, Decision]:

@@ -135,17 +135,6 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     return Reason.OUTDATED if share.is_outdated(candidate) else None
 
 
-def unrelated(packing: Packing) -> dict[str, int]:
-    """Return the number of units left out as unrelated, for each section that shows nothing."""
-    found = {}
-    for name, share in packing.shares.items():
-        if share.unrelated and not share.taken:
-            left = sum(unit.position in share.unrelated for unit in share.left_out)
-            if left:
-                found[name] = left
-    return found
-
-
 def retrieved(packing: Packing) -> dict[str, frozenset[int]]:
     """Return the positions of the units that the query brings in or may bring in, by section.
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.assembly import Offers
-from kaosmem.assembly.allocation import Costs, entries_of
+from kaosmem.assembly.allocation import Costs, entries_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing, Part, part_of
@@ -30,7 +30,6 @@ from kaosmem.assembly.windows import (
 from kaosmem.formats import HistoryPart, Layout, Rendered
 from kaosmem.formats.text import NEWER, header_piece, recalled_header
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import items_of
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue

@@ -16,10 +16,12 @@ from kaosmem.assembly.allocation import (
     TailCutter,
     TokenNeed,
     allocate,
+    best_match,
     by_priority,
     cap_of,
     entries_of,
     header_tokens,
+    items_of,
     line_measure,
     window_too_small,
 )
@@ -29,7 +31,7 @@ from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import LabelStyle, grouped, header_piece, item_pieces, recalled_header
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal, best_match, items_of
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 

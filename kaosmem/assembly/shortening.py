@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from kaosmem.assembly.allocation import header_tokens, line_measure
+from kaosmem.assembly.allocation import best_match, header_tokens, items_of, line_measure
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal, best_match, items_of
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter

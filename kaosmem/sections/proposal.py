@@ -217,23 +217,6 @@ class Proposal:
         return replace(self, candidates=asked.in_order())
 
 
-def items_of(units: Iterable[Candidate]) -> list[Item]:
-    """Return the items of units, in order."""
-    items: list[Item] = []
-    for unit in units:
-        items += unit.items
-    return items
-
-
-def best_match(units: Iterable[Candidate]) -> Candidate | None:
-    """Return the unit with the highest score, None if none has one."""
-    best = None
-    for unit in units:
-        if unit.score and (best is None or unit.score > (best.score or 0.0)):
-            best = unit
-    return best
-
-
 class _AskedVersions:
     """The units of a proposal, with the versions that a question asks for.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, chain, islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
@@ -102,8 +102,9 @@ class Proposer:
     """Orders the units of one section for a proposal, and changes nothing.
 
     Its public methods wait while another thread asks or changes the index.
-    is_searched: whether a search has asked for evicted items, of which it finds those whose texts
-        are at hand.
+
+    Attributes:
+        is_searched: A search has asked for evicted items. It finds those whose texts are at hand.
     """
 
     def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
@@ -111,29 +112,29 @@ class Proposer:
         self._held = held
         self._index = index
         self._corrections = SectionCorrections(spec, held, index)
-        self._scored: tuple[object, _Scores] = None, _UNRANKED  # of the last ranking
         self._known_versions: KnownVersions = {}
         self.is_searched = False
+
+    # Required items.
 
     def required_with(self, item: Item) -> list[Item]:
         """Return the items that a static section must show whole once it has this one, in order.
 
-        None in other sections, whose items a context may shorten, and none for an item that need
-        not be shown.
+        Return none for other sections, whose items a context may shorten, and none for an item that
+        need not be shown.
         """
         if self._spec.placement != "static" or not is_needed(self._spec, item):
             return []
-        required = [
-            each for first in sorted(self.required_units()) for each in self._held.unit(first)[0]
-        ]
-        kept = [
-            each
-            for each in required
-            if each.id == item.id or each.key is None or each.key != item.key
-        ]
-        if not any(each.id == item.id for each in kept):
-            return [*kept, item]
-        return [item if each.id == item.id else each for each in kept]
+        kept = []
+        is_new = True
+        for first in sorted(self.required_units()):
+            for each in self._held.unit(first)[0]:
+                if each.id == item.id:
+                    kept.append(item)
+                    is_new = False
+                elif each.key is None or each.key != item.key:
+                    kept.append(each)
+        return [*kept, item] if is_new else kept
 
     @property
     def newest_question(self) -> Item | None:
@@ -148,15 +149,18 @@ class Proposer:
         newest unit.
         """
         held = self._held
-        units = self._held.units
-        must = {units.first(ordinal) for ordinal in held.needed}
+        units = held.units
+        must = set(units.firsts(held.needed))
         if self._spec.placement == "history":
             if held.newest_question is not None:
                 must.add(units.first(held.newest_question))
-            must |= {
-                *islice((first for first in held.newest_first() if not units.is_orphan(first)), 1)
-            }
+            for first in held.newest_first():
+                if not units.is_orphan(first):
+                    must.add(first)
+                    break
         return {first for first in must if not units.is_orphan(first)}
+
+    # The index.
 
     @property
     def unindexed(self) -> int:
@@ -166,6 +170,55 @@ class Proposer:
     def lag(self, query: Query, *, cap: int, is_crowded: bool = True) -> int:
         """Return how many changes the index lacks, 0 if such a proposal does not rank."""
         return self._index.behind if self._ranks(query, cap, is_crowded=is_crowded) else 0
+
+    def _ranks(self, query: Query, cap: int, *, is_crowded: bool) -> bool:
+        """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
+        spec = self._spec
+        held = self._held
+        evicted = len(held.past)
+        if not held and not evicted:
+            return False
+        if spec.placement == "history":
+            is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
+            return spec.recall > 0 and (evicted > 0 or is_crowded)
+        if spec.placement == "static":
+            return False
+        # Replaced versions come back to those facts alone that match the query.
+        if query.past is not None and held.past.has_keys:
+            return True
+        is_more = len(held) + evicted > spec.retrieval_threshold
+        return is_crowded or is_more or spec.min_score > 0
+
+    def _scores(self, query: Query, cap: int, passing: set[int] | None) -> _Scores:
+        """Return the scores of units for the query, and their order."""
+        held = self._held
+        past = held.past
+        mean = max(1, held.used // max(1, len(held)))
+        among = passing if passing is None or not past else {*passing, *past}
+        limit = _RANK_SLACK + 2 * cap // mean
+        found = self._index.find(query, limit, among)
+        if query.past is None and past.has_keys and len(found.ranked.matches) == limit:
+            is_replaced = ShownVersions(held, self._known_versions, None, {}).is_replaced
+            # If replaced versions take that much of a ranking, current items may be missing.
+            if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
+                every = {*held, *past} if among is None else among
+                current = {ordinal for ordinal in every if not is_replaced(ordinal)}
+                found = self._index.find(query, limit, current)
+        return self._by_importance(_Scores.of_units(held, found, limit))
+
+    def _by_importance(self, scores: _Scores) -> _Scores:
+        """Return scores with the used ones first among units that match about as well."""
+        if not self._held.usage.credited:
+            return scores
+        by_worth = by_importance(
+            self._held,
+            scores.by_worth,
+            scores.of,
+            lambda group: self._corrections.find(group, scores.of),
+        )
+        return replace(scores, by_worth=by_worth)
+
+    # Searching.
 
     def search(
         self,
@@ -179,7 +232,9 @@ class Proposer:
 
         Items of the query's periods without any of its words come last, or first if no item of the
         periods has one.
-        archived: whether evicted items count, as far as their texts are at hand.
+
+        Args:
+            archived: Evicted items count, as far as their texts are at hand.
         """
         past = self._held.past
         self.is_searched = self.is_searched or archived
@@ -201,16 +256,14 @@ class Proposer:
     def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
         """Return the found items that are at hand; of several with one id, the live or best one."""
         held = self._held
-        hits = list[Hit]()
-        seen = set[str]()
+        hits = []
+        seen: set[str] = set()
         for ordinal, score in found:
             item = held.known(ordinal)
             is_live = ordinal in held
-            if (
-                isinstance(item, EvictedItem)
-                or item.id in seen
-                or (not is_live and item.id in held.ordinals)
-            ):
+            if isinstance(item, EvictedItem) or item.id in seen:
+                continue
+            if not is_live and item.id in held.ordinals:
                 continue
             seen.add(item.id)
             if is_live or wanted is None or wanted(item.metadata):
@@ -220,7 +273,7 @@ class Proposer:
     def place(self, query: Query, item_id: str) -> tuple[int, float] | tuple[None, None]:
         """Return the rank and the score of a live item among all that match a query.
 
-        None: it does not match.
+        Return None for both if it does not match.
         """
         held = self._held
         first = held.units.first(held.ordinal(item_id))
@@ -232,24 +285,19 @@ class Proposer:
             return None, None
         return scores.by_worth.index(first) + 1, scores.of[first]
 
-    def _ranks(self, query: Query, cap: int, *, is_crowded: bool) -> bool:
-        """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
-        held = self._held
-        past = self._held.past
-        if not (held or past):
-            return False
-        # Replaced versions come back to those facts alone that match the query.
-        if query.past is not None and past.has_keys and self._spec.placement == "query":
+    def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
+        """Return whether a filter lets a live item through."""
+        if self._spec.placement == "static":
             return True
-        if self._spec.placement == "history":
-            is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
-            return self._spec.recall > 0 and (len(past) > 0 or is_crowded)
-        is_more = (
-            is_crowded
-            or len(held) + len(past) > self._spec.retrieval_threshold
-            or self._spec.min_score > 0
-        )
-        return self._spec.placement == "query" and is_more
+        with self._index.lock:
+            passing = self._passing(wanted)
+        return passing is None or self._held.ordinal(item_id) in passing
+
+    def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
+        """Return the ordinals of the live items that pass a filter; None without a filter."""
+        return None if wanted is None else self._held.passing(self._held.narrowed(wanted))
+
+    # Proposing.
 
     def propose(
         self,
@@ -273,16 +321,52 @@ class Proposer:
             is_crowded: Whether something may be left out of the window, so that the order of the
                 units matters.
         """
+        held = self._held
         is_history = self._spec.placement == "history"
         with self._index.asking:
             if wanted is not None and self._spec.placement != "static":
-                wanted = self._held.narrowed(wanted)
+                wanted = held.narrowed(wanted)
                 if wanted.passes_nothing and not is_history:
-                    return Proposal((), unanswered=self._held.unanswered(wanted))
+                    return Proposal((), unanswered=held.unanswered(wanted))
             is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
-            if is_history:
-                return self._propose_history(query, cap, wanted, is_ranked)
-            return self._propose(query, cap, wanted, is_ranked)
+            selection = self._selection(query, cap, wanted, is_ranked=is_ranked)
+            proposal = selection.propose(recalls=is_ranked)
+            if proposal.unread:
+                return proposal
+            return replace(
+                proposal,
+                taken=held.taken,
+                evicted=len(held.past),
+                stock=self._stock(query if is_ranked else None),
+                signals=selection.scores.signals,
+            )
+
+    def _selection(
+        self, query: Query, cap: int, wanted: MetadataFilter | None, *, is_ranked: bool
+    ) -> _Selection:
+        held = self._held
+        is_static = self._spec.placement == "static"
+        passing = None if is_static else self._passing(wanted)
+        must = self.required_units()
+        if passing is not None and must and self._spec.placement == "query":
+            must &= set(held.firsts(passing))
+        scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
+        versions = ShownVersions(held, self._known_versions, query.past, scores.of)
+        corrections = self._corrections
+        return _Selection(
+            self._spec, held, query, cap, wanted, passing, must, scores, versions, corrections
+        )
+
+    def _stock(self, query: Query | None) -> Stock:
+        """Return all that the section could propose.
+
+        Args:
+            query: A query that was just ranked by, so that the index is there.
+        """
+        held = self._held
+        past = held.past
+        frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
+        return Stock(len(held) + len(past), held.used + past.used, frequencies)
 
     def keep_texts(self, proposal: Proposal) -> None:
         """Let go of the texts that were read for a proposal and are not in it.
@@ -294,344 +378,307 @@ class Proposer:
             units = (*proposal.candidates, *proposal.earlier)
             self._held.past.keep_texts(unit.position for unit in units if unit.recalled)
 
-    def _propose(
-        self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool
-    ) -> Proposal:
-        must = self.required_units()
-        passing = None if self._spec.placement == "static" else self._passing(wanted)
-        if passing is not None and must:
-            must &= set(self._held.firsts(passing))
-        scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
-        versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
-        ordered = versions.order(chain(scores.by_worth, self._newest_first(passing)))
-        recallable = _recallable(self._held, ordered, wanted=wanted)
-        best = _recallable(self._held, self._best_evicted(scores, versions), wanted=wanted)
-        first_wanted = self._most_valuable(must, best, recallable, cap, passing)
-        if unread := self._held.past.unread(first_wanted):
-            return Proposal((), unread=unread)
-        candidates = self._with_corrections(
-            first_wanted, must, frozenset(), scores, versions, passing
-        )
-        live = sum(len(unit.items) for unit in candidates if not unit.recalled)
-        unrelated: frozenset[int] = frozenset()
-        if scores.are_all and query.has_topic:
-            recent = islice(self._newest_first(passing), self._spec.recent)
-            unrelated = _unrelated(candidates, {*must, *recent, *scores.by_worth})
-        unanswered = ""
-        if wanted is not None and passing is not None and not candidates:
-            unanswered = self._held.unanswered(wanted)
-        return Proposal(
-            candidates,
-            (),
-            taken=self._held.taken,
-            evicted=len(self._held.past),
-            stock=self._stock(query if is_ranked else None),
-            is_all=live == len(self._held) <= self._spec.retrieval_threshold,
-            signals=scores.signals,
-            unanswered=unanswered,
-            unrelated=unrelated,
-            offers_all=live == len(self._held if passing is None else passing),
-        )
 
-    def _best_evicted(self, scores: _Scores, versions: ShownVersions) -> Iterable[int]:
-        """Return the best match with the units that it needs, if it comes before recent units.
+@dataclass(frozen=True)
+class _Selection:
+    """The choice of units for one proposal. Units are named by their first ordinals.
 
-        It does if it was evicted: the newest unit comes before it, the other recent ones after it.
-        """
-        if not scores.of or self._spec.recent <= 1:
-            return ()
-        best = max(scores.of, key=lambda first: (scores.of[first], first))
-        return versions.order((best,)) if best in self._held.past else ()
+    Args:
+        cap: The most tokens that the section may take of the window.
+        wanted: The filter, which also evicted items have to pass.
+        passing: The ordinals of the live items that the filter lets through, None for all.
+        must: The units that must be shown.
+        scores: The scores of the units that match the query.
+    """
 
-    def _with_corrections(
-        self,
-        chosen: dict[int, None],
-        must: set[int],
-        cuts: Collection[int],
-        scores: _Scores,
-        versions: ShownVersions,
-        passing: set[int] | None,
-    ) -> tuple[Candidate, ...]:
-        """Return candidates of the chosen units and of those that correct them.
+    spec: SectionSpec
+    held: Holdings
+    query: Query
+    cap: int
+    wanted: MetadataFilter | None
+    passing: set[int] | None
+    must: set[int]
+    scores: _Scores
+    versions: ShownVersions
+    corrections: SectionCorrections
+    told: Told = field(default_factory=Told)
+
+    def propose(self, *, recalls: bool) -> Proposal:
+        """Return the proposal, or the evicted items that must be read for it.
 
         Args:
-            chosen: First ordinals in order of want.
-            must: The required units.
-            cuts: The units that a history may be cut before.
-            passing: The live items that the filter lets through, None for all.
+            recalls: Earlier units of a history may be recalled.
         """
-        corrected = self._corrections.find(chosen, scores.of, among=passing)
-        chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
-        candidates = self._candidates(chosen, must=must, cuts=cuts, scores=scores.of)
-        return tied(versions.labelled(candidates), corrected)
+        if self.spec.placement == "history":
+            return self._propose_history(recalls=recalls)
+        return self._propose_best()
 
-    def _most_valuable(
-        self,
-        must: set[int],
-        best: Iterable[int],
-        firsts: Iterable[int],
-        cap: int,
-        passing: set[int] | None,
-    ) -> dict[int, None]:
+    # A section that is no history.
+
+    def _propose_best(self) -> Proposal:
+        held = self.held
+        passing = self.passing
+        chosen = self._most_valuable()
+        unread = held.past.unread(chosen)
+        if unread:
+            return Proposal((), unread=unread)
+        candidates = self._with_corrections(chosen, frozenset())
+        live = 0
+        for unit in candidates:
+            if not unit.recalled:
+                live += len(unit.items)
+        unanswered = ""
+        if self.wanted is not None and passing is not None and not candidates:
+            unanswered = held.unanswered(self.wanted)
+        return Proposal(
+            candidates,
+            is_all=live == len(held) <= self.spec.retrieval_threshold,
+            unanswered=unanswered,
+            unrelated=self._unrelated(candidates),
+            offers_all=live == len(held if passing is None else passing),
+        )
+
+    def _most_valuable(self) -> dict[int, None]:
         """Return the units that a question wants.
 
         These are the required ones, the newest one, the best match if it was evicted, the other
         recent ones, and then the first that fit. Evicted units have a room of their own.
-
-        Args:
-            must: The required units.
-            best: The best match with the units that it needs, if it comes before recent units.
-            firsts: The first ordinals of all units, in order of worth.
-            passing: The live items that the filter lets through.
         """
-        chosen = dict.fromkeys(sorted(must, key=self._held.units.last, reverse=True))
-        recent = list(islice(self._newest_first(passing), self._spec.recent))
+        chosen = dict.fromkeys(self._newest_required())
+        recent = list(islice(self._newest_first(), self.spec.recent))
         chosen |= dict.fromkeys(recent[:1])
-        for first in best:
-            if first in self._held.past or _passes(passing, self._held.units.members(first)):
-                chosen[first] = None
+        chosen |= dict.fromkeys(self._offered(self._best_evicted()))
         chosen |= dict.fromkeys(recent)
-        told = Told()
-        room = int(self._spec.recall * cap)
-        left = 2 * cap - sum(self._share(first, cap, told) for first in chosen)
+        room = int(self.spec.recall * self.cap)
+        left = 2 * self.cap
+        for first in chosen:
+            left -= self._part(first, self.cap)
         left_to_recall = _TO_READ * room
-        for first in firsts:
+        by_worth = chain(self.scores.by_worth, self._newest_first())
+        for first in self._offered(self.versions.order(by_worth)):
             if left <= 0:
                 break
-            is_evicted = first in self._held.past
-            # Evicted units were looked at where they are recalled.
-            if first in chosen or not (
-                is_evicted or _passes(passing, self._held.units.members(first))
-            ):
+            if first in chosen:
                 continue
-            if is_evicted:
-                if left_to_recall <= 0:
-                    continue
-                left_to_recall -= self._share(first, room, told)
+            if first not in self.held.past:
+                left -= self._part(first, self.cap)
+            elif left_to_recall <= 0:
+                continue
             else:
-                left -= self._share(first, cap, told)
+                left_to_recall -= self._part(first, room)
             chosen[first] = None
         return chosen
 
-    def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
-        """Return whether a filter lets a live item through."""
-        if self._spec.placement == "static":
-            return True
-        with self._index.lock:
-            passing = self._passing(wanted)
-        return passing is None or self._held.ordinal(item_id) in passing
+    def _best_evicted(self) -> Iterable[int]:
+        """Return the best match with the units that it needs, if it comes before recent units.
 
-    def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
-        """Return the ordinals of the live items that pass a filter; None without a filter."""
-        return None if wanted is None else self._held.passing(self._held.narrowed(wanted))
+        It does if it was evicted: the newest unit comes before it, the other recent ones after it.
+        """
+        scores = self.scores.of
+        if not scores or self.spec.recent <= 1:
+            return ()
+        best = max(scores, key=lambda first: (scores[first], first))
+        return self.versions.order((best,)) if best in self.held.past else ()
 
-    def _newest_first(self, passing: set[int] | None) -> Iterator[int]:
-        if passing is None:
-            yield from self._held.newest_first()
-        else:
-            yield from dict.fromkeys(self._held.firsts(sorted(passing, reverse=True)))
+    def _unrelated(self, candidates: Iterable[Candidate]) -> frozenset[int]:
+        """Return the positions of the candidates that nothing in the query speaks for."""
+        if not self.scores.are_all or not self.query.has_topic:
+            return frozenset()
+        related = {*self.must, *islice(self._newest_first(), self.spec.recent)}
+        related.update(self.scores.by_worth)
+        positions = set()
+        for unit in candidates:
+            if unit.position not in related and not unit.is_replaced and not unit.must:
+                positions.add(unit.position)
+        return frozenset(positions)
 
-    def _propose_history(
-        self, query: Query, cap: int, wanted: MetadataFilter | None, is_ranked: bool
-    ) -> Proposal:
-        must = self.required_units()
-        walked, cuts, is_all = self._walk_back(must, 2 * cap)
-        newest = dict.fromkeys([*sorted(must, key=self._held.units.last, reverse=True), *walked])
-        passing = self._passing(wanted)
-        scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
-        versions = ShownVersions(self._held, self._known_versions, query.past, scores.of)
-        is_refused = wanted is not None and wanted.passes_nothing
-        is_found = bool(scores.by_worth) or not (scores.are_all and query.has_topic)
-        recalls = is_ranked and is_found and not is_refused
-        earlier = self._earlier(walked, must, cap, scores, versions, wanted) if recalls else {}
-        if unread := self._held.past.unread(earlier):
+    # A history.
+
+    def _propose_history(self, *, recalls: bool) -> Proposal:
+        """Return the newest units of a history, and earlier ones beside them."""
+        walked, cuts, is_all = self._walk_back(2 * self.cap)
+        scores = self.scores
+        is_refused = self.wanted is not None and self.wanted.passes_nothing
+        is_found = bool(scores.by_worth) or not (scores.are_all and self.query.has_topic)
+        earlier = self._earlier(walked) if recalls and is_found and not is_refused else {}
+        unread = self.held.past.unread(earlier)
+        if unread:
             return Proposal((), unread=unread)
-        before = self._with_corrections(earlier, must, cuts, scores, versions, passing)
+        newest = dict.fromkeys([*self._newest_required(), *walked])
+        before = self._with_corrections(earlier, cuts)
         return Proposal(
-            self._candidates(newest, must=must, cuts=cuts, scores={}),
-            tuple(unit if unit.recalled else unit._replace(recalled=True) for unit in before),
-            taken=self._held.taken,
-            evicted=len(self._held.past),
-            stock=self._stock(query if is_ranked else None),
+            self._candidates(newest, cuts, {}),
+            tuple(unit._replace(recalled=True) for unit in before),
             is_all=is_all,
-            signals=scores.signals,
             is_answered=self._is_answered(),
         )
 
-    def _is_answered(self) -> bool:
-        """Return whether somebody other than a user has spoken among the newest items."""
-        newest = islice(reversed(self._held), _LOOKED_AT_FOR_ANSWERS)
-        return any(self._held[ordinal].shown_role != "user" for ordinal in newest)
-
-    def _earlier(
-        self,
-        walked: Sequence[int],
-        must: set[int],
-        cap: int,
-        scores: _Scores,
-        versions: ShownVersions,
-        wanted: MetadataFilter | None,
-    ) -> dict[int, None]:
-        """Return the units of a history that may be recalled, in order of worth.
-
-        walked: its newest units.
-        """
-        passing = self._passing(wanted)
-        held = self._held
-        past = self._held.past
-        room = int(self._spec.recall * cap)
-        told = Told()
-        weights = accumulate(map(self._weight, walked))
-        near = {first for first, weight in zip(walked, weights, strict=True) if weight <= cap}
-        newest_first = chain(held.newest_first(), past.newest_first())
-        by_worth = versions.order(scores.best_first(near) if scores.of else newest_first)
-        earlier: dict[int, None] = {}
-        left: float = 2 * room
-        for first in _recallable(held, by_worth, wanted=wanted):
-            if left <= 0:
-                break
-            is_evicted = first in past
-            if not is_evicted and not _passes(passing, held.units.members(first)):
-                continue
-            if first not in must and not held.is_orphan(first):
-                earlier[first] = None
-                share = 0 if first in near else self._share(first, room, told)
-                left -= share * 2 / _TO_READ if is_evicted else share
-        return earlier
-
-    def _stock(self, query: Query | None) -> Stock:
-        """Return all that the section could propose.
-
-        query: one that was just ranked by, so that the index is there.
-        """
-        held = self._held
-        past = self._held.past
-        frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
-        return Stock(len(held) + len(past), held.used + past.used, frequencies)
-
-    def _walk_back(self, must: set[int], weight: int) -> tuple[list[int], set[int], bool]:
+    def _walk_back(self, weight: int) -> tuple[list[int], set[int], bool]:
         """Return the newest units until they weigh so much, legal cuts, and whether it is all.
 
         A cut is legal where no unit but those shown anyway has items on both sides.
         """
-        units = self._held.units
+        held = self.held
+        units = held.units
         walked: list[int] = []
         cuts: set[int] = set()
-        reach = self._held.taken
-        for ordinal in reversed(self._held):
+        reach = held.taken
+        for ordinal in reversed(held):
             first = units.first(ordinal)
             if units.last(ordinal) == ordinal:
-                if weight <= 0 and first not in must:
+                if weight <= 0 and first not in self.must:
                     return walked, cuts, False
-                weight -= max(
-                    1,
-                    sum(_sure_tokens(self._held.undecoded(each)) for each in units.members(first)),
-                )
+                sure = 0
+                for each in units.members(first):
+                    sure += _sure_tokens(held.undecoded(each))
+                weight -= max(1, sure)
                 walked.append(first)
-                reach = reach if first in must else min(reach, first)
+                reach = reach if first in self.must else min(reach, first)
             if first == ordinal <= reach:
                 cuts.add(first)
         return walked, cuts, True
 
-    def _scores(self, query: Query, cap: int, passing: set[int] | None = None) -> _Scores:
-        """Return the scores of units for the query, and their order."""
-        mean = max(1, self._held.used // max(1, len(self._held)))
-        among = passing if passing is None or not self._held.past else {*passing, *self._held.past}
-        limit = _RANK_SLACK + 2 * cap // mean
-        found = self._index.find(query, limit, among)
-        if query.past is None and self._held.past.has_keys and len(found.ranked.matches) == limit:
-            is_replaced = ShownVersions(self._held, self._known_versions, None, {}).is_replaced
-            # If replaced versions take that much of a ranking, current items may be missing.
-            if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
-                every = {*self._held, *self._held.past} if among is None else among
-                current = {ordinal for ordinal in every if not is_replaced(ordinal)}
-                found = self._index.find(query, limit, current)
-        if found.ranked is not self._scored[0]:  # as after the reading of the proposed texts
-            self._scored = found.ranked, _Scores.of_units(self._held, found, limit)
-        return self._by_importance(self._scored[1])
+    def _earlier(self, walked: Sequence[int]) -> dict[int, None]:
+        """Return the units that may be recalled, in order of worth.
 
-    def _by_importance(self, scores: _Scores) -> _Scores:
-        """Return scores with the used ones first among units that match about as well."""
-        if not self._held.usage.credited:
-            return scores
-        by_worth = by_importance(
-            self._held,
-            scores.by_worth,
-            scores.of,
-            lambda group: self._corrections.find(group, scores.of),
-        )
-        return replace(scores, by_worth=by_worth)
+        Args:
+            walked: The newest units of the history.
+        """
+        held = self.held
+        room = int(self.spec.recall * self.cap)
+        near = set()
+        weight = 0
+        for first in walked:
+            weight += self._weight(first)
+            if weight <= self.cap:
+                near.add(first)
+        by_worth: Iterable[int] = chain(held.newest_first(), held.past.newest_first())
+        if self.scores.of:
+            by_worth = self.scores.best_first(near)
+        earlier: dict[int, None] = {}
+        left: float = 2 * room
+        for first in self._offered(self.versions.order(by_worth)):
+            if left <= 0:
+                break
+            if first in self.must or held.is_orphan(first):
+                continue
+            earlier[first] = None
+            if first not in near:
+                part = self._part(first, room)
+                left -= part * 2 / _TO_READ if first in held.past else part
+        return earlier
 
-    def _share(self, first: int, cap: int, told: Told) -> int:
+    def _is_answered(self) -> bool:
+        """Return whether somebody other than a user has spoken among the newest items."""
+        newest = islice(reversed(self.held), _LOOKED_AT_FOR_ANSWERS)
+        return any(self.held[ordinal].shown_role != "user" for ordinal in newest)
+
+    # Units in order.
+
+    def _newest_required(self) -> list[int]:
+        return sorted(self.must, key=self.held.units.last, reverse=True)
+
+    def _newest_first(self) -> Iterator[int]:
+        """Yield the live units that pass the filter, newest first."""
+        if self.passing is None:
+            yield from self.held.newest_first()
+        else:
+            newest = sorted(self.passing, reverse=True)
+            yield from dict.fromkeys(self.held.firsts(newest))
+
+    def _offered(self, firsts: Iterable[int]) -> Iterator[int]:
+        """Yield the units that may be shown: live ones, and evicted ones, that pass the filter.
+
+        Of units evicted under one id only the first is offered, and none whose id is live again.
+        """
+        held = self.held
+        past = held.past
+        if not past and self.passing is None:
+            yield from firsts
+            return
+        evicted: set[str] = set()
+        for first in firsts:
+            if first not in past:
+                members = held.units.members(first)
+                if self.passing is None or not self.passing.isdisjoint(members):
+                    yield first
+                continue
+            items = past.known_unit(first)
+            ids = [item.id for item in items]
+            if not evicted.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
+                continue
+            if self._may_pass(items):
+                evicted.update(ids)
+                yield first
+
+    def _may_pass(self, items: Iterable[Item | EvictedItem]) -> bool:
+        """Return whether an evicted unit passes the filter, or may do so once it is read."""
+        if self.wanted is None:
+            return True
+        return any(isinstance(item, EvictedItem) or self.wanted(item.metadata) for item in items)
+
+    def _part(self, first: int, cap: int) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed.
 
-        One that is larger than the cap, or that the query's block will not show for saying what one
-        before it says, is proposed for the record alone: it takes no room from units that fit.
+        A unit that is larger than the cap, or says the same as one before it, is proposed for the
+        record alone: it takes no room from units that fit.
         """
         weight = self._weight(first)
-        item = self._held.known(first)
-        if weight <= cap and (
-            self._spec.placement == "static"
-            or isinstance(item, EvictedItem)
-            or not told.knows(item)
-        ):
-            return weight
+        item = self.held.known(first)
+        if weight <= cap:
+            is_static = self.spec.placement == "static"
+            if is_static or isinstance(item, EvictedItem) or not self.told.knows(item):
+                return weight
         return min(weight, 1 + 2 * cap // _RANK_SLACK)
 
     def _weight(self, first: int) -> int:
-        return max(1, self._held.tokens(first))  # even the empty are so many at most
+        return max(1, self.held.tokens(first))  # even the empty are so many at most
+
+    # Candidates.
+
+    def _with_corrections(
+        self, chosen: dict[int, None], cuts: Collection[int]
+    ) -> tuple[Candidate, ...]:
+        """Return candidates of the chosen units and of those that correct them.
+
+        Args:
+            cuts: The units that a history may be cut before.
+        """
+        scores = self.scores.of
+        corrected = self.corrections.find(chosen, scores, among=self.passing)
+        chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
+        return tied(self.versions.labelled(self._candidates(chosen, cuts, scores)), corrected)
 
     def _candidates(
-        self,
-        firsts: Iterable[int],
-        *,
-        must: set[int],
-        cuts: Collection[int],
-        scores: Mapping[int, float],
+        self, firsts: Iterable[int], cuts: Collection[int], scores: Mapping[int, float]
     ) -> tuple[Candidate, ...]:
+        held = self.held
+        past = held.past
         candidates = []
         for rank, first in enumerate(firsts, 1):
-            is_cut = first in cuts
-            is_must = first in must
-            candidates.append(self._candidate(first, rank, is_cut, is_must, scores.get(first)))
+            positions: tuple[int, ...] = ()
+            if first in past:
+                items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
+                tokens = past.tokens(first)
+            else:
+                items, tokens = held.unit(first)
+                if len(items) > 1:
+                    positions = held.units.members(first)
+            candidates.append(
+                Candidate(
+                    items,
+                    first,
+                    first in cuts,
+                    first in self.must,
+                    held.is_orphan(first),
+                    rank,
+                    scores.get(first),
+                    tokens,
+                    first in past,
+                    positions=positions,
+                )
+            )
         return tuple(candidates)
-
-    def _candidate(
-        self, first: int, rank: int, is_cut: bool, is_must: bool, score: float | None
-    ) -> Candidate:
-        held = self._held
-        past = held.past
-        positions: tuple[int, ...] = ()
-        is_evicted = first in past
-        if is_evicted:
-            items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
-            tokens = past.tokens(first)
-        else:
-            items, tokens = held.unit(first)
-            if len(items) > 1:
-                positions = held.units.members(first)
-        is_orphan = held.is_orphan(first)
-        return Candidate(
-            items,
-            first,
-            is_cut,
-            is_must,
-            is_orphan,
-            rank,
-            score,
-            tokens,
-            is_evicted,
-            positions=positions,
-        )
-
-
-def _unrelated(candidates: Iterable[Candidate], related: Collection[int]) -> frozenset[int]:
-    """Return the positions of the candidates that nothing in a query speaks for."""
-    positions = set()
-    for unit in candidates:
-        if unit.position not in related and not unit.is_replaced and not unit.must:
-            positions.add(unit.position)
-    return frozenset(positions)
 
 
 def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:
@@ -664,36 +711,3 @@ def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
     )
     best_first: list[int] = firsts[worst_first[::-1]].tolist()
     return best_first
-
-
-def _passes(passing: set[int] | None, members: Iterable[int]) -> bool:
-    """Return whether an item of a unit passes the filter, if there is one."""
-    return passing is None or not passing.isdisjoint(members)
-
-
-def _recallable(
-    held: Holdings, firsts: Iterable[int], *, wanted: MetadataFilter | None = None
-) -> Iterator[int]:
-    """Yield the units that may be shown.
-
-    Of units evicted under one id only the first is, and none whose id is live again.
-
-    wanted: the filter that evicted items have to pass.
-    """
-    past = held.past
-    evicted = set[str]()
-    if not past:
-        yield from firsts
-        return
-    for first in firsts:
-        if items := past.known_unit(first):
-            ids = [item.id for item in items]
-            if not evicted.isdisjoint(ids) or any(map(held.ordinals.__contains__, ids)):
-                continue
-            # An item that is not read yet may pass: it is read since it is proposed.
-            if wanted is not None and not any(
-                isinstance(item, EvictedItem) or wanted(item.metadata) for item in items
-            ):
-                continue
-            evicted.update(ids)
-        yield first

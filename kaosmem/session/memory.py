@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -845,6 +853,7 @@ class SessionMemory:
         await session.expire()
         await session.compact(call.format)
         await session.read_back([each for each in self if each.spec.name in specs])
+        visible: Collection[str] = ()
         if window is None:
             offers = await call.ask(roster, specs, session)
             context, packing = instructions.packed(offers, Offers.pack)
@@ -859,8 +868,8 @@ class SessionMemory:
                 attached=roster.attached_sections,
                 instructions=instructions,
             )
+            visible = windows.visible(window.name)
         roster.use(packing.items)
-        visible = session.saver.windows.visible(context.window)
         context = replace(context, before=session.trace.items_before(context.window))
         session.trace.note(context, session.clock, perf_counter() - started, visible)
         self._formations.note_turn()
