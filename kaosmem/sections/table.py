@@ -174,7 +174,11 @@ class Table:
         unread = self.index.unread(_READ_AT_ONCE)
         if unread:
             self.held.past.keep_texts(())  # of the items read before: they are indexed
-            self.take_in(await asyncio.to_thread(read_evicted, unread))
+            await self.read_texts(unread)
+
+    async def read_texts(self, evicted: Iterable[EvictedItem]) -> None:
+        """Read texts of evicted items, beside the event loop, and take them in."""
+        self.take_in(await asyncio.to_thread(read_evicted, evicted))
 
     def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
         """Take in texts of evicted items that were read.

@@ -10,7 +10,6 @@ from kaosmem.arguments import check_instance
 from kaosmem.errors import InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.persistence.storage.places import filesystem_of
-from kaosmem.sections.past import read_evicted
 from kaosmem.sections.proposal import Source
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -138,7 +137,7 @@ class SessionAdmin:
             lacking = section.held.past.without_text
             for start in range(0, len(lacking), _READ_AT_ONCE):
                 part = lacking[start : start + _READ_AT_ONCE]
-                section.take_in(await asyncio.to_thread(read_evicted, part))
+                await section.read_texts(part)
 
     async def retain(
         self, policy: RetentionPolicy, *, section: str = "findings", dry_run: bool = False

@@ -14,7 +14,6 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import shown, shown_number
 from kaosmem.sections import ForgettingSource
-from kaosmem.sections.past import read_evicted
 from kaosmem.sections.proposal import Proposal, Source
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -150,7 +149,7 @@ class AttachedSection:
             proposal = await self._propose(query, cap, wanted)
             if not proposal.unread:
                 return proposal
-            self.section.take_in(await asyncio.to_thread(read_evicted, proposal.unread))
+            await self.section.read_texts(proposal.unread)
 
     async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
         def asked() -> Proposal:

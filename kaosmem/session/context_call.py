@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kaosmem.arguments import Clock, check_share, check_text
 from kaosmem.assembly import Offers, Overflow, check_budget
-from kaosmem.assembly.allocation import cap_of
+from kaosmem.assembly.allocation import cap_of, items_of
 from kaosmem.assembly.context import Decision, Reason, SourceReport
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
@@ -17,7 +17,6 @@ from kaosmem.formats import Format, get_format
 from kaosmem.language.query import Query
 from kaosmem.names import shown, shown_name
 from kaosmem.sections import Candidate
-from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.proposer import LABEL_TOKENS
 from kaosmem.sections.section import Section
@@ -161,14 +160,11 @@ class Inquiry:
     ) -> dict[str, tuple[Proposal | None, SourceReport] | BaseException]:
         """Ask all sources at once, and return their answers and errors by name."""
         asked = {name: each for name, each in self.roster.attached.items() if name in self.specs}
-        answers = await asyncio.gather(
-            *(
-                attached.propose(self.query, cap=caps[name], wanted=self.wanted)
-                for name, attached in asked.items()
-            ),
-            # None is left running, and the error is the same whichever source was first.
-            return_exceptions=True,
-        )
+        proposing = []
+        for name, attached in asked.items():
+            proposing.append(attached.propose(self.query, cap=caps[name], wanted=self.wanted))
+        # None is left running, and the error is the same whichever source was first.
+        answers = await asyncio.gather(*proposing, return_exceptions=True)
         return dict(zip(asked, answers, strict=True))
 
     async def _own_proposals(
@@ -176,20 +172,35 @@ class Inquiry:
     ) -> dict[str, Proposal]:
         """Return the proposals of the sections, all made at one moment."""
         sections = {name: each for name, each in self.roster.sections.items() if name in self.specs}
-        is_crowded = has_sources or _may_be_crowded(sections, block)
+        is_crowded = has_sources or _may_be_crowded(sections.values(), block)
         own: dict[str, Proposal] = {}
-        while True:
-            unread = {name: proposal.unread for name, proposal in own.items() if proposal.unread}
-            if len(own) == len(sections) and not unread:
-                break
-            await _caught_up(self.query, sections, caps, unread, is_crowded=is_crowded)
+        is_read = False
+        while not is_read:
+            await self._index(sections, caps, is_crowded=is_crowded)
             for name, section in sections.items():
                 own[name] = section.proposer.propose(
                     self.query, cap=caps[name], wanted=self.wanted, is_crowded=is_crowded
                 )
+            is_read = True
+            for name, section in sections.items():
+                if own[name].unread:
+                    is_read = False
+                    await section.read_texts(own[name].unread)
         for name, section in sections.items():
             section.proposer.keep_texts(own[name])
         return own
+
+    async def _index(
+        self, sections: Mapping[str, Section], caps: Mapping[str, int], *, is_crowded: bool
+    ) -> None:
+        """Index the sections that are to be ranked, in other threads."""
+        lagging = [*sections]
+        while lagging:
+            lagging = []
+            for name, section in sections.items():
+                if section.proposer.lag(self.query, cap=caps[name], is_crowded=is_crowded):
+                    lagging.append(name)
+            await asyncio.gather(*(sections[name].catch_up() for name in lagging))
 
     def _passed(self, proposal: Proposal, spec: SectionSpec) -> Proposal:
         """Return a source's proposal without units that are too new or do not pass the filter.
@@ -210,7 +221,7 @@ class Inquiry:
         """Return a source's proposal without known items, counted by the session's counter."""
         candidates = tuple(self._new_units(name, proposal.candidates, known))
         earlier = tuple(self._new_units(name, proposal.earlier, known))
-        known.enter(item for unit in (*candidates, *earlier) for item in unit.items)
+        known.enter(items_of((*candidates, *earlier)))
         return replace(proposal, candidates=candidates, earlier=earlier)
 
     def _new_units(
@@ -342,41 +353,21 @@ class _KnownItems:
         return proposal.filtered(is_new)
 
 
-async def _caught_up(
-    query: Query,
-    sections: Mapping[str, Section],
-    caps: Mapping[str, int],
-    unread: Mapping[str, Sequence[EvictedItem]],
-    *,
-    is_crowded: bool,
-) -> None:
-    """Read evicted items, and index the sections that are to be ranked, in other threads."""
-    for name, evicted in unread.items():
-        sections[name].take_in(await asyncio.to_thread(read_evicted, evicted))
-    while True:
-        lagging = [
-            each
-            for name, each in sections.items()
-            if each.proposer.lag(query, cap=caps[name], is_crowded=is_crowded)
-        ]
-        if not lagging:
-            return
-        await asyncio.gather(*(each.catch_up() for each in lagging))
-
-
-def _may_be_crowded(sections: Mapping[str, Section], window: int) -> bool:
+def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:
     """Return whether sections may not fit a window as a whole.
 
     A layout adds labels and headers to their tokens.
     """
-    items = sum(map(len, sections.values()))
-    return 2 * sum(section.used for section in sections.values()) + LABEL_TOKENS * items > window
+    tokens = 0
+    for section in sections:
+        tokens += 2 * section.used + LABEL_TOKENS * len(section)
+    return tokens > window
 
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
     """Return a proposal without units that hold an item whose time to live is over."""
-    units = (*proposal.candidates, *proposal.earlier)
-    if all(item.expires_at is None for unit in units for item in unit.items):
+    items = items_of((*proposal.candidates, *proposal.earlier))
+    if not any(item.expires_at for item in items):
         return proposal
     now = clock()
     return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))
