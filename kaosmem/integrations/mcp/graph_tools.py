@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 from mcp.server import MCPServer
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from kaosmem.entities import Entity, Relationship
 from kaosmem.errors import NotFoundError
-from kaosmem.integrations.mcp.turns import SessionTurns
+from kaosmem.integrations.mcp.turns import SessionTurns, add_tools, json_of
 from kaosmem.names import shown
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.tools import REMEMBERED, check_remembered
@@ -101,37 +100,38 @@ class KnowledgeGraph:
     by which it is found. A model changes only what it created by these tools.
     """
 
-    def __init__(self, memory: SessionMemory) -> None:
+    def __init__(self, memory: SessionMemory, max_tokens: int) -> None:
         self._memory = memory
         self._graph = memory.graph
+        self._max_tokens = max_tokens
 
-    def create_entities(self, given: Iterable[EntityNode]) -> list[EntityNode]:
-        """Add the entities whose names are new, and return them."""
+    def create_entities(self, entities: list[EntityNode]) -> EntityList:
+        """Create entities in the knowledge graph. Names that exist are left as they are."""
         created: list[EntityNode] = []
-        for node in given:
+        for node in entities:
             if node.name not in self._graph:
                 self._put(node)
                 created.append(node)
-        return created
+        return EntityList(entities=created)
 
-    def create_relations(self, given: Sequence[RelationEdge]) -> list[RelationEdge]:
-        """Add the relations that are new, and return them. Raises NotFoundError for an end."""
-        for edge in given:
+    def create_relations(self, relations: list[RelationEdge]) -> RelationList:
+        """Create relations between entities of the knowledge graph."""
+        for edge in relations:
             self._entity(edge.start)
             self._entity(edge.to)
         created: list[RelationEdge] = []
-        for edge in given:
+        for edge in relations:
             relationship = _relationship(edge)
             if relationship.item_id in self._memory:
                 continue
             self._graph.add(relationships=[relationship], tags=(REMEMBERED,), trust=Trust.MODEL)
             created.append(edge)
-        return created
+        return RelationList(relations=created)
 
-    def add_observations(self, given: Sequence[AddedObservations]) -> list[NewObservations]:
-        """Add statements to entities, and return those that are new. Raises NotFoundError."""
+    def add_observations(self, observations: list[AddedObservations]) -> ObservationResults:
+        """Add statements to entities of the knowledge graph."""
         added = []
-        for each in given:
+        for each in observations:
             node = _node(self._changeable(each.entityName))
             new = []
             for text in each.contents:
@@ -141,27 +141,27 @@ class KnowledgeGraph:
                 node.observations += new
                 self._put(node)
             added.append(NewObservations(entityName=each.entityName, addedObservations=new))
-        return added
+        return ObservationResults(results=added)
 
-    def delete_entities(self, names: Sequence[str]) -> Done:
-        """Move entities and their relations to the archive."""
-        missing = [name for name in names if name not in self._graph]
-        found = [name for name in dict.fromkeys(names) if name not in missing]
+    def delete_entities(self, entityNames: list[str]) -> Done:  # noqa: N803
+        """Delete entities and their relations from the knowledge graph."""
+        missing = [name for name in entityNames if name not in self._graph]
+        found = [name for name in dict.fromkeys(entityNames) if name not in missing]
         for name in found:
             self._changeable(name)
         self._graph.remove(entities=found)
         if not missing:
             return _done("Entities deleted successfully")
         return _done(
-            f"Deleted {len(found)} of {len(names)} entities. Not found: {', '.join(missing)}"
+            f"Deleted {len(found)} of {len(entityNames)} entities. Not found: {', '.join(missing)}"
         )
 
-    def delete_observations(self, given: Sequence[DeletedObservations]) -> Done:
-        """Delete statements from entities."""
+    def delete_observations(self, deletions: list[DeletedObservations]) -> Done:
+        """Delete statements from entities of the knowledge graph."""
         requested = 0
         deleted = 0
         missing = []
-        for each in given:
+        for each in deletions:
             requested += len(each.observations)
             if each.entityName not in self._graph:
                 missing.append(each.entityName)
@@ -177,27 +177,29 @@ class KnowledgeGraph:
         note = f" Entities not found: {', '.join(missing)}" if missing else ""
         return _done(f"Deleted {deleted} of {requested} observations.{note}")
 
-    def delete_relations(self, given: Sequence[RelationEdge]) -> Done:
-        """Move relations to the archive."""
+    def delete_relations(self, relations: list[RelationEdge]) -> Done:
+        """Delete relations from the knowledge graph."""
         found = []
-        for edge in given:
+        for edge in relations:
             relationship = _relationship(edge)
             if relationship.item_id in self._memory and relationship not in found:
                 check_remembered(self._memory["graph"].peek(relationship.item_id))
                 found.append(relationship)
         self._graph.remove(relationships=found)
-        if len(found) == len(given):
+        if len(found) == len(relations):
             return _done("Relations deleted successfully")
-        return _done(f"Deleted {len(found)} of {len(given)} relations. The rest matched nothing.")
+        return _done(
+            f"Deleted {len(found)} of {len(relations)} relations. The rest matched nothing."
+        )
 
-    def read(self, max_tokens: int) -> GraphPart:
-        """Return the graph, the entities that were added last first."""
+    def read_graph(self) -> GraphPart:
+        """Read the knowledge graph, the newest entities first, as far as the budget allows."""
         entities = [part for part in self._graph if isinstance(part, Entity)]
         entities.reverse()
-        return self._within(entities, max_tokens)
+        return self._within(entities)
 
-    def search(self, query: str, max_tokens: int) -> GraphPart:
-        """Return the entities that match a query: by rank, then by a part of their text."""
+    def search_nodes(self, query: str) -> GraphPart:
+        """Search the entities of the knowledge graph, best first, with their relations."""
         names: list[str] = []
         for hit in self._memory.search(query, "graph", limit=_MAX_HITS, archived=False):
             entity = hit.item.metadata.get("entity")
@@ -206,15 +208,14 @@ class KnowledgeGraph:
         wanted = query.lower()
         entities = [part for part in self._graph if isinstance(part, Entity)]
         names += [each.id for each in entities if wanted in _searched(each)]
-        found = [self._graph.entity(name) for name in dict.fromkeys(names)]
-        return self._within([each for each in found if each is not None], max_tokens)
+        return self.open_nodes(names)
 
-    def open(self, names: Iterable[str], max_tokens: int) -> GraphPart:
-        """Return the entities with these names."""
+    def open_nodes(self, names: list[str]) -> GraphPart:
+        """Open entities of the knowledge graph by their names, with their relations."""
         found = [self._graph.entity(name) for name in dict.fromkeys(names)]
-        return self._within([each for each in found if each is not None], max_tokens)
+        return self._within([each for each in found if each is not None])
 
-    def _within(self, entities: Sequence[Entity], max_tokens: int) -> GraphPart:
+    def _within(self, entities: Sequence[Entity]) -> GraphPart:
         """Return leading entities and their relations within a budget."""
         relations = [part for part in self._graph if isinstance(part, Relationship)]
         part = GraphPart(entities=[_node(each) for each in entities], relations=[])
@@ -222,7 +223,7 @@ class KnowledgeGraph:
         for each in relations:
             if each.source in names or each.target in names:
                 part.relations.append(_edge(each))
-        return fitted(part, self._memory.admin.counter, max_tokens)
+        return fitted(part, self._memory.admin.counter, self._max_tokens)
 
     def _put(self, node: EntityNode) -> None:
         entity = Entity(
@@ -244,6 +245,22 @@ class KnowledgeGraph:
         entity = self._entity(name)
         check_remembered(self._memory["graph"].peek(entity.item_id))
         return entity
+
+
+_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_CREATES = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+_DELETES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+_ANNOTATIONS = {
+    "create_entities": _CREATES,
+    "create_relations": _CREATES,
+    "add_observations": _CREATES,
+    "delete_entities": _DELETES,
+    "delete_observations": _DELETES,
+    "delete_relations": _DELETES,
+    "read_graph": _READS,
+    "search_nodes": _READS,
+    "open_nodes": _READS,
+}
 
 
 def fitted(part: GraphPart, counter: TokenCounter, max_tokens: int) -> GraphPart:
@@ -281,123 +298,17 @@ def fitted(part: GraphPart, counter: TokenCounter, max_tokens: int) -> GraphPart
     return kept
 
 
-def json_of(part: BaseModel) -> str:
-    """Return the JSON text of a result, as clients read it."""
-    given = part.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return json.dumps(given, ensure_ascii=False)
-
-
 def add_graph_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
     """Add the nine tools of the reference `memory` server, and its resource."""
-    reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-    creates = ToolAnnotations(destructive_hint=False, open_world_hint=False)
-    deletes = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-
-    @server.tool(annotations=creates)
-    async def create_entities(
-        entities: list[EntityNode],
-    ) -> Annotated[CallToolResult, EntityList]:
-        """Create entities in the knowledge graph. Names that exist are left as they are."""
-
-        async def work(memory: SessionMemory) -> EntityList:
-            return EntityList(entities=KnowledgeGraph(memory).create_entities(entities))
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=creates)
-    async def create_relations(
-        relations: list[RelationEdge],
-    ) -> Annotated[CallToolResult, RelationList]:
-        """Create relations between entities of the knowledge graph."""
-
-        async def work(memory: SessionMemory) -> RelationList:
-            return RelationList(relations=KnowledgeGraph(memory).create_relations(relations))
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=creates)
-    async def add_observations(
-        observations: list[AddedObservations],
-    ) -> Annotated[CallToolResult, ObservationResults]:
-        """Add statements to entities of the knowledge graph."""
-
-        async def work(memory: SessionMemory) -> ObservationResults:
-            return ObservationResults(results=KnowledgeGraph(memory).add_observations(observations))
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=deletes)
-    async def delete_entities(
-        entityNames: list[str],  # noqa: N803
-    ) -> Annotated[CallToolResult, Done]:
-        """Delete entities and their relations from the knowledge graph."""
-
-        async def work(memory: SessionMemory) -> Done:
-            return KnowledgeGraph(memory).delete_entities(entityNames)
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=deletes)
-    async def delete_observations(
-        deletions: list[DeletedObservations],
-    ) -> Annotated[CallToolResult, Done]:
-        """Delete statements from entities of the knowledge graph."""
-
-        async def work(memory: SessionMemory) -> Done:
-            return KnowledgeGraph(memory).delete_observations(deletions)
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=deletes)
-    async def delete_relations(
-        relations: list[RelationEdge],
-    ) -> Annotated[CallToolResult, Done]:
-        """Delete relations from the knowledge graph."""
-
-        async def work(memory: SessionMemory) -> Done:
-            return KnowledgeGraph(memory).delete_relations(relations)
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=reads)
-    async def read_graph() -> Annotated[CallToolResult, GraphPart]:
-        """Read the knowledge graph, the newest entities first, as far as the budget allows."""
-        return _result(await turns.run(read))
-
-    @server.tool(annotations=reads)
-    async def search_nodes(query: str) -> Annotated[CallToolResult, GraphPart]:
-        """Search the entities of the knowledge graph, best first, with their relations."""
-
-        async def work(memory: SessionMemory) -> GraphPart:
-            return KnowledgeGraph(memory).search(query, turns.max_tokens)
-
-        return _result(await turns.run(work))
-
-    @server.tool(annotations=reads)
-    async def open_nodes(names: list[str]) -> Annotated[CallToolResult, GraphPart]:
-        """Open entities of the knowledge graph by their names, with their relations."""
-
-        async def work(memory: SessionMemory) -> GraphPart:
-            return KnowledgeGraph(memory).open(names, turns.max_tokens)
-
-        return _result(await turns.run(work))
+    add_tools(server, turns, KnowledgeGraph, _ANNOTATIONS)
 
     async def read(memory: SessionMemory) -> GraphPart:
-        return KnowledgeGraph(memory).read(turns.max_tokens)
+        return KnowledgeGraph(memory, turns.max_tokens).read_graph()
 
     @server.resource("memory://knowledge-graph", mime_type="application/json")
     async def knowledge_graph() -> str:
         """Read the knowledge graph, the newest entities first, as far as the budget allows."""
         return json_of(await turns.run(read))
-
-
-def _result(part: BaseModel) -> CallToolResult:
-    """Return a result as text and as structured content, as the reference server does."""
-    structured = part.model_dump(mode="json", by_alias=True, exclude_none=True)
-    text = part.message if isinstance(part, Done) else json_of(part)
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=structured
-    )
 
 
 def _shortened(node: EntityNode, counter: TokenCounter, room: int) -> EntityNode | None:

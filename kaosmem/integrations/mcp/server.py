@@ -6,7 +6,7 @@ import hmac
 import inspect
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,9 +20,10 @@ from pydantic import AnyHttpUrl, Field
 
 import kaosmem
 from kaosmem.arguments import check_text
+from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.integrations.mcp.graph_tools import add_graph_tools
-from kaosmem.integrations.mcp.turns import SessionTurns
+from kaosmem.integrations.mcp.turns import SessionTurns, add_tools
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.tools import MemoryTools, item_line, leading_lines
@@ -39,7 +40,9 @@ _READ_ONLY = frozenset({"search_memory", "read_memory"})
 _DESTRUCTIVE = frozenset({"correct_memory", "forget_memory"})
 
 _Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
-_Budget = Annotated[int, Field(description="Tokens of the context, at most.", ge=1)]
+_Budget = Annotated[int | None, Field(description="Tokens of the context, at most.", ge=1)]
+_CONTEXT_TOOLS = ("assemble_context", "explain_context", "list_versions")
+_READS = ToolAnnotations(read_only_hint=True)
 
 
 async def memory_server(
@@ -80,7 +83,7 @@ async def memory_server(
     )
     for schema in schemas:
         _add_memory_tool(server, turns, schema)
-    _add_assembly_tools(server, turns)
+    add_tools(server, turns, ContextTools, dict.fromkeys(_CONTEXT_TOOLS, _READS))
     add_graph_tools(server, turns)
     for name in names:
         server.add_resource(
@@ -206,58 +209,48 @@ def _signature(schema: Mapping[str, Any]) -> inspect.Signature:
     return inspect.Signature(parameters, return_annotation=str)
 
 
-def _add_assembly_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
-    """Add the tools that assemble a context, explain it, and list the versions of a fact."""
-    read_only = ToolAnnotations(read_only_hint=True)
+class ContextTools:
+    """Tools that assemble a context, explain it, and list the versions of a fact."""
 
-    @server.tool(annotations=read_only, structured_output=False)
-    async def assemble_context(query: _Query, budget: _Budget = turns.max_tokens) -> str:
+    def __init__(self, memory: SessionMemory, max_tokens: int) -> None:
+        self._memory = memory
+        self._max_tokens = max_tokens
+
+    async def assemble_context(self, query: _Query, budget: _Budget = None) -> str:
         """Return the most valuable content of the memory for a question, within a budget."""
+        return (await self._assembled(query, budget)).text
 
-        async def work(memory: SessionMemory) -> str:
-            return (await memory.assemble_context(query, budget=budget)).text
-
-        return await turns.run(work)
-
-    @server.tool(annotations=read_only, structured_output=False)
     async def explain_context(
+        self,
         query: _Query,
         id: Annotated[str | None, Field(description="The id of one item to explain.")] = None,
-        budget: _Budget = turns.max_tokens,
+        budget: _Budget = None,
     ) -> str:
         """Say why items are in the context for a question, or why one item is or is not."""
+        context = await self._assembled(query, budget)
+        if id is None:
+            return self._cut(context.explain().splitlines())
+        decision = context.decision(id)
+        place = "in" if decision.included else "out"
+        rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
+        return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
 
-        async def work(memory: SessionMemory) -> str:
-            context = await memory.assemble_context(query, budget=budget)
-            if id is None:
-                return leading_lines(
-                    context.explain().splitlines(), memory.admin.counter, turns.max_tokens
-                )
-            decision = context.decision(id)
-            place = "in" if decision.included else "out"
-            rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
-            return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
-
-        return await turns.run(work)
-
-    @server.tool(annotations=read_only, structured_output=False)
     async def list_versions(
-        key: Annotated[str, Field(description="The key of a fact, such as 'user.city'.")],
+        self, key: Annotated[str, Field(description="The key of a fact, such as 'user.city'.")]
     ) -> str:
         """Return all values that a fact with a key had, newest first, each with its interval."""
+        lines = []
+        for version in reversed(await self._memory.versions(key)):
+            until = version.valid_until
+            end = "now" if until is None else until.isoformat()
+            lines.append(f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}")
+        return self._cut(lines) or "no item has this key"
 
-        async def work(memory: SessionMemory) -> str:
-            lines = []
-            for version in reversed(await memory.versions(key)):
-                until = version.valid_until
-                end = "now" if until is None else until.isoformat()
-                lines.append(
-                    f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}"
-                )
-            counter = memory.admin.counter
-            return leading_lines(lines, counter, turns.max_tokens) or "no item has this key"
+    async def _assembled(self, query: str, budget: int | None) -> Context:
+        return await self._memory.assemble_context(query, budget=budget or self._max_tokens)
 
-        return await turns.run(work)
+    def _cut(self, lines: Iterable[str]) -> str:
+        return leading_lines(lines, self._memory.admin.counter, self._max_tokens)
 
 
 async def _section_text(turns: SessionTurns, name: str) -> str:

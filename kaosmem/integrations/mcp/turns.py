@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
+from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel
 
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.session.memory import SessionMemory
@@ -55,3 +60,68 @@ class SessionTurns:
                     raise ToolError(str(error)) from error
             except KaosmemError as error:
                 raise ToolError(str(error)) from error
+
+
+def add_tools(
+    server: MCPServer[Any],
+    turns: SessionTurns,
+    tools: Callable[[SessionMemory, int], Any],
+    annotations: Mapping[str, ToolAnnotations],
+) -> None:
+    """Add methods of a class as tools of a server. Each call is a turn.
+
+    Args:
+        tools: The class. It takes the memory of a turn, and the size of a result.
+        annotations: The names of the methods, with what they do. A method has typed parameters and
+            a docstring for the model. It returns a text, or a model of pydantic.
+    """
+    for name, annotation in annotations.items():
+        method = getattr(tools, name)
+        signature = inspect.signature(method, eval_str=True)
+        is_text = signature.return_annotation is str
+        result = str if is_text else Annotated[CallToolResult, signature.return_annotation]
+        _, *parameters = signature.parameters.values()
+        call = _turn_of(turns, tools, name)
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=parameters, return_annotation=result
+        )
+        server.add_tool(
+            call,
+            name,
+            description=inspect.getdoc(method),
+            annotations=annotation,
+            structured_output=not is_text,
+        )
+
+
+def _turn_of(
+    turns: SessionTurns, tools: Callable[[SessionMemory, int], Any], name: str
+) -> Callable[..., Awaitable[object]]:
+    """Return a function that calls a method in a turn."""
+
+    async def call(**given: Any) -> object:
+        async def work(memory: SessionMemory) -> object:
+            result = getattr(tools(memory, turns.max_tokens), name)(**given)
+            return await result if inspect.isawaitable(result) else result
+
+        result = await turns.run(work)
+        return _told(result) if isinstance(result, BaseModel) else result
+
+    return call
+
+
+def json_of(part: BaseModel) -> str:
+    """Return the JSON text of a result, as clients read it."""
+    return json.dumps(_dumped(part), ensure_ascii=False)
+
+
+def _told(part: BaseModel) -> CallToolResult:
+    """Return a result as text and as structured content, as the reference server does."""
+    text = getattr(part, "message", None) or json_of(part)
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=_dumped(part)
+    )
+
+
+def _dumped(part: BaseModel) -> dict[str, Any]:
+    return part.model_dump(mode="json", by_alias=True, exclude_none=True)
