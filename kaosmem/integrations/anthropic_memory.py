@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from kaosmem.errors import KaosmemError, MissingExtraError
 from kaosmem.sections.section import Section
@@ -235,6 +236,26 @@ class MemoryFiles:
         return "\n".join([head, *lines])
 
 
+_Command = Callable[[MemoryFiles, Any], str]
+
+
+def _told(run: _Command, files: MemoryFiles, given: Any) -> str:
+    """Return the result of a command. An error of the session is told to the model."""
+    try:
+        return run(files, given)
+    except KaosmemError as error:
+        raise ToolError(str(error)) from error
+
+
+def _saving(run: _Command) -> Any:
+    """Return the method of a tool that runs a command and saves the session."""
+
+    def method(self: Any, command: Any) -> Any:
+        return self._saved(run, command)
+
+    return method
+
+
 class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
     """Anthropic's memory tool over a `SessionMemory`, for the asynchronous client.
 
@@ -262,28 +283,19 @@ class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
         self._memory = memory
         self._files = MemoryFiles(memory, section)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return _told(lambda: self._files.view(command))
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await self._saved(lambda: self._files.create(command))
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await self._saved(lambda: self._files.str_replace(command))
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await self._saved(lambda: self._files.insert(command))
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await self._saved(lambda: self._files.delete(command))
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await self._saved(lambda: self._files.rename(command))
-
-    async def _saved(self, run: Callable[[], str]) -> str:
-        result = _told(run)
+    async def _saved(self, run: _Command, given: Any) -> str:
+        result = _told(run, self._files, given)
         await self._memory.save()
         return result
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        return _told(MemoryFiles.view, self._files, command)
+
+    create = _saving(MemoryFiles.create)
+    str_replace = _saving(MemoryFiles.str_replace)
+    insert = _saving(MemoryFiles.insert)
+    delete = _saving(MemoryFiles.delete)
+    rename = _saving(MemoryFiles.rename)
 
 
 class SyncSessionMemoryTool(BetaAbstractMemoryTool):
@@ -303,36 +315,19 @@ class SyncSessionMemoryTool(BetaAbstractMemoryTool):
         self._memory = memory
         self._files = MemoryFiles(memory, section)
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return _told(lambda: self._files.view(command))
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return self._saved(lambda: self._files.create(command))
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return self._saved(lambda: self._files.str_replace(command))
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return self._saved(lambda: self._files.insert(command))
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return self._saved(lambda: self._files.delete(command))
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return self._saved(lambda: self._files.rename(command))
-
-    def _saved(self, run: Callable[[], str]) -> str:
-        result = _told(run)
+    def _saved(self, run: _Command, given: Any) -> str:
+        result = _told(run, self._files, given)
         self._memory.save()
         return result
 
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        return _told(MemoryFiles.view, self._files, command)
 
-def _told(run: Callable[[], str]) -> str:
-    """Return the result of a command. An error of the session is told to the model."""
-    try:
-        return run()
-    except KaosmemError as error:
-        raise ToolError(str(error)) from error
+    create = _saving(MemoryFiles.create)
+    str_replace = _saving(MemoryFiles.str_replace)
+    insert = _saving(MemoryFiles.insert)
+    delete = _saving(MemoryFiles.delete)
+    rename = _saving(MemoryFiles.rename)
 
 
 def _checked(path: str) -> str:
