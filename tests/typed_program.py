@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam
+from google.genai import Client
+from google.genai.types import Content, GenerateContentConfig, Part
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
@@ -43,3 +45,14 @@ async def messages(client: AsyncAnthropic, memory: SessionMemory) -> None:
         tools=memory.tools("anthropic"),
     )
     memory.add_message(reply, format="anthropic")
+
+
+async def contents(client: Client, memory: SessionMemory) -> None:
+    said = [Content(role="user", parts=[Part(text="Hello")])]
+    await memory.sync_messages(said, format="gemini")
+    context = await memory.assemble_context(budget=1_000, format="gemini")
+    config = GenerateContentConfig(system_instruction=context.system, tools=memory.tools("gemini"))
+    reply = await client.aio.models.generate_content(
+        model="gemini-3-pro", contents=context.messages, config=config
+    )
+    memory.add_message(reply, format="gemini")
