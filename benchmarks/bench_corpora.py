@@ -1,9 +1,12 @@
-"""A corpus in LanceDB: ingestion, memory, questions on disk and on S3, changes and erasure.
+"""A corpus in an engine: ingestion, memory, questions on disk and on S3, changes and erasure.
 
     KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 1000000 --folder FOLDER [--s3]
+    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 100000 --postgres URL
 
-The passages are real texts of 120 words, each followed by the number of its copy, so that no two are the same.
-Questions are 8 words of a text, common ones included. `--s3` copies the corpus to an S3 server of its own here.
+The passages are real texts of `--words` words. Where there are too few, further copies have other
+numbers and names. Questions are 8 words of a text, common ones included. Each part runs in a process
+of its own, whose memory is told. `--s3` copies the corpus to an S3 server of its own here, and counts
+requests; `--delay-ms` lets each answer of that server be late, as those of a distant one are.
 """
 
 from __future__ import annotations
@@ -11,62 +14,164 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import random
+import re
 import resource
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
+from functools import cache, partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import real_texts, seeded_texts
+from benchmarks.counted_requests import Counts, counted
 from kaosmem import SessionMemory
-from kaosmem.corpora import CorpusSource, LanceCorpus
+from kaosmem.corpora import Corpus, CorpusSource, LanceCorpus
 from kaosmem.language.analysis import analyze
 
 _BATCH = 5_000
 _PER_SOURCE = 50
 _COMPACTED_EVERY = 200_000
+_NAME = re.compile(r"\b[A-Z][a-z]+\b")
+_NUMBER = re.compile(r"\d+")
 
 
-def passages(number: int, texts: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield passages, fifty a source."""
-    for place in range(number):
+@cache
+def texts_of(words: int) -> tuple[str, ...]:
+    """Return the real texts, or seeded ones where there is no data."""
+    return tuple(real_texts(words=words) or seeded_texts(20_000, words=words))
+
+
+@cache
+def _names(words: int) -> dict[str, int]:
+    """Return the capitalised words of all texts, each with its place."""
+    found = {name for text in texts_of(words) for name in _NAME.findall(text)}
+    return {name: place for place, name in enumerate(sorted(found))}
+
+
+@cache
+def _names_in_order(words: int) -> tuple[str, ...]:
+    return tuple(_names(words))
+
+
+def varied(text: str, copy: int, words: int) -> str:
+    """Return a text with other names and numbers, the same for the same copy."""
+    if not copy:
+        return text
+    names = _names(words)
+    ordered = _names_in_order(words)
+
+    def name(match: re.Match[str]) -> str:
+        return ordered[(names[match[0]] + 7_919 * copy) % len(ordered)]
+
+    def number(match: re.Match[str]) -> str:
+        digest = blake2b(f"{copy} {match[0]}".encode(), digest_size=8).digest()
+        return str(int.from_bytes(digest) % 10 ** len(match[0]))
+
+    return _NUMBER.sub(number, _NAME.sub(name, text))
+
+
+def passages(start: int, stop: int, words: int) -> Iterator[dict[str, Any]]:
+    """Yield the passages of some places, fifty a source."""
+    texts = texts_of(words)
+    for place in range(start, stop):
         copy, at = divmod(place, len(texts))
         source = f"file-{place // _PER_SOURCE}.md"
-        text = f"{texts[at]} copy{copy}"
+        text = varied(texts[at], copy, words)
         yield {"id": f"{source}#{place}", "source": source, "text": text}
 
 
-async def ingest(corpus: LanceCorpus, number: int, texts: list[str]) -> dict[str, float]:
-    """Add passages and index them; return the seconds of each."""
+def write(corpus: Corpus, start: int, stop: int, words: int) -> int:
+    """Write the passages of some places in a worker; return its peak memory in bytes."""
+    batch = list(passages(start, stop, words))
+    sources = {each["source"]: None for each in batch}
+    asyncio.run(corpus.replace(list(sources), batch))
+    return peak_bytes()
+
+
+def cpu_s() -> float:
+    """Return the seconds of CPU of this process and of those that it has waited for."""
+    used = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        times = resource.getrusage(who)
+        used += times.ru_utime + times.ru_stime
+    return used
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had, as Linux tells it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return 1_024 * int(line.split()[1])
+    return 1_024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+async def ingest(corpus: Corpus, number: int, words: int, writers: int) -> dict[str, float]:
+    """Add passages by some processes and index them; return the seconds of each."""
     begin = time.perf_counter()
-    batch: list[dict[str, Any]] = []
-    for each in passages(number, texts):
-        batch.append(each)
-        if len(batch) == _BATCH:
-            await corpus.replace(list({one["source"]: None for one in batch}), batch)
-            if int(each["id"].rpartition("#")[2]) % _COMPACTED_EVERY == _COMPACTED_EVERY - 1:
-                await corpus.compact()
-            batch = []
-    if batch:
-        await corpus.replace(list({one["source"]: None for one in batch}), batch)
+    cpu_begin = cpu_s()
+    memory = 0
+    starts = range(0, number, _BATCH)
+    waiting: set[asyncio.Future[int]] = set()
+    done = 0
+    compacting_s = 0.0
+    with processes(writers) as pool:
+        for start in starts:
+            stop = min(start + _BATCH, number)
+            work = pool.submit(write, corpus, start, stop, words)
+            waiting.add(asyncio.wrap_future(work))
+            if len(waiting) > writers or not start:
+                ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                memory = max(memory, *(task.result() for task in ready))
+                done += len(ready)
+                if done * _BATCH % _COMPACTED_EVERY == 0:
+                    before = time.perf_counter()
+                    await corpus.compact()
+                    compacting_s += time.perf_counter() - before
+        for task in waiting:
+            memory = max(memory, await task)
     added = time.perf_counter()
+    cpu_added = cpu_s()
     await corpus.compact()
-    return {"added_s": added - begin, "compacted_s": time.perf_counter() - added}
+    return {
+        "added_cpu_s": cpu_added - cpu_begin,
+        "last_compaction_cpu_s": cpu_s() - cpu_added,
+        "added_s": added - begin,
+        "of_which_compacting_s": compacting_s,
+        "last_compaction_s": time.perf_counter() - added,
+        "writer_mb": memory / 1e6,
+        "compacting_client_mb": peak_bytes() / 1e6,
+    }
 
 
-async def questions(corpus: LanceCorpus, texts: list[str], number: int) -> dict[str, float]:
-    """Return milliseconds of the engine's candidates alone, and of whole contexts of 4,000 tokens."""
+def processes(number: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
+
+
+def queries(words: int, number: int) -> list[str]:
     rng = random.Random(0)
+    found = []
+    for _ in range(number):
+        text = rng.choice(texts_of(words)).split()
+        found.append(" ".join(rng.sample(text, min(8, len(text)))))
+    return found
+
+
+async def questions(corpus: Corpus, words: int, number: int) -> dict[str, float]:
+    """Return milliseconds of the engine's candidates alone, and of contexts of 4,000 tokens."""
     memory = SessionMemory.test_mode()
     await memory.attach(CorpusSource(corpus))
     proposed = []
     packed = []
-    for _ in range(number + 3):
-        words = rng.choice(texts).split()
-        query = " ".join(rng.sample(words, min(8, len(words))))
+    analyze("Load what the analysis needs.")
+    opened = peak_bytes()
+    cpu_begin = cpu_s()
+    for query in queries(words, number + 3):
         begin = time.perf_counter()
         await corpus.candidates(analyze(query))
         middle = time.perf_counter()
@@ -74,17 +179,32 @@ async def questions(corpus: LanceCorpus, texts: list[str], number: int) -> dict[
         assert context.items
         proposed.append(middle - begin)
         packed.append(time.perf_counter() - middle)
-    found = {}
+    figures = {"first_ms": 1_000 * proposed[0]}
     for name, times in (("candidates", proposed), ("context", packed)):
         ordered = sorted(times[3:])  # the first ones open files
-        found[f"{name}_p50_ms"] = 1_000 * ordered[len(ordered) // 2]
-        found[f"{name}_p95_ms"] = 1_000 * ordered[int(0.95 * (len(ordered) - 1))]
-    return found
+        figures[f"{name}_p50_ms"] = 1_000 * ordered[len(ordered) // 2]
+        figures[f"{name}_p95_ms"] = 1_000 * ordered[int(0.95 * (len(ordered) - 1))]
+    figures["cpu_ms_a_question"] = 1_000 * (cpu_s() - cpu_begin) / (number + 3)
+    figures["client_mb"] = peak_bytes() / 1e6
+    figures["client_before_mb"] = opened / 1e6
+    return figures
 
 
-async def changes(corpus: LanceCorpus, *, erases: bool) -> dict[str, float]:
-    """Return the seconds until an added passage is found, a removed one is gone, and one is erased."""
+def ask(corpus: Corpus, words: int, number: int) -> dict[str, float]:
+    """Return the figures of questions that this process asks."""
+    return asyncio.run(questions(corpus, words, number))
+
+
+async def in_process(work: Callable[..., Any], *given: Any) -> Any:
+    """Return the result of a new process."""
+    with processes(1) as pool:
+        return await asyncio.wrap_future(pool.submit(work, *given))
+
+
+async def changes(corpus: Corpus, *, erases: bool) -> dict[str, float]:
+    """Return the seconds until an added passage is found, a removed one is gone, one is erased."""
     new = {"id": "new", "source": "new.md", "text": "The zyxword was never said before."}
+    analyze("Load what the analysis needs.")
     begin = time.perf_counter()
     await corpus.add([new])
     (found,) = (await corpus.candidates(analyze("zyxword"))).found
@@ -95,49 +215,91 @@ async def changes(corpus: LanceCorpus, *, erases: bool) -> dict[str, float]:
     figures = {"visible_s": visible - begin, "removed_s": time.perf_counter() - visible}
     if erases:
         begin = time.perf_counter()
+        cpu_begin = cpu_s()
         receipt = await corpus.erase("file-0.md", alone=True)
         figures["erased_s"] = time.perf_counter() - begin
+        figures["erased_cpu_s"] = cpu_s() - cpu_begin
+        assert receipt.passages == _PER_SOURCE
         assert await corpus.verify(receipt) == ()
     return figures
 
 
+def change(corpus: Corpus, erases: bool) -> dict[str, float]:
+    """Return the figures of changes that this process makes."""
+    figures = asyncio.run(changes(corpus, erases=erases))
+    return {**figures, "changing_client_mb": peak_bytes() / 1e6}
+
+
 @asynccontextmanager
-async def on_s3(folder: Path) -> AsyncIterator[LanceCorpus]:
-    """Give the corpus of a folder on an S3 server of this machine."""
+async def on_s3(folder: Path, delay_s: float) -> AsyncIterator[tuple[LanceCorpus, Counts]]:
+    """Give the corpus of a folder on an S3 server of this machine, and the counts of requests."""
     from tests.servers import s3_server
 
     with s3_server() as s3:
         filesystem = s3.filesystem()
         filesystem.makedirs("corpora")
         await asyncio.to_thread(filesystem.put, f"{folder}/", "corpora/bench/", recursive=True)
-        options = {
-            "aws_access_key_id": s3.key,
-            "aws_secret_access_key": s3.secret,
-            "region": "us-east-1",
-            "endpoint": s3.url,
-            "allow_http": "true",
-        }
-        yield LanceCorpus("s3://corpora/bench", storage_options=options, timeout_s=120)
+        with counted(s3.url.removeprefix("http://"), delay_s=delay_s) as counts:
+            options = {
+                "aws_access_key_id": s3.key,
+                "aws_secret_access_key": s3.secret,
+                "region": "us-east-1",
+                "endpoint": f"http://127.0.0.1:{counts.port}",
+                "allow_http": "true",
+            }
+            yield LanceCorpus("s3://corpora/bench", storage_options=options, timeout_s=300), counts
 
 
-async def run(number: int, folder: Path, *, with_s3: bool, asked: int) -> dict[str, Any]:
+async def remote_figures(
+    folder: Path, words: int, asked: int, delay_s: float, change_too: bool
+) -> dict[str, Any]:
+    """Return times, and requests and bytes of a cold client, of each question and of a change."""
+    async with on_s3(folder, delay_s) as (corpus, counts):
+        figures: dict[str, Any] = {}
+        figures["cold"] = await counts.during(in_process(ask, corpus, words, 1))
+        both = await counts.during(in_process(ask, corpus, words, asked + 1))
+        for name in ("gets", "puts", "others", "megabytes"):
+            both[f"{name}_a_question"] = (both.pop(name) - figures["cold"][name]) / asked
+        figures["questions"] = both
+        if change_too:
+            figures["change"] = await counts.during(in_process(change, corpus, False))
+        return figures
+
+
+async def run(given: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of one size."""
-    texts = real_texts() or seeded_texts(20_000, words=120)
-    corpus = LanceCorpus(folder, timeout_s=600)
-    figures: dict[str, Any] = {"passages": number}
+    number = given.passages
+    corpus: Corpus
+    if given.postgres:
+        from kaosmem.corpora import PgCorpus
+
+        corpus = PgCorpus(given.postgres, timeout_s=1_200)
+    else:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        corpus = LanceCorpus(given.folder, timeout_s=1_200)
+    figures: dict[str, Any] = {"passages": number, "words": given.words}
+    figures["real_texts"] = len(texts_of(given.words))
     if (await corpus.statistics()).entries < number:
-        figures |= await ingest(corpus, number, texts)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    figures["megabytes"] = size / 1e6
-    reader = LanceCorpus(folder, timeout_s=600)
-    figures["disk"] = await questions(reader, texts, asked)
-    if with_s3:
-        async with on_s3(folder) as remote:
-            figures["s3"] = await questions(remote, texts, asked)
-            figures["s3"] |= await changes(remote, erases=False)
-    figures["disk"] |= await changes(corpus, erases=True)
-    figures["max_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+        figures |= await ingest(corpus, number, given.words, given.writers)
+        print(json.dumps(rounded(figures)), flush=True)
+    figures |= sizes(given.folder)
+    figures["local"] = await in_process(ask, corpus, given.words, given.questions)
+    print(json.dumps(rounded(figures)), flush=True)
+    if given.s3:
+        remote = partial(remote_figures, given.folder, given.words, given.questions)
+        figures["s3"] = await remote(given.delay_ms / 1_000, True)
+    figures["local"] |= await in_process(change, corpus, not given.keep)
+    if not given.keep:
+        figures["newest_version"] = sizes(given.folder)
     return figures
+
+
+def sizes(folder: Path | None) -> dict[str, float]:
+    """Return the number of files of a corpus, and their megabytes."""
+    if folder is None:
+        return {}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {"files": len(files), "megabytes": sum(path.stat().st_size for path in files) / 1e6}
 
 
 def rounded(value: Any) -> Any:
@@ -147,17 +309,23 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
-def main(show: Callable[[str], None] = print) -> None:
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--passages", type=int, default=10_000)
-    parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--s3", action="store_true")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    figures = asyncio.run(
-        run(given.passages, given.folder, with_s3=given.s3, asked=given.questions)
-    )
+    add = parser.add_argument
+    add("--passages", type=int, default=10_000)
+    add("--words", type=int, default=120)
+    add("--questions", type=int, default=60)
+    add("--writers", type=int, default=min(2, os.cpu_count() or 1))
+    add("--folder", type=Path)
+    add("--postgres", metavar="URL")
+    add("--s3", action="store_true")
+    add("--delay-ms", type=float, default=0.0)
+    add("--keep", action="store_true", help="erase nothing")
+    return parser.parse_args(arguments)
+
+
+def main(show: Callable[[str], None] = print) -> None:
+    figures = asyncio.run(run(parsed()))
     show(json.dumps(rounded(figures) | {"cores": os.cpu_count()}, indent=2))
 
 

@@ -9,8 +9,10 @@ import typer
 
 from kaosmem.cli.report import ingest_summary
 from kaosmem.cli.terminal import Phases, write, write_json
+from kaosmem.corpora.corpus import Corpus
 from kaosmem.corpora.ingestion import ingest_files
 from kaosmem.corpora.lance import LanceCorpus
+from kaosmem.corpora.postgres import PgCorpus
 from kaosmem.display import visible
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
@@ -25,7 +27,10 @@ def ingest(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.")],
     corpus: Annotated[
         str,
-        typer.Option(metavar="URL", help="The corpus: a folder, or s3://bucket/prefix."),
+        typer.Option(
+            metavar="URL",
+            help="The corpus: a folder, s3://bucket/prefix or postgresql://host/database.",
+        ),
     ],
     tenant: Annotated[str, typer.Option(help="The tenant whose passages they are.")] = "default",
     workers: Annotated[
@@ -51,7 +56,11 @@ def ingest(
     choice = Choice(Patterns(include or ()), Patterns(exclude or ()), gitignore)
 
     async def run() -> IngestReport:
-        place = LanceCorpus(corpus, tenant=tenant)
+        place: Corpus
+        if corpus.startswith(("postgresql://", "postgres://")):
+            place = PgCorpus(corpus, tenant=tenant)
+        else:
+            place = LanceCorpus(corpus, tenant=tenant)
         with Phases() as phases:
             phases.begin("reading files")
             return await ingest_files(

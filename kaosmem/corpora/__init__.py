@@ -4,6 +4,7 @@ from kaosmem.corpora.corpus import Corpus, CorpusReceipt
 from kaosmem.corpora.in_memory import InMemoryCorpus
 from kaosmem.corpora.ingestion import ingest_files
 from kaosmem.corpora.lance import LanceCorpus
+from kaosmem.corpora.postgres import PgCorpus
 from kaosmem.corpora.source import CorpusSource
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "CorpusSource",
     "InMemoryCorpus",
     "LanceCorpus",
+    "PgCorpus",
     "ingest_files",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
@@ -11,7 +12,16 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
-from kaosmem.arguments import check_metadata, check_several, check_text, check_time
+from kaosmem.arguments import (
+    check_count,
+    check_metadata,
+    check_several,
+    check_text,
+    check_time,
+    json_text,
+)
+from kaosmem.corpora.labels import labels_of
+from kaosmem.corpora.term_counts import TermCounts, word_of
 from kaosmem.errors import (
     DuplicateError,
     InvalidArgumentError,
@@ -31,6 +41,10 @@ from kaosmem.types.items import Item
 CANDIDATES = 300
 """The number of passages that an engine proposes for a question."""
 MAX_SOURCE_CHARS = 1_024
+WEEK_S = 7 * 86_400.0
+"""The time for which older versions are kept, unless it is given."""
+_MAX_SEARCHED = 4_096
+"""The engine is asked for no more, where it lets passages through that the filter refuses."""
 
 Given: TypeAlias = Item | Passage | Mapping[str, Any]
 """A passage as callers give it: a mapping has id, text, source, and may have metadata and role."""
@@ -48,46 +62,76 @@ class CorpusVersion(NamedTuple):
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A passage as an engine keeps it.
+class Found(NamedTuple):
+    """A passage as an engine keeps and proposes it.
 
     Attributes:
         place: Number of the passage in the call that added it. Passages of a source that were
             added together and have consecutive places are neighbours.
-        terms: The terms that kaosmem ranks by, in order.
         tokens: Tokens of the text by the default counter.
     """
 
-    passage: Passage
-    place: int
     added_at: datetime
-    terms: tuple[str, ...]
+    place: int
+    passage: Passage
     tokens: int
+
+    def dump(self) -> str:
+        """Return the passage as JSON text, which an engine keeps in one column: it is read as one."""
+        passage = self.passage
+        fields = [passage.id, passage.source, passage.text, passage.metadata, passage.role]
+        return json_text([self.added_at.isoformat(), self.place, self.tokens, *fields])
 
     @classmethod
-    def of(cls, passage: Passage, place: int, added_at: datetime) -> Entry:
-        """Return the entry of a new passage."""
-        tokens = get_counter(None)(passage.text)
-        return cls(passage, place, added_at, tuple(analyze(passage.text)), tokens)
-
-
-class Found(NamedTuple):
-    """A passage that an engine proposes."""
-
-    added_at: datetime
-    place: int
-    passage: Passage
-    tokens: int
+    def load(cls, dumped: str) -> Found:
+        """Return the passage of a dump."""
+        added_at, place, tokens, passage_id, source, text, metadata, role = json.loads(dumped)
+        passage = Passage(passage_id, text, source, metadata, role)
+        return cls(datetime.fromisoformat(added_at), place, passage, tokens)
 
     @property
     def order(self) -> tuple[datetime, int, str]:
         """Return its place in the order of the corpus, oldest first."""
         return self.added_at, self.place, self.passage.id
 
+    @property
+    def stamp(self) -> str:
+        """Return the stamp of the file that the passage is from, "" without."""
+        return str(self.passage.metadata.get("file", ""))
+
     def spot(self, step: int = 0) -> str:
         """Return the spot of the passage so many places further, if it is a neighbour."""
-        return spot_of(self.passage.source, self.added_at, self.place + step)
+        given = f"{self.added_at.timestamp():.6f} {self.passage.source}".encode()
+        return f"{blake2b(given, digest_size=12).hexdigest()}-{self.place + step}"
+
+
+class Entry(NamedTuple):
+    """A new passage, with the words that an engine finds it by.
+
+    Attributes:
+        words: The terms that kaosmem ranks by, in order, each as `word_of` writes it.
+    """
+
+    found: Found
+    words: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """Return the id of the passage."""
+        return self.found.passage.id
+
+    def row(self) -> dict[str, Any]:
+        """Return the entry as a row of a table."""
+        passage = self.found.passage
+        return {
+            "id": passage.id,
+            "source": passage.source,
+            "spot": self.found.spot(),
+            "passage": self.found.dump(),
+            "stamp": self.found.stamp,
+            "labels": labels_of(passage.metadata),
+            "words": " ".join(self.words),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +313,19 @@ class Change(NamedTuple):
     gone: int
 
 
+class Hits(NamedTuple):
+    """The passages that match, best first, with the counts of terms in their version."""
+
+    found: Sequence[Found]
+    counts: TermCounts
+    version: int
+
+
 class BaseCorpus(ABC):
     """The checks and views that every corpus of kaosmem shares. An engine adds the rest."""
+
+    leaves_files = False
+    """Whether an interrupted writer may leave files that no version names."""
 
     def __init__(self, tenant: str) -> None:
         self._tenant = check_name(tenant, "tenant")
@@ -297,20 +352,16 @@ class BaseCorpus(ABC):
             )
         return other
 
+    # Changes.
+
     async def add(self, passages: Iterable[Given]) -> int:
-        self._check_writable()
-        entries = await asyncio.to_thread(entries_of, passages)
-        return (await self._change(entries)).version
+        return (await self._checked_change(passages)).version
 
     async def replace(self, sources: str | Iterable[str], passages: Iterable[Given]) -> int:
-        self._check_writable()
-        names = source_names(sources)
-        entries = await asyncio.to_thread(entries_of, passages, names)
-        return (await self._change(entries, names)).version
+        return (await self._checked_change(passages, source_names(sources))).version
 
     async def remove(self, source: str) -> int:
-        self._check_writable()
-        return (await self._change((), source_names([source]))).gone
+        return (await self._checked_change((), source_names([source]))).gone
 
     async def erase(
         self, sources: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
@@ -339,16 +390,67 @@ class BaseCorpus(ABC):
         reasons = []
         if any(each.number < receipt.version for each in await self.versions()):
             reasons.append("a version from before it is left; erase it again")
-        times = await self._times(receipt.sources, receipt.ids)
-        if any(time <= receipt.at for time in times):
+        named = [
+            *await self._at_values("source", receipt.sources),
+            *await self._at_values("id", receipt.ids),
+        ]
+        if any(each.added_at <= receipt.at for each in named):
             reasons.append("an erased passage is there; erase it again")
         return tuple(reasons)
 
-    leaves_files = False
-    """Whether an interrupted writer may leave files that no version names."""
+    # Questions.
+
+    async def candidates(
+        self,
+        terms: Sequence[str],
+        *,
+        limit: int = CANDIDATES,
+        filter: MetadataFilter | None = None,
+    ) -> Candidates:
+        asked = check_count(limit, "limit", least=1)
+        words = list(dict.fromkeys(map(word_of, terms)))
+        one_version = self
+        while True:
+            hits = await one_version._search(words, asked, filter)
+            found = hits.found
+            if filter is not None:
+                found = [each for each in found if filter(each.passage.metadata)]
+            is_enough = len(found) >= limit or asked >= _MAX_SEARCHED
+            if is_enough or len(hits.found) < asked:
+                break
+            one_version = self.at(hits.version)
+            asked = min(4 * asked, _MAX_SEARCHED)
+        return Candidates(tuple(found[:limit]), hits.counts.statistics(terms), hits.version)
+
+    async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
+        return (await self._counts()).statistics(terms)
+
+    async def get(self, ids: Iterable[str]) -> list[Found]:
+        wanted = check_ids(ids)
+        found = {each.passage.id: each for each in await self._at_values("id", wanted)}
+        return [found[each] for each in wanted if each in found]
+
+    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
+        return await self._at_values("spot", list(spots))
+
+    # The engine's part.
 
     @abstractmethod
     async def versions(self) -> list[CorpusVersion]: ...
+
+    @abstractmethod
+    async def _search(
+        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
+    ) -> Hits:
+        """Return the passages that match best, and perhaps some that the filter refuses."""
+
+    @abstractmethod
+    async def _counts(self) -> TermCounts:
+        """Return the counts of terms."""
+
+    @abstractmethod
+    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
+        """Return the passages whose id, source or spot is one of some values."""
 
     @abstractmethod
     async def _change(
@@ -360,9 +462,12 @@ class BaseCorpus(ABC):
     async def _purge(self, *, alone: bool) -> int:
         """Give up all but the newest version, and return its number."""
 
-    @abstractmethod
-    async def _times(self, sources: Sequence[str], ids: Sequence[str]) -> list[datetime]:
-        """Return when the passages of some sources, and those with some ids, were added."""
+    async def _checked_change(
+        self, passages: Iterable[Given], sources: Sequence[str] | None = None
+    ) -> Change:
+        self._check_writable()
+        entries = await asyncio.to_thread(entries_of, passages, sources)
+        return await self._change(entries, sources or ())
 
     def _check_writable(self) -> None:
         if self._moment is not None:
@@ -376,6 +481,7 @@ def entries_of(given: Iterable[Given], sources: Collection[str] | None = None) -
         sources: The sources that they may have. None is any.
     """
     added_at = utc_now()
+    count = get_counter(None)
     entries = []
     seen = set()
     for place, each in enumerate(check_several(given, "passages")):
@@ -388,7 +494,8 @@ def entries_of(given: Iterable[Given], sources: Collection[str] | None = None) -
                 "not replaced; name it in sources"
             )
         seen.add(passage.id)
-        entries.append(Entry.of(passage, place, added_at))
+        found = Found(added_at, place, passage, count(passage.text))
+        entries.append(Entry(found, tuple(map(word_of, analyze(passage.text)))))
     return entries
 
 
@@ -406,12 +513,6 @@ def check_ids(given: Iterable[str]) -> list[str]:
 def utc_now() -> datetime:
     """Return the time, in microseconds."""
     return datetime.now(UTC)
-
-
-def spot_of(source: str, added_at: datetime, place: int) -> str:
-    """Return a text for the place of a passage among those of a source that came together."""
-    given = f"{added_at.timestamp():.6f} {source}".encode()
-    return f"{blake2b(given, digest_size=12).hexdigest()}-{place}"
 
 
 def not_kept() -> NotFoundError:

@@ -2,58 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from kaosmem.arguments import check_count
 from kaosmem.corpora.corpus import (
-    CANDIDATES,
     BaseCorpus,
-    Candidates,
     Change,
     CorpusVersion,
     Entry,
     Found,
-    check_ids,
+    Hits,
     not_kept,
     utc_now,
 )
+from kaosmem.corpora.term_counts import TermCounts
 from kaosmem.filters import MetadataFilter
-from kaosmem.retrieval.ranker import CollectionStatistics
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.text_index import TextIndex
 
+_Entries: TypeAlias = Mapping[str, Entry]
+"""The passages of a version, by id."""
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    """The passages of a version in order, the index of their places there, and counts of terms."""
+
+    ordered: list[Found]
+    index: TextIndex
+    counts: TermCounts
+
 
 @dataclass
 class _Tenant:
-    """The versions of a tenant's passages, each a mapping by id."""
+    """The versions of a tenant's passages."""
 
-    versions: dict[int, tuple[datetime, Mapping[str, Entry]]] = field(default_factory=dict)
+    versions: dict[int, tuple[datetime, _Entries]] = field(default_factory=dict)
     last: int = 0
-    indexed: tuple[Mapping[str, Entry], list[Entry], TextIndex] | None = None
+    indexed: tuple[_Entries, _Indexed] | None = None
 
     @property
-    def newest(self) -> Mapping[str, Entry]:
+    def newest(self) -> _Entries:
         return self.versions[self.last][1] if self.last in self.versions else {}
 
-    def put(self, entries: Mapping[str, Entry]) -> int:
-        self.last += 1
-        self.versions[self.last] = utc_now(), entries
-        return self.last
-
-    def index(self, entries: Mapping[str, Entry]) -> tuple[list[Entry], TextIndex]:
-        """Return the entries of a version in order, and the index of their places there."""
+    def index(self, entries: _Entries) -> _Indexed:
+        """Return the index of a version."""
         if self.indexed is None or self.indexed[0] is not entries:
-            ordered = sorted(entries.values(), key=lambda each: _found(each).order)
+            ordered = sorted(entries.values(), key=lambda each: each.found.order)
             index = BM25Ranker(analyze=str.split).index()
             index.add(enumerate(map(_as_item, ordered)))
-            self.indexed = entries, ordered, index
-        return self.indexed[1:]
+            counts = TermCounts.of(each.words for each in ordered)
+            self.indexed = entries, _Indexed([each.found for each in ordered], index, counts)
+        return self.indexed[1]
 
 
 class InMemoryCorpus(BaseCorpus):
@@ -80,41 +85,9 @@ class InMemoryCorpus(BaseCorpus):
         super().__init__(tenant)
         self._tenants: dict[str, _Tenant] = {}
 
-    async def candidates(
-        self,
-        terms: Sequence[str],
-        *,
-        limit: int = CANDIDATES,
-        filter: MetadataFilter | None = None,
-    ) -> Candidates:
-        version, entries = self._read()
-        ordered, index = self._own().index(entries)
-        among = None
-        if filter is not None:
-            passing = enumerate(filter(entry.passage.metadata) for entry in ordered)
-            among = [place for place, passes in passing if passes]
-        asked = " ".join(dict.fromkeys(terms))
-        ranked = index.rank(asked, check_count(limit, "limit"), among=among)
-        found = [_found(ordered[place]) for place, _ in ranked]
-        return Candidates(tuple(found), _collection(entries.values(), terms), version)
-
-    async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
-        _, entries = self._read()
-        return _collection(entries.values(), terms)
-
-    async def get(self, ids: Iterable[str]) -> list[Found]:
-        _, entries = self._read()
-        return [_found(entries[each]) for each in check_ids(ids) if each in entries]
-
-    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
-        _, entries = self._read()
-        wanted = set(spots)
-        return [each for each in map(_found, entries.values()) if each.spot() in wanted]
-
     async def sources(self) -> dict[str, str]:
         _, entries = self._read()
-        passages = [entry.passage for entry in entries.values()]
-        return {each.source: str(each.metadata.get("file", "")) for each in passages}
+        return {each.found.passage.source: each.found.stamp for each in entries.values()}
 
     async def versions(self) -> list[CorpusVersion]:
         return [CorpusVersion(number, at) for number, (at, _) in self._own().versions.items()]
@@ -131,10 +104,32 @@ class InMemoryCorpus(BaseCorpus):
     async def close(self) -> None:
         """Do nothing: the passages stay."""
 
+    async def _search(
+        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
+    ) -> Hits:
+        version, entries = self._read()
+        indexed = self._own().index(entries)
+        ordered = indexed.ordered
+        among = None
+        if wanted is not None:
+            passing = enumerate(wanted(each.passage.metadata) for each in ordered)
+            among = [place for place, passes in passing if passes]
+        ranked = indexed.index.rank(" ".join(words), limit, among=among)
+        return Hits([ordered[place] for place, _ in ranked], indexed.counts, version)
+
+    async def _counts(self) -> TermCounts:
+        _, entries = self._read()
+        return self._own().index(entries).counts
+
+    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
+        _, entries = self._read()
+        wanted = set(values)
+        return [each.found for each in entries.values() if each.row()[column] in wanted]
+
     def _own(self) -> _Tenant:
         return self._tenants.setdefault(self._tenant, _Tenant())
 
-    def _read(self) -> tuple[int, Mapping[str, Entry]]:
+    def _read(self) -> tuple[int, _Entries]:
         """Return the version that is asked for, with its number."""
         own = self._own()
         if self._moment is None:
@@ -154,13 +149,14 @@ class InMemoryCorpus(BaseCorpus):
         before = own.newest
         kept = dict(before)
         for passage_id, entry in before.items():
-            if entry.passage.source in sources or passage_id in ids:
+            if entry.found.passage.source in sources or passage_id in ids:
                 del kept[passage_id]
         gone = len(before) - len(kept)
-        kept |= {entry.passage.id: entry for entry in entries}
-        if kept == before:
-            return Change(own.last, 0)
-        return Change(own.put(kept), gone)
+        kept |= {entry.id: entry for entry in entries}
+        if kept != before:
+            own.last += 1
+            own.versions[own.last] = utc_now(), kept
+        return Change(own.last, gone)
 
     async def _purge(self, *, alone: bool) -> int:
         own = self._own()
@@ -168,32 +164,8 @@ class InMemoryCorpus(BaseCorpus):
         own.indexed = None
         return own.last
 
-    async def _times(self, sources: Sequence[str], ids: Sequence[str]) -> list[datetime]:
-        named = (
-            entry
-            for entry in self._own().newest.values()
-            if entry.passage.source in sources or entry.passage.id in ids
-        )
-        return [entry.added_at for entry in named]
-
-
-def _found(entry: Entry) -> Found:
-    return Found(entry.added_at, entry.place, entry.passage, entry.tokens)
-
 
 def _as_item(entry: Entry) -> Item:
-    passage = entry.passage
-    text = " ".join(entry.terms)
-    return Item(passage.id, "", passage.role, text, entry.tokens, entry.added_at)
-
-
-def _collection(entries: Iterable[Entry], terms: Iterable[str]) -> CollectionStatistics:
-    frequencies = dict.fromkeys(terms, 0)
-    size = 0
-    total = 0
-    for entry in entries:
-        size += 1
-        total += len(entry.terms)
-        for term in frequencies.keys() & entry.terms:
-            frequencies[term] += 1
-    return CollectionStatistics(size, total, frequencies)
+    found = entry.found
+    text = " ".join(entry.words)
+    return Item(entry.id, "", found.passage.role, text, found.tokens, found.added_at)

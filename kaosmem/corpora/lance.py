@@ -6,27 +6,34 @@ import asyncio
 import json
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kaosmem.arguments import check_count, check_ttl, json_text
+from kaosmem.arguments import check_ttl, json_text
 from kaosmem.corpora.corpus import (
-    CANDIDATES,
+    WEEK_S,
     BaseCorpus,
-    Candidates,
     Change,
     CorpusVersion,
     Entry,
     Found,
-    check_ids,
+    Hits,
     not_kept,
-    spot_of,
 )
-from kaosmem.corpora.lance_filter import condition, labels_of
+from kaosmem.corpora.labels import condition
 from kaosmem.corpora.term_counts import TermCounts
 from kaosmem.errors import (
     DurabilityError,
@@ -34,13 +41,10 @@ from kaosmem.errors import (
     InvalidNameError,
     KaosmemError,
     MissingExtraError,
-    NotFoundError,
     UnsupportedVersionError,
 )
 from kaosmem.filters import MetadataFilter
-from kaosmem.ingest.passages import Passage
 from kaosmem.names import name_of, path_of, shown_location
-from kaosmem.retrieval.ranker import CollectionStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,22 +53,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WEEK_S = 7 * 86_400.0
-_FIRST_COUNTS = "\x01"
-"""The id of the first row with counts of terms, and the beginning of others' ids.
+_COUNTS = "\x01"
+"""The beginning of the id of a row with counts of terms.
 
-Such rows have the source "". No passage has such an id or source.
+Such rows have the source "". No passage has such an id or source. A row with a `stamp` is the sum
+of the rows that its `passage` names, at the version of that number.
 """
-_FOUND = ("id", "source", "place", "added_at", "text", "tokens", "role", "metadata")
-_MAX_SEARCHED = 4_096
+_OF_COUNTS = "source = ''"
 _LITERALS = 500
 """So many ids or sources stand in one condition."""
-_TRIES = 6
+_TRIES = 8
 _MAX_TABLE_CHARS = 200
+_NOTHING_OLD = timedelta(days=36_500)
 # The characters that a path segment of kaosmem has and a table of LanceDB has not, and `_` itself.
 _ESCAPES = {"_": "__", ".": "_d", "@": "_a", "=": "_c", "+": "_p", "~": "_t", "%": "_m"}
 _ESCAPED = {escape: char for char, escape in _ESCAPES.items()}
-_INDEXED = ("terms", "id", "source", "spot", "labels")
+_INDEXED = ("words", "id", "source", "spot", "labels")
 
 
 class LanceCorpus(BaseCorpus):
@@ -105,7 +109,7 @@ class LanceCorpus(BaseCorpus):
         tenant: str = "default",
         storage_options: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-        keep_s: float = _WEEK_S,
+        keep_s: float = WEEK_S,
     ) -> None:
         _check_installed()
         if not isinstance(folder_or_url, str | os.PathLike) or not os.fspath(folder_or_url):
@@ -122,89 +126,104 @@ class LanceCorpus(BaseCorpus):
 
     leaves_files = True
 
-    # Changes.
-
-    async def _change(
-        self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
-    ) -> Change:
-        async with self._limited():
-            if entries:
-                await self._lake.made(self._tenant)
-            table = await self._lake.newest(self._tenant)
-            return Change(0, 0) if table is None else await _merge(table, entries, sources, ids)
-
-    # Questions.
-
-    async def candidates(
-        self,
-        terms: Sequence[str],
-        *,
-        limit: int = CANDIDATES,
-        filter: MetadataFilter | None = None,
-    ) -> Candidates:
-        check_count(limit, "limit", least=1)
-
-        async def ask(table: AsyncTable, version: int) -> Candidates:
-            found = await _search(table, terms, limit, filter)
-            counts = await self._lake.counts(self._tenant, table, version)
-            return Candidates(tuple(found), counts.statistics(terms), version)
-
-        return await self._ask(ask, Candidates((), CollectionStatistics(0, 0), 0))
-
-    async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
-        async def ask(table: AsyncTable, version: int) -> CollectionStatistics:
-            return (await self._lake.counts(self._tenant, table, version)).statistics(terms)
-
-        return await self._ask(ask, CollectionStatistics(0, 0))
-
-    async def get(self, ids: Iterable[str]) -> list[Found]:
-        wanted = check_ids(ids)
-        rows = await self._select(_conditions("id", wanted), _FOUND)
-        found = {row["id"]: _found(row) for row in rows}
-        return [found[each] for each in wanted if each in found]
-
-    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
-        return list(map(_found, await self._select(_conditions("spot", spots), _FOUND)))
-
     async def sources(self) -> dict[str, str]:
-        rows = await self._select(["source <> ''"], ("source", "stamp"))
+        rows = await self._selected(["source <> ''"], ("source", "stamp"))
         return {row["source"]: row["stamp"] for row in rows}
 
     async def versions(self) -> list[CorpusVersion]:
         async with self._limited():
-            table = await self._lake.newest(self._tenant)
-            return [] if table is None else await _versions(table)
+            tenant = await self._lake.find(self._tenant)
+            return [] if tenant is None else await _versions(tenant.newest)
 
-    async def _select(
+    async def tenants(self) -> list[str]:
+        async with self._limited():
+            return sorted(await self._lake.names())
+
+    async def erase_tenant(self) -> None:
+        self._check_writable()
+        async with _as_typed_errors(self):
+            await self._lake.drop(self._tenant)
+
+    async def compact(self) -> None:
+        """Merge small files and index what is not indexed yet, which may take minutes."""
+        self._check_writable()
+        async with _as_typed_errors(self):
+            if await self._lake.find(self._tenant) is not None:
+                tenant = await self._lake.make(self._tenant)
+                await tenant.merge_counts()
+                await _retried(partial(tenant.newest.optimize, cleanup_older_than=self._keep))
+
+    async def close(self) -> None:
+        self._lake.close()
+
+    # The engine's part.
+
+    async def _change(
+        self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
+    ) -> Change:
+        gone = [*_conditions("source", sources), *_conditions("id", ids)]
+        async with self._limited():
+            lake = self._lake
+            find = lake.make if entries else lake.find
+            tenant = await find(self._tenant)
+            if tenant is None:
+                return Change(0, 0)
+            return await _retried(partial(tenant.change, entries, gone))
+
+    async def _search(
+        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
+    ) -> Hits:
+        async def ask(tenant: _Tenant, table: AsyncTable) -> Hits:
+            found = await _matches(table, words, limit, wanted)
+            return Hits(found, await tenant.counts(table), await table.version())
+
+        return await self._ask(ask, Hits((), TermCounts(), 0))
+
+    async def _counts(self) -> TermCounts:
+        return await self._ask(_Tenant.counts, TermCounts())
+
+    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
+        rows = await self._selected(_conditions(column, values), ("passage",))
+        return [Found.load(row["passage"]) for row in rows]
+
+    async def _selected(
         self, conditions: Sequence[str], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         """Return some columns of the rows that satisfy any of some conditions."""
 
-        async def ask(table: AsyncTable, _: int) -> list[dict[str, Any]]:
+        async def ask(_: _Tenant, table: AsyncTable) -> list[dict[str, Any]]:
             return await _rows(table, conditions, columns)
 
         return await self._ask(ask, [])
 
-    async def _ask(self, ask: Callable[[AsyncTable, int], Awaitable[T]], none: T) -> T:
+    async def _purge(self, *, alone: bool) -> int:
+        async with _as_typed_errors(self):
+            tenant = await self._lake.find(self._tenant)
+            if tenant is None:
+                return 0
+            await tenant.rebuild(alone=alone)
+            return await tenant.newest.version()
+
+    async def _ask(self, ask: Callable[[_Tenant, AsyncTable], Awaitable[T]], none: T) -> T:
         """Return the answer of one version, or `none` if the tenant has no passages.
 
         A version may be given up while it is read. Then the newest one is asked.
         """
         async with self._limited():
             for attempt in range(_TRIES):
-                table = await self._lake.newest(self._tenant)
-                if table is None:
+                tenant = await self._lake.find(self._tenant)
+                if tenant is None:
                     if self._moment is not None:
                         raise not_kept()
                     return none
-                version = await self._version(table)
+                version = await self._version(tenant.newest)
                 try:
-                    return await ask(await self._lake.pinned(self._tenant, version), version)
-                except Exception:
-                    is_kept = version in [each.number for each in await _versions(table)]
-                    if self._moment is not None and not is_kept:
+                    return await ask(tenant, await tenant.pinned(version))
+                except (OSError, RuntimeError, ValueError):
+                    kept = [each.number for each in await _versions(tenant.newest)]
+                    if self._moment is not None and version not in kept:
                         raise not_kept() from None
-                    if is_kept or attempt == _TRIES - 1:
+                    if version in kept or attempt == _TRIES - 1:
                         raise
             raise AssertionError  # the last attempt returns or raises
 
@@ -217,39 +236,6 @@ class LanceCorpus(BaseCorpus):
         if not known:
             raise not_kept()
         return max(known)
-
-    # Erasure and upkeep.
-
-    async def _purge(self, *, alone: bool) -> int:
-        async with _as_typed_errors(self):
-            table = await self._lake.newest(self._tenant)
-            if table is None:
-                return 0
-            await self._lake.rebuild(self._tenant, alone=alone)
-            return await table.version()
-
-    async def _times(self, sources: Sequence[str], ids: Sequence[str]) -> list[datetime]:
-        wanted = [*_conditions("source", sources), *_conditions("id", ids)]
-        return [row["added_at"] for row in await self._select(wanted, ("id", "added_at"))]
-
-    async def tenants(self) -> list[str]:
-        async with self._limited():
-            return sorted(await self._lake.tenants())
-
-    async def erase_tenant(self) -> None:
-        self._check_writable()
-        async with _as_typed_errors(self):
-            await self._lake.drop(self._tenant)
-
-    async def compact(self) -> None:
-        """Merge small files and index what is not indexed yet, which may take minutes."""
-        self._check_writable()
-        async with _as_typed_errors(self):
-            if await self._lake.newest(self._tenant) is not None:
-                await self._lake.compact(self._tenant, self._keep)
-
-    async def close(self) -> None:
-        self._lake.close()
 
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
@@ -267,16 +253,13 @@ class LanceCorpus(BaseCorpus):
 
 @dataclass(eq=False)
 class _Lake:
-    """A place with the tables of tenants, and what this process knows of them."""
+    """A place with the tables of tenants, as far as this process has opened them."""
 
     url: str
     options: dict[str, str]
     timeout_s: float
     _connection: AsyncConnection | None = None
-    _tables: dict[str, AsyncTable] = field(default_factory=dict)
-    _complete: set[str] = field(default_factory=set)
-    _pinned: dict[tuple[str, int], AsyncTable] = field(default_factory=dict)
-    _counts: dict[str, tuple[int, TermCounts]] = field(default_factory=dict)
+    _tenants: dict[str, _Tenant] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[type[_Lake], tuple[str, dict[str, str], float]]:
         """Return what another process needs: it opens connections of its own."""
@@ -299,203 +282,220 @@ class _Lake:
             )
         return self._connection
 
-    async def newest(self, tenant: str) -> AsyncTable | None:
-        """Return the table of a tenant, which follows all changes. None if there is none."""
-        if tenant not in self._tables:
+    async def find(self, name: str) -> _Tenant | None:
+        """Return a tenant, or None if it has no table."""
+        if name not in self._tenants:
             connection = await self.connection()
+            table_name = _table_name(name)
             try:
-                table = await connection.open_table(_table_name(tenant))
+                newest = await connection.open_table(table_name)
             except ValueError as error:
                 if "not found" in str(error):
                     return None
                 raise
-            _check_schema(await table.schema())
-            self._tables[tenant] = table
-        return self._tables[tenant]
+            _check_schema(await newest.schema())
+            self._tenants[name] = _Tenant(newest, partial(connection.open_table, table_name))
+        return self._tenants[name]
 
-    async def handle(self, tenant: str) -> AsyncTable:
-        """Return the table of a tenant. Raises NotFoundError where there is none."""
-        table = await self.newest(tenant)
-        if table is None:
-            raise NotFoundError("this tenant has no passages here; add some first")
-        return table
-
-    async def made(self, tenant: str) -> None:
-        """Make the table of a tenant with its indices, as far as they are missing."""
-        if tenant in self._complete:
-            return
-        if await self.newest(tenant) is None:
-            # The engine lets one of two creations at the same time replace the other's table.
+    async def make(self, name: str) -> _Tenant:
+        """Return a tenant, with a table and its indices."""
+        if await self.find(name) is None:
             connection = await self.connection()
-            first = _arrow([_counts_row(TermCounts(), _FIRST_COUNTS)])
-            create = partial(connection.create_table, _table_name(tenant), first, exist_ok=True)
-            await _retried(create)
-        table = await self.handle(tenant)
-        for column in _INDEXED:
-            await _retried(partial(_indexed, table, column))
-        self._complete.add(tenant)
+            await _retried(partial(_created, connection, _table_name(name)))
+        tenant = await self.find(name)
+        assert tenant is not None
+        if not tenant.is_complete:
+            for column in _INDEXED:
+                await _retried(partial(_indexed, tenant.newest, column))
+            tenant.is_complete = True
+        return tenant
 
-    async def pinned(self, tenant: str, version: int) -> AsyncTable:
-        """Return a table that stays in one version."""
-        key = tenant, version
-        if key not in self._pinned:
-            connection = await self.connection()
-            table = await connection.open_table(_table_name(tenant))
-            await table.checkout(version)
-            while len(self._pinned) >= 8:
-                del self._pinned[next(iter(self._pinned))]
-            self._pinned[key] = table
-        return self._pinned[key]
-
-    async def counts(self, tenant: str, table: AsyncTable, version: int) -> TermCounts:
-        """Return the counts of terms in a version."""
-        known = self._counts.get(tenant)
-        if known is None or known[0] != version:
-            counts = await asyncio.to_thread(_summed, await _counts_rows(table))
-            known = version, counts
-            self._counts[tenant] = known
-        return known[1]
-
-    async def merge_counts(self, tenant: str) -> None:
-        """Put the sum of all counts into the first row of counts, and delete the others.
-
-        Of processes that do so at once, one changes the first row, and the others give way. The row
-        names the rows in its sum, so that one that is not deleted yet counts once.
-        """
-        table = await self.handle(tenant)
-        rows = await _counts_rows(table)
-        stamps = dict(zip(rows["id"].to_pylist(), rows["stamp"].to_pylist(), strict=True))
-        stamp = stamps.pop(_FIRST_COUNTS)
-        others = list(stamps)
-        if not others:
-            return
-        counts = await asyncio.to_thread(_summed, rows)
-        changed = (
-            await table.merge_insert("id")
-            .when_matched_update_all(where=f"target.stamp = '{stamp}'")
-            .execute(_arrow([_counts_row(counts, _FIRST_COUNTS, covers=others)]))
-        )
-        if changed.num_updated_rows:
-            for condition_sql in _conditions("id", others):
-                await table.delete(condition_sql)
-
-    async def compact(self, tenant: str, keep: timedelta) -> None:
-        table = await self.handle(tenant)
-        await self.made(tenant)
-        await self.merge_counts(tenant)
-        await _retried(lambda: table.optimize(cleanup_older_than=keep))
-
-    async def rebuild(self, tenant: str, *, alone: bool) -> None:
-        """Write all files anew that may hold removed passages, and delete all older versions."""
-        import warnings
-
-        table = await self.handle(tenant)
-        self._forget(tenant)
-        await self.merge_counts(tenant)
-        nothing = timedelta(days=36_500)
-        await _retried(lambda: table.optimize(cleanup_older_than=nothing))
-        for column in _INDEXED:
-            await _retried(partial(_indexed, table, column, anew=True))
-        with warnings.catch_warnings():
-            # Giving up every older version is the purpose here.
-            warnings.simplefilter("ignore", UserWarning)
-            await _retried(
-                lambda: table.optimize(cleanup_older_than=timedelta(0), delete_unverified=alone)
-            )
-        self._forget(tenant)
-
-    async def tenants(self) -> list[str]:
+    async def names(self) -> list[str]:
+        """Return the names of the tenants."""
         connection = await self.connection()
-        names = []
-        token: str | None = None
-        while True:
-            page = await connection.list_tables(page_token=token, limit=1_000)
+        names: list[str] = []
+        token: str | None = ""
+        while token is not None:
+            page = await connection.list_tables(page_token=token or None, limit=1_000)
             names += page.tables
-            token = page.page_token
-            if not token:
-                break
-        tenants = map(_tenant_of, names)
-        return [tenant for tenant in tenants if tenant is not None]
+            token = page.page_token or None
+        return [name for name in map(_tenant_of, names) if name is not None]
 
-    async def drop(self, tenant: str) -> None:
+    async def drop(self, name: str) -> None:
         self.close()
         connection = await self.connection()
-        await connection.drop_table(_table_name(tenant), ignore_missing=True)
+        await connection.drop_table(_table_name(name), ignore_missing=True)
 
     def close(self) -> None:
         """Let go of the connection and of all that was read."""
         self._connection = None
-        self._tables.clear()
-        self._complete.clear()
-        self._pinned.clear()
-        self._counts.clear()
-
-    def _forget(self, tenant: str) -> None:
-        """Keep nothing of older versions of a tenant."""
-        self._counts.pop(tenant, None)
-        for key in [key for key in self._pinned if key[0] == tenant]:
-            del self._pinned[key]
+        self._tenants.clear()
 
 
-async def _merge(
-    table: AsyncTable, entries: Sequence[Entry], sources: Sequence[str], ids: Sequence[str]
-) -> Change:
-    """Make one version with new entries, without the old ones of some sources and ids."""
-    new_ids = [entry.passage.id for entry in entries]
-    gone = [*_conditions("source", sources), *_conditions("id", ids)]
-    replaced = await _rows(table, [*gone, *_conditions("id", new_ids)], ("id", "terms"))
-    counts = await asyncio.to_thread(
-        TermCounts.of,
-        (entry.terms for entry in entries),
-        (list(map(_term, row["terms"].split())) for row in replaced),
-    )
-    data = await asyncio.to_thread(_new_rows, entries, counts)
-    merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-    if gone and replaced:  # with it, the engine reads the whole table
-        merge = merge.when_not_matched_by_source_delete(" OR ".join(gone))
-    result = await merge.execute(data)
-    return Change(result.version, result.num_deleted_rows)
+@dataclass(eq=False)
+class _Tenant:
+    """The table of a tenant, and what this process has read of it.
+
+    Attributes:
+        newest: The table, which follows all changes.
+        reopen: Opens the table anew.
+        is_complete: Whether all indices are there.
+    """
+
+    newest: AsyncTable
+    reopen: Callable[[], Awaitable[AsyncTable]]
+    is_complete: bool = False
+    _pinned: tuple[int, AsyncTable] | None = None
+    _parts: dict[str, TermCounts] = field(default_factory=dict)
+    _sum: tuple[int, TermCounts] = (-1, TermCounts())
+
+    async def pinned(self, version: int) -> AsyncTable:
+        """Return the table as it stays in one version."""
+        if self._pinned is None or self._pinned[0] != version:
+            table = await self.reopen()
+            await table.checkout(version)
+            self._pinned = version, table
+        return self._pinned[1]
+
+    async def counts(self, table: AsyncTable) -> TermCounts:
+        """Return the counts of terms in a version. Rows that are known already are not read."""
+        version = await table.version()
+        if self._sum[0] != version:
+            wanted = _counted(await _rows(table, [_OF_COUNTS], ("id", "stamp", "passage")))
+            parts = {each: part for each, part in self._parts.items() if each in wanted}
+            for each in _conditions("id", wanted - parts.keys()):
+                rows = await table.query().where(each).select(["id", "counts"]).to_arrow()
+                for row_id, counts in zip(rows["id"].to_pylist(), rows["counts"], strict=True):
+                    numbers = counts.values.to_numpy(zero_copy_only=False)
+                    parts[row_id] = TermCounts.load(numbers)
+            self._parts = parts
+            self._sum = version, await asyncio.to_thread(TermCounts.sum, parts.values())
+        return self._sum[1]
+
+    async def merge_counts(self) -> None:
+        """Put the sum of all counts into one row, and delete the others.
+
+        Processes that do so at once add several sums, of which the newest one counts.
+        """
+        version = await self.newest.version()
+        table = await self.pinned(version)
+        rows = await _rows(table, [_OF_COUNTS], ("id",))
+        if len(rows) < 2:
+            return
+        covered = [row["id"] for row in rows]
+        total = await self.counts(table)
+        await self.newest.add(_arrow([_counts_row(total, str(version), covered)]))
+        for each in _conditions("id", covered):
+            await _retried(partial(self.newest.delete, each))
+
+    async def rebuild(self, *, alone: bool) -> None:
+        """Write all files anew that may hold removed passages, and delete all older versions."""
+        table = self.newest
+        await self.merge_counts()
+        await _retried(partial(table.optimize, cleanup_older_than=_NOTHING_OLD))
+        for column in _INDEXED:
+            await _retried(partial(_indexed, table, column, anew=True))
+        clean = partial(table.optimize, cleanup_older_than=timedelta(0), delete_unverified=alone)
+        with warnings.catch_warnings():
+            # Giving up every older version is the purpose here.
+            warnings.simplefilter("ignore", UserWarning)
+            await _retried(clean)
+        self._pinned = None
+
+    async def change(self, entries: Sequence[Entry], gone: Sequence[str]) -> Change:
+        """Make one version with new entries, without the rows that satisfy any of some conditions."""
+        table = self.newest
+        before = await table.version()
+        conditions = [*gone, *_conditions("id", [entry.id for entry in entries])]
+        replaced = await _words_by_spot(table, conditions)
+        data = await asyncio.to_thread(_new_rows, entries, replaced.values())
+        merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        if gone and replaced:  # with it, the engine reads the whole table
+            merge = merge.when_not_matched_by_source_delete(" OR ".join(gone))
+        result = await merge.execute(data)
+        if result.version != before + 1 and conditions:
+            own = {entry.found.spot() for entry in entries}
+            await self._settle(result.version, conditions, own, replaced)
+        return Change(result.version, result.num_deleted_rows)
+
+    async def _settle(
+        self,
+        version: int,
+        conditions: Sequence[str],
+        own: Collection[str],
+        replaced: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Bring the counts in line with what a change has done beside other changes.
+
+        Passages that another writer put there meanwhile give way: the later change wins.
+
+        Args:
+            own: The spots of the new passages.
+            replaced: The words of the rows whose counts have been taken back, by their spots.
+        """
+        earlier = await _words_by_spot(await self.pinned(version - 1), conditions)
+        later = await _words_by_spot(await self.pinned(version), conditions)
+        gone = {spot: words for spot, words in earlier.items() if spot not in later}
+        if gone.keys() != replaced.keys():
+            difference = TermCounts.of(replaced.values(), gone.values())
+            await self.newest.add(_arrow([_counts_row(difference)]))
+        strays = later.keys() - own
+        if strays:
+            await _retried(partial(self.change, (), _conditions("spot", sorted(strays))))
 
 
-async def _search(
-    table: AsyncTable, terms: Sequence[str], limit: int, wanted: MetadataFilter | None
+async def _words_by_spot(table: AsyncTable, conditions: Iterable[str]) -> dict[str, Sequence[str]]:
+    """Return the words of the rows that satisfy any of some conditions."""
+    rows = await _rows(table, conditions, ("spot", "words"))
+    return {row["spot"]: row["words"].split() for row in rows}
+
+
+async def _created(connection: AsyncConnection, name: str) -> None:
+    """Make a table, unless another process has made it.
+
+    The engine lets one of two creations at the same time replace the other's table. The later one
+    puts back what it has replaced.
+    """
+    try:
+        table = await connection.create_table(name, schema=_schema())
+    except ValueError as error:
+        if "already exists" not in str(error):
+            raise
+        return
+    version = await table.version()
+    if version > 1:
+        replaced = await connection.open_table(name)
+        await replaced.checkout(version - 1)
+        rows = await replaced.to_arrow()
+        await _retried(
+            partial(table.merge_insert("id").when_not_matched_insert_all().execute, rows)
+        )
+
+
+async def _matches(
+    table: AsyncTable, words: Sequence[str], limit: int, wanted: MetadataFilter | None
 ) -> list[Found]:
     """Return the passages that match best, best first, as the engine scores them."""
     from lancedb.query import MatchQuery
 
-    words = " ".join(map(_token, dict.fromkeys(terms)))
     if not words:
         return []
-    sql = None if wanted is None else condition(wanted.given)
-    asked = limit
-    while True:
-        match = MatchQuery(words, "terms")  # type: ignore[call-arg]
-        query = table.query().nearest_to_text(match)
-        if sql is not None:
-            query = query.where(sql)
-        rows = await query.limit(asked).select([*_FOUND, "_score"]).to_list()
-        rows.sort(key=lambda row: (-row["_score"], row["id"]))
-        found = list(map(_found, rows))
-        if wanted is not None:
-            found = [each for each in found if wanted(each.passage.metadata)]
-        if len(found) >= limit or len(rows) < asked or asked >= _MAX_SEARCHED:
-            return found[:limit]
-        asked = min(4 * asked, _MAX_SEARCHED)
+    query = table.query().nearest_to_text(MatchQuery(" ".join(words), "words"))  # type: ignore[call-arg]
+    if wanted is not None:
+        query = query.where(condition(wanted.given, "array_has(labels, '{}')"))
+    rows = await query.limit(limit).select(["passage", "_score"]).to_list()
+    found = [(-row["_score"], Found.load(row["passage"])) for row in rows]
+    found.sort(key=lambda each: (each[0], each[1].passage.id))
+    return [each for _, each in found]
 
 
 async def _rows(
     table: AsyncTable, conditions: Iterable[str], columns: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return some columns of the rows that satisfy any of some conditions, each row once."""
+    """Return some columns of the rows that satisfy some conditions: a row of two comes twice."""
     rows: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    listed = list(conditions)
-    for each in listed:
-        found = await table.query().where(each).select(list(columns)).to_list()
-        if len(listed) > 1 and "id" in columns:
-            found = [row for row in found if row["id"] not in seen]
-            seen.update(row["id"] for row in found)
-        rows += found
+    for each in conditions:
+        rows += await table.query().where(each).select(list(columns)).to_list()
     return rows
 
 
@@ -514,7 +514,7 @@ async def _indexed(table: AsyncTable, column: str, *, anew: bool = False) -> Non
     if [column] in columns and not anew:
         return
     kind: FTS | BTree | LabelList = BTree()
-    if column == "terms":
+    if column == "words":
         kind = FTS(
             base_tokenizer="whitespace",
             with_position=False,
@@ -529,16 +529,16 @@ async def _indexed(table: AsyncTable, column: str, *, anew: bool = False) -> Non
     await table.create_index(column, config=kind, replace=True)
 
 
-async def _retried(work: Callable[[], Awaitable[object]]) -> None:
-    """Do work that gives way to other writers, until it is done."""
+async def _retried(work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of work that gives way to other writers, until it is done."""
     for attempt in range(_TRIES):
         try:
-            await work()
-            return
+            return await work()
         except (RuntimeError, OSError) as error:
             if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
                 raise
         await asyncio.sleep(0.05 * 2**attempt)
+    raise AssertionError  # the last attempt returns or raises
 
 
 @asynccontextmanager
@@ -546,13 +546,24 @@ async def _as_typed_errors(corpus: LanceCorpus) -> AsyncIterator[None]:
     """Raise the engine's errors as DurabilityError. Their messages may show rows."""
     try:
         yield
-    except (KaosmemError, asyncio.CancelledError):
+    except KaosmemError:
         raise
-    except Exception as error:
+    except (OSError, RuntimeError, ValueError) as error:
+        if not (isinstance(error, OSError) or _is_from_engine(error)):
+            raise
         raise DurabilityError(
             f"{corpus!r} failed with {type(error).__name__}, the cause of this error; check the "
             "storage and its free space, then try again"
         ) from error
+
+
+def _is_from_engine(error: Exception) -> bool:
+    """Return whether an error was raised in a call of the engine, and not by a fault here."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals["__name__"] if trace is not None else ""
+    return module.partition(".")[0] in ("lancedb", "pyarrow")
 
 
 def _conditions(column: str, values: Iterable[str]) -> list[str]:
@@ -569,16 +580,11 @@ def _schema() -> pa.Schema:
         {
             "id": pa.string(),
             "source": pa.string(),
-            "place": pa.int32(),
             "spot": pa.string(),
-            "added_at": pa.timestamp("us", tz="UTC"),
-            "text": pa.string(),
-            "tokens": pa.int32(),
-            "role": pa.string(),
-            "metadata": pa.string(),
+            "passage": pa.string(),
             "stamp": pa.string(),
             "labels": pa.list_(pa.string()),
-            "terms": pa.string(),
+            "words": pa.string(),
             # As a list: the engine rewrites long binary values slowly, and in gigabytes.
             "counts": pa.list_(pa.int64()),
         }
@@ -599,74 +605,32 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, _schema())
 
 
-def _new_rows(entries: Iterable[Entry], counts: TermCounts) -> pa.Table:
-    return _arrow([*map(_row, entries), _counts_row(counts)])
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    passage = entry.passage
-    return {
-        "id": passage.id,
-        "source": passage.source,
-        "place": entry.place,
-        "spot": spot_of(passage.source, entry.added_at, entry.place),
-        "added_at": entry.added_at,
-        "text": passage.text,
-        "tokens": entry.tokens,
-        "role": passage.role,
-        "metadata": json_text(passage.metadata),
-        "stamp": str(passage.metadata.get("file", "")),
-        "labels": labels_of(passage.metadata),
-        "terms": " ".join(map(_token, entry.terms)),
-        "counts": None,
-    }
-
-
-def _found(row: Mapping[str, Any]) -> Found:
-    metadata = json.loads(row["metadata"])
-    passage = Passage(row["id"], row["text"], row["source"], metadata, row["role"])
-    return Found(row["added_at"], row["place"], passage, row["tokens"])
+def _new_rows(entries: Sequence[Entry], removed: Iterable[Sequence[str]]) -> pa.Table:
+    counts = TermCounts.of((entry.words for entry in entries), removed)
+    return _arrow([*(entry.row() for entry in entries), _counts_row(counts)])
 
 
 def _counts_row(
-    counts: TermCounts, row_id: str = "", *, covers: Sequence[str] = ()
+    counts: TermCounts, version: str = "", covered: Sequence[str] = ()
 ) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(_schema().names)
-    row["stamp"] = secrets.token_hex(16)
-    row["id"] = row_id or _FIRST_COUNTS + row["stamp"]
-    row["source"] = ""
-    row["metadata"] = json_text(list(covers))
-    row["counts"] = counts.dump()
-    return row
+    return {
+        "id": _COUNTS + secrets.token_hex(16),
+        "source": "",
+        "stamp": version,
+        "passage": json_text(list(covered)),
+        "counts": counts.dump(),
+    }
 
 
-async def _counts_rows(table: AsyncTable) -> pa.Table:
-    query = table.query().where("source = ''")
-    return await query.select(["id", "stamp", "metadata", "counts"]).to_arrow()
-
-
-def _summed(rows: pa.Table) -> TermCounts:
-    """Return the sum of rows with counts, without the rows that are in the sum of the first."""
-    covered: set[str] = set()
-    for covers in rows["metadata"].to_pylist():
-        covered.update(json.loads(covers))
-    parts = []
-    for row_id, counts in zip(rows["id"].to_pylist(), rows["counts"], strict=True):
-        if row_id not in covered:
-            parts.append(TermCounts.load(counts.values.to_numpy(zero_copy_only=False)))
-    return TermCounts.sum(parts)
-
-
-def _token(term: str) -> str:
-    """Return a term as a word of ASCII letters and digits. Different terms have different words."""
-    if term.isascii() and term.isalnum() and not term.startswith("X"):
-        return term
-    return "X" + term.encode().hex()
-
-
-def _term(token: str) -> str:
-    """Return the term of a word."""
-    return bytes.fromhex(token[1:]).decode() if token.startswith("X") else token
+def _counted(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the ids of the rows with counts whose sum is that of a version."""
+    sums = [row for row in rows if row["stamp"]]
+    newest = max(sums, key=lambda row: (int(row["stamp"]), row["id"]), default=None)
+    wanted = {row["id"] for row in rows if not row["stamp"]}
+    if newest is not None:
+        wanted.difference_update(json.loads(newest["passage"]))
+        wanted.add(newest["id"])
+    return wanted
 
 
 def _table_name(tenant: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
+from itertools import islice
 
 from kaosmem.arguments import check_count, check_instance
 from kaosmem.corpora.corpus import CANDIDATES, Candidates, Corpus, Found, ordinals_of
@@ -30,8 +31,13 @@ CORPUS = SectionSpec("corpus", None, 50, 0.35, eviction="none", retrieval_thresh
 
 _READ_FOR_HOP = 3
 """The terms of so many of the best passages make the second question."""
-_NEAR_SHARE = 6
-"""Of so many of the candidates one is asked for the passages beside it: the best ones."""
+_NEAR_SHARE = 3
+"""One spot beside the best passages is asked for, for so many candidates.
+
+Where few passages match, the rest of the candidates are such spots.
+"""
+_MAX_STEPS = 4
+"""A spot beside a passage is at most so many passages away."""
 _HOP_TERMS = 24
 """The second question has so many terms, the rarest ones."""
 
@@ -121,20 +127,18 @@ class CorpusSource(StoreSource):
         shared.sort(key=lambda term: (collection.frequencies[term], term))
         if not shared:
             return ()
-        found = await corpus.candidates(
-            shared[:_HOP_TERMS], limit=max(1, self._limit // 4), filter=wanted
-        )
+        limit = max(1, self._limit // 4, self._limit - len(first.found))
+        found = await corpus.candidates(shared[:_HOP_TERMS], limit=limit, filter=wanted)
         return found.found
 
     async def _near(
         self, corpus: Corpus, first: Candidates, wanted: MetadataFilter | None
     ) -> Sequence[Found]:
         """Return the passages beside the best ones."""
+        left = max(self._limit // _NEAR_SHARE, self._limit - len(first.found))
         known = {each.spot() for each in first.found}
-        spots: dict[str, None] = {}
-        for each in first.found[: self._limit // _NEAR_SHARE]:
-            spots |= dict.fromkeys((each.spot(-1), each.spot(1)))
-        found = await corpus.at_spots(spot for spot in spots if spot not in known)
+        new = (spot for spot in _spots_beside(first.found) if spot not in known)
+        found = await corpus.at_spots(dict.fromkeys(islice(new, left)))
         return [each for each in found if wanted is None or wanted(each.passage.metadata)]
 
     def _sample(self, found: Sequence[Found], statistics: CollectionStatistics) -> Section:
@@ -177,6 +181,14 @@ class _SampleRanker:
         if isinstance(index, SampleIndex):
             index.collection = self.statistics
         return index
+
+
+def _spots_beside(found: Sequence[Found]) -> Iterator[str]:
+    """Yield the spots beside passages: those next to the best ones first."""
+    for step in range(1, _MAX_STEPS + 1):
+        for each in found:
+            yield each.spot(-step)
+            yield each.spot(step)
 
 
 def _stock(found: Sequence[Found], statistics: CollectionStatistics) -> Stock:

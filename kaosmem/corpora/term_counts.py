@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _HEADER = 2
+_MAX_WORD_BYTES = 200
+_LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TermCounts:
     """How many passages there are, with how many terms, and how many have each term.
 
-    A term stands under eight bytes of its digest. Counts of a change may be negative. Sums drop
-    the terms that no passage has. A term takes 16 bytes.
+    A term stands under eight bytes of the digest of its word. Counts of a change may be negative.
+    Sums drop the terms that no passage has. A term takes 16 bytes.
 
     >>> counts = TermCounts.of([["rent", "euro"], ["rent"]])
     >>> counts.statistics(["rent", "euro", "notice"]).frequencies
@@ -33,13 +35,13 @@ class TermCounts:
     passages: int = 0
     terms: int = 0
     digests: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
-    frequencies: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of(
         cls, added: Iterable[Sequence[str]], removed: Iterable[Sequence[str]] = ()
     ) -> TermCounts:
-        """Return the counts of a change: the terms of passages that came and that went."""
+        """Return the counts of a change: the words of passages that came and that went."""
         counts: Counter[str] = Counter()
         passages = 0
         terms = 0
@@ -61,7 +63,7 @@ class TermCounts:
         if not listed:
             return cls()
         digests = np.concatenate([part.digests for part in listed])
-        frequencies = np.concatenate([part.frequencies for part in listed])
+        frequencies = np.concatenate([part.counts for part in listed])
         known, places = np.unique(digests, return_inverse=True)
         sums = np.zeros(len(known), np.int64)
         np.add.at(sums, places, frequencies)
@@ -73,21 +75,27 @@ class TermCounts:
             sums[is_kept],
         )
 
+    def frequencies(self, words: Iterable[str]) -> dict[str, int]:
+        """Return the number of passages with each word."""
+        listed = list(words)
+        wanted = np.array(list(map(_digest, listed)), np.uint64)
+        if not len(self.digests):
+            return dict.fromkeys(listed, 0)
+        places = np.minimum(self.digests.searchsorted(wanted), len(self.digests) - 1)
+        counts = np.where(self.digests[places] == wanted, self.counts[places], 0)
+        return dict(zip(listed, np.maximum(counts, 0).tolist(), strict=True))
+
     def statistics(self, terms: Iterable[str]) -> CollectionStatistics:
         """Return the figures of the corpus, with the frequencies of some terms."""
-        listed = list(dict.fromkeys(terms))
-        wanted = np.array(list(map(_digest, listed)), np.uint64)
-        frequencies = dict.fromkeys(listed, 0)
-        if len(self.digests):
-            places = np.minimum(self.digests.searchsorted(wanted), len(self.digests) - 1)
-            counts = np.where(self.digests[places] == wanted, self.frequencies[places], 0)
-            frequencies = dict(zip(listed, np.maximum(counts, 0).tolist(), strict=True))
+        words = {term: word_of(term) for term in terms}
+        known = self.frequencies(words.values())
+        frequencies = {term: known[word] for term, word in words.items()}
         return CollectionStatistics(max(0, self.passages), max(0, self.terms), frequencies)
 
     def dump(self) -> NDArray[np.int64]:
         """Return the counts as one array."""
         header = np.array([self.passages, self.terms], np.int64)
-        return np.concatenate([header, self.digests.view(np.int64), self.frequencies])
+        return np.concatenate([header, self.digests.view(np.int64), self.counts])
 
     @classmethod
     def load(cls, data: NDArray[np.int64]) -> TermCounts:
@@ -97,5 +105,21 @@ class TermCounts:
         return cls(passages, terms, digests.view(np.uint64), frequencies)
 
 
-def _digest(term: str) -> int:
-    return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+def word_of(term: str) -> str:
+    """Return a term as a word of small ASCII letters, which no engine takes apart.
+
+    Different terms have different words.
+
+    >>> word_of("rent"), word_of("c++")
+    ('rent', 'xgdclcl')
+    """
+    if term.isascii() and term.isalpha() and term.islower() and term[0] != "x":
+        return term
+    data = term.encode()
+    if len(data) > _MAX_WORD_BYTES:
+        data = blake2b(data).digest()
+    return "x" + data.hex().translate(_LETTERS)
+
+
+def _digest(word: str) -> int:
+    return int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")

@@ -185,7 +185,7 @@ class S3(Server):
 
 @dataclass(frozen=True, kw_only=True)
 class Postgres(Server):
-    """PostgreSQL with pgvector and Apache AGE.
+    """PostgreSQL with pgvector, Apache AGE and pg_textsearch (not in the compose file).
 
     The role `app` has no special rights and owns the database `agents`.
     """
@@ -223,6 +223,8 @@ class Postgres(Server):
             str(self.port),
             "-k",
             "",
+            "-c",
+            "shared_preload_libraries=pg_textsearch",
         ]
         return command if durable else [*command, "-c", "fsync=off"]
 
@@ -298,6 +300,8 @@ WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'agents') \gexec
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS vector;
 CREATE EXTENSION IF NOT EXISTS age;
+SELECT 'CREATE EXTENSION IF NOT EXISTS pg_textsearch'
+WHERE current_setting('shared_preload_libraries') LIKE '%pg_textsearch%' \gexec
 GRANT USAGE ON SCHEMA ag_catalog TO app;
 ALTER DATABASE agents SET session_preload_libraries = 'age';
 """

@@ -10,6 +10,11 @@ from tests.servers import S3
 _numbers = count(1)
 
 
+def pg_schema() -> str:
+    """Return the name of a schema that no other test has."""
+    return f"corpora{next(_numbers)}"
+
+
 def s3_url(s3: S3) -> str:
     """Return an empty prefix of a bucket."""
     filesystem = s3.filesystem()

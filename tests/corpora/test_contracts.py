@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import AsyncIterator
 
-from kaosmem.corpora import Corpus, InMemoryCorpus, LanceCorpus
+import pytest
+import pytest_asyncio
+
+from kaosmem.corpora import Corpus, InMemoryCorpus, LanceCorpus, PgCorpus
 from kaosmem.testing import CorpusContract
+from tests.corpora.places import pg_schema
 
 
 class TestInMemoryCorpus(CorpusContract):
@@ -23,3 +27,35 @@ class TestLanceCorpusInAFolder(CorpusContract):
 
     async def reopen(self, corpus: Corpus) -> Corpus:
         return LanceCorpus(self.folder, timeout_s=60)
+
+
+class TestPgCorpus(CorpusContract):
+    """With pg_textsearch, whose figures count passages that are gone until they are compacted."""
+
+    uses_bm25 = True
+    is_exact = False
+
+    @pytest.fixture(autouse=True)
+    def _schema(self, postgres: str) -> None:
+        self.url = postgres
+        self.schema = pg_schema()
+
+    @pytest_asyncio.fixture(autouse=True)
+    async def _closed(self) -> AsyncIterator[None]:
+        self.opened: list[Corpus] = []
+        yield
+        for each in self.opened:
+            await each.close()
+
+    async def make(self) -> Corpus:
+        corpus = PgCorpus(self.url, schema=self.schema, uses_bm25=self.uses_bm25)
+        self.opened.append(corpus)
+        return corpus
+
+    async def reopen(self, corpus: Corpus) -> Corpus:
+        return await self.make()
+
+
+class TestPgCorpusWithoutAnExtension(TestPgCorpus):
+    uses_bm25 = False
+    is_exact = True

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from kaosmem.cli import run
-from kaosmem.corpora import InMemoryCorpus, LanceCorpus, ingest_files
+from kaosmem.corpora import InMemoryCorpus, LanceCorpus, PgCorpus, ingest_files
 from kaosmem.corpora import ingestion as ingestion_module
 from kaosmem.errors import MissingFileError
 from kaosmem.language.analysis import analyze
+from tests.corpora.places import pg_schema
 
 
 def folder_of(path: Path, files: int) -> Path:
@@ -125,6 +126,20 @@ async def test_processes_read_what_one_process_reads(
     assert await corpus.sources() == await model.sources()
     assert await texts_of(corpus, "rent garden") == await texts_of(model, "rent garden")
     assert await corpus.statistics(["rent"]) == await model.statistics(["rent"])
+
+
+async def test_processes_write_into_postgresql(tmp_path: Path, postgres: str) -> None:
+    """A corpus in PostgreSQL goes to worker processes, and a second run changes nothing."""
+    folder = folder_of(tmp_path / "files", 10)
+    corpus = PgCorpus(postgres, schema=pg_schema())
+    report = await ingest_files(folder, corpus, workers=1)
+    assert (len(report.new), report.items_added) == (11, 11)
+    assert len(await texts_of(corpus, "rent garden")) == 11
+    versions = await corpus.versions()
+    again = await ingest_files(folder, corpus, workers=0)
+    assert (len(again.unchanged), again.items_added) == (11, 0)
+    assert await corpus.versions() == versions
+    await corpus.close()
 
 
 def _dies_once(*given: Any) -> Any:

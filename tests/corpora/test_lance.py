@@ -6,13 +6,14 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from kaosmem import DurabilityError, SessionMemory
 from kaosmem.assembly.context import SourceStatus
-from kaosmem.corpora import CorpusSource, LanceCorpus
+from kaosmem.corpora import CorpusSource, LanceCorpus, lance
 from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
 from tests.corpora.places import s3_corpus, s3_url
@@ -46,6 +47,61 @@ async def test_an_erasure_leaves_no_file_from_before(tmp_path: Path) -> None:
     assert before.keys().isdisjoint(each for each in after if "/_versions/" not in each)
     assert await corpus.verify(receipt) == ()
     assert len(await ids(corpus, "rent")) == 50
+
+
+async def test_two_creations_of_a_tenant_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a creation replaces the table of another writer, it puts that writer's passages back."""
+    first = LanceCorpus(tmp_path)
+    second = LanceCorpus(tmp_path)
+    connection = await second._lake.connection()
+    create = connection.create_table
+
+    async def late(name: str, **given: Any) -> Any:
+        """Create as the engine does where the table was missing a moment ago."""
+        await first.add([passage("a", "rent")])
+        return await create(name, mode="overwrite", **given)
+
+    monkeypatch.setattr(connection, "create_table", late)
+    await second.add([passage("b", "rent")])
+    for each in (first, second, LanceCorpus(tmp_path)):
+        assert await ids(each, "rent") == {"a", "b"}
+        assert (await each.statistics(["rent"])).frequencies == {"rent": 2}
+
+
+async def test_of_two_replaces_of_a_source_the_later_one_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replace that another one overtakes leaves its own passages alone, and exact counts."""
+    corpus = LanceCorpus(tmp_path)
+    await corpus.replace("s", [passage("old", "rent house", "s")])
+    read = lance._rows
+    overtaken = [LanceCorpus(tmp_path)]
+
+    async def slow(table: Any, conditions: Any, columns: Any) -> Any:
+        rows = await read(table, conditions, columns)
+        if "words" in columns and overtaken:
+            await overtaken.pop().replace("s", [passage("x", "rent garden", "s")])
+        return rows
+
+    monkeypatch.setattr(lance, "_rows", slow)
+    await corpus.replace("s", [passage("y", "rent cellar", "s")])
+    assert await ids(corpus, "rent") == {"y"}
+    found = await corpus.statistics(["rent", "house", "garden", "cellar"])
+    assert found.entries == 1
+    assert found.frequencies == {"rent": 1, "house": 0, "garden": 0, "cellar": 1}
+
+
+async def test_a_fault_of_ours_is_no_fault_of_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that the engine did not raise comes out as it is."""
+    corpus = LanceCorpus(tmp_path)
+    await corpus.add([passage("a", "rent")])
+    monkeypatch.setattr(lance.Found, "load", lambda dumped: int("no number"))
+    with pytest.raises(ValueError, match="no number"):
+        await corpus.candidates(["rent"])
 
 
 async def test_a_corpus_on_s3(s3_of_all: S3) -> None:

@@ -72,6 +72,21 @@ _MEANINGS = f"""CREATE TABLE meanings (
 )"""
 
 
+# Each tenant's passages have a table of their own, which `passages` names. A version has the counts
+# of terms by which it differs from the version before it; the oldest one has all.
+_CORPORA = (
+    "CREATE SEQUENCE corpus_numbers",
+    """CREATE TABLE corpora (
+        tenant text COLLATE "C" PRIMARY KEY, passages text NOT NULL, has_bm25 boolean NOT NULL
+    )""",
+    """CREATE TABLE corpus_versions (
+        number bigint PRIMARY KEY, tenant text COLLATE "C" NOT NULL REFERENCES corpora ON DELETE CASCADE,
+        at timestamptz NOT NULL, counts bytea NOT NULL
+    )""",
+    "CREATE INDEX corpus_versions_of_tenant ON corpus_versions (tenant, number)",
+)
+
+
 def _of_tenants(*tables: str) -> tuple[str, ...]:
     """Return the statements by which a connection sees one tenant's rows of some tables.
 
@@ -91,6 +106,7 @@ def _of_tenants(*tables: str) -> tuple[str, ...]:
 
 MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tables": ((*(each.format_map(_TYPES) for each in TABLES), *_of_tenants(*TENANT_TABLES)),),
+    "corpora": (_CORPORA,),
     "vectors": ((*_DOCUMENTS, _MEANINGS, *_of_tenants("collections", "documents", "meanings")),),
 }
 """The statements of each version, by part. A part is made when a store first needs it.

@@ -1,4 +1,4 @@
-"""Filters on metadata for LanceDB: labels of a passage, and an SQL expression over them.
+"""Filters on metadata for engines with SQL: labels of a passage, and an expression over them.
 
 A label is a digest of a field's name and value. So no text of a caller stands in an expression.
 """
@@ -26,38 +26,40 @@ def labels_of(metadata: Mapping[str, JSONValue]) -> list[str]:
     return list(labels)
 
 
-def condition(given: Mapping[str, Any]) -> str:
+def condition(given: Mapping[str, Any], test: str) -> str:
     """Return an expression that all rows satisfy that pass a checked filter, and perhaps others.
 
     Negations let everything through, and comparisons of order all that have the field.
 
-    >>> condition({"$not": {"year": 2020}})
+    Args:
+        test: The engine's test of a row, with `{}` for the label that it has.
+
+    >>> condition({"$not": {"year": 2020}}, "array_has(labels, '{}')")
     '(TRUE)'
     """
-    return _joined("AND", [_part(name, wanted) for name, wanted in given.items()])
+    return _joined("AND", [_part(name, wanted, test) for name, wanted in given.items()])
 
 
-def _part(name: str, wanted: Any) -> str:
+def _part(name: str, wanted: Any, test: str) -> str:
     match name:
         case "$and" | "$or":
-            return _joined(name[1:].upper(), list(map(condition, wanted)))
+            return _joined(name[1:].upper(), [condition(part, test) for part in wanted])
         case "$not" | "$if_present":
             return _ANY
     is_conditions = isinstance(wanted, Mapping) and any(
         isinstance(key, str) and key.startswith("$") for key in wanted
     )
     conditions = wanted.items() if is_conditions else (("$eq", wanted),)
-    return _joined("AND", [_test(name, key, value) for key, value in conditions])
+    return _joined("AND", [_test(name, key, value, test) for key, value in conditions])
 
 
-def _test(field: str, name: str, wanted: Any) -> str:
+def _test(field: str, name: str, wanted: Any, test: str) -> str:
     if name == "$ne" or (name == "$exists" and not wanted):
         return _ANY
     if name == "$in":
-        return _joined("OR", [_test(field, "$eq", option) for option in wanted])
+        return _joined("OR", [_test(field, "$eq", option, test) for option in wanted])
     is_value = name == "$eq" and (wanted is None or isinstance(wanted, _PLAIN))
-    label = _label(field, wanted) if is_value else _label(field)
-    return f"array_has(labels, '{label}')"
+    return test.format(_label(field, wanted) if is_value else _label(field))
 
 
 def _joined(operator: str, parts: list[str]) -> str:
