@@ -1,12 +1,13 @@
 """A corpus in an engine: ingestion, memory, questions on disk and on S3, changes and erasure.
 
     KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 1000000 --folder FOLDER [--s3]
-    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 100000 --postgres URL
+    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 100000 --postgres
 
 The passages are real texts of `--words` words. Where there are too few, further copies have other
 numbers and names. Questions are 8 words of a text, common ones included. Each part runs in a process
-of its own, whose memory is told. `--s3` copies the corpus to an S3 server of its own here, and counts
-requests; `--delay-ms` lets each answer of that server be late, as those of a distant one are.
+of its own, whose memory is told. `--postgres` starts a server here. `--s3` copies the corpus to an
+S3 server of its own here, and counts requests; `--delay-ms` lets each answer of that server be late,
+as those of a distant one are.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from benchmarks.corpus import real_texts, seeded_texts
 from benchmarks.counted_requests import Counts, counted
 from kaosmem import SessionMemory
-from kaosmem.corpora import Corpus, CorpusSource, LanceCorpus
+from kaosmem.corpora import Corpus, CorpusSource, LanceCorpus, PgCorpus
 from kaosmem.language.analysis import analyze
 
 _BATCH = 5_000
@@ -266,14 +269,12 @@ async def remote_figures(
         return figures
 
 
-async def run(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the figures of one size."""
+async def run(given: argparse.Namespace, url: str = "") -> dict[str, Any]:
+    """Return the figures of one size, in a folder or on a PostgreSQL server."""
     number = given.passages
     corpus: Corpus
-    if given.postgres:
-        from kaosmem.corpora import PgCorpus
-
-        corpus = PgCorpus(given.postgres, timeout_s=1_200)
+    if url:
+        corpus = PgCorpus(url, timeout_s=1_200)
     else:
         given.folder.mkdir(parents=True, exist_ok=True)
         corpus = LanceCorpus(given.folder, timeout_s=1_200)
@@ -317,7 +318,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--questions", type=int, default=60)
     add("--writers", type=int, default=min(2, os.cpu_count() or 1))
     add("--folder", type=Path)
-    add("--postgres", metavar="URL")
+    add("--postgres", action="store_true", help="in a server of its own here")
     add("--s3", action="store_true")
     add("--delay-ms", type=float, default=0.0)
     add("--keep", action="store_true", help="erase nothing")
@@ -325,7 +326,18 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(show: Callable[[str], None] = print) -> None:
-    figures = asyncio.run(run(parsed()))
+    given = parsed()
+    if given.postgres:
+        from tests.servers import postgres_server
+
+        with postgres_server() as url:
+            figures = asyncio.run(run(given, url))
+            with psycopg.connect(url) as connection:
+                query = "SELECT pg_database_size(current_database())"
+                ((size,),) = connection.execute(query).fetchall()
+            figures["database_mb"] = size / 1e6
+    else:
+        figures = asyncio.run(run(given))
     show(json.dumps(rounded(figures) | {"cores": os.cpu_count()}, indent=2))
 
 
