@@ -62,13 +62,12 @@ PARTS = {
 }
 STEPS = {
     "source": ("_content_scores", "best_of_source", "place_in_source"),
-    "source's name": ("_title_scores", "asked_terms", "named"),
-    "meaning": ("latent", "similarities"),
-    "phrases": ("gathered", "phrase_scores"),
-    "neighbours": ("_neighbours_of", "_neighbour_slots", "_of", "values_at"),
-    "speaker": ("_is_named",),
-    "rules": ("_newest_rules", "_standing"),
-    "size": ("_tokens_now",),
+    "source's name": ("_title_terms", "_match_titles", "title_shares"),
+    "meaning": ("_meanings",),
+    "phrases": ("phrase_shares",),
+    "neighbours": ("_neighbours_of", "_near"),
+    "speaker": ("_spoken",),
+    "size": ("_sizes",),
     "passage": ("passage_scores",),
     "all": ("rank",),
 }

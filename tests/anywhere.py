@@ -16,7 +16,7 @@ import random
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NoReturn
@@ -86,13 +86,16 @@ async def told_session(seed: int) -> str:
     return "\n".join(parts)
 
 
-def told_rankings(ranker: Ranker, size: int) -> str:
-    """Return the rankings of an index of `size` texts, with the bytes of its dump."""
+def told_rankings(ranker: Ranker, size: int, roles: Sequence[str]) -> str:
+    """Return the rankings of an index of `size` texts in turn by `roles`, with the bytes of its dump.
+
+    The texts are more than the default ranker's candidates.
+    """
     index = ranker.index()
     texts = seeded_texts(size, words=40)
     for number, text in enumerate(texts):
         item = replace(text_item(text), metadata={"source": f"contract-{number // 12}.pdf"})
-        index.add([(number, item)])
+        index.add([(number, replace(item, role=roles[number % len(roles)]))])
     index.update(1, text_item(texts[0]))
     index.remove(0)
     parts = [str(index.rank(query, 50)) for query in seeded_queries(8)]
@@ -155,7 +158,9 @@ def main(sessions: int, *, with_all: bool) -> None:
     socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
     found = {f"session {seed}": asyncio.run(told_session(seed)) for seed in range(sessions)}
     for place, ranker in enumerate(RANKERS):
-        found[f"rankings by {place} {ranker.name}"] = told_rankings(ranker, 200 + 8 * sessions)
+        for roles in (("",), ("Ann", "assistant")):
+            name = f"rankings by {place} {ranker.name} of {len(roles)}"
+            found[name] = told_rankings(ranker, 400 + 8 * sessions, roles)
     found["vectors"] = asyncio.run(told_vectors(1))
     if with_all:
         found |= results()

@@ -15,6 +15,7 @@ from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
+from kaosmem.retrieval.shares import ONE
 from kaosmem.sections.spec import SectionSpec
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -
     if not answers.any():
         return None
     names = tuple(name for name in found.signals if name not in BY_HAND)
-    signals = np.stack([found.signals[name] for name in names], axis=1)
+    signals = np.stack([found.signals[name] for name in names], axis=1) / ONE
     return Lesson(
         corpus.name, corpus.dataset, index.is_conversation, names, signals, answers / answers.sum()
     )

@@ -109,10 +109,16 @@ class Ragged:
         start, stop = self.starts[row : row + 2].tolist()
         return self.values[start:stop]
 
-    def gathered(self, rows: Int64s) -> tuple[UInt32s, Int64s]:
-        """Return the numbers of some rows, one after another, and how many each row has."""
+    def gathered(self, rows: Int64s, *, most: int | None = None) -> tuple[UInt32s, Int64s]:
+        """Return the numbers of some rows, one after another, and how many of each row there are.
+
+        Args:
+            most: So many of the first numbers of each row are returned. None is all.
+        """
         starts = self.starts[rows]
         sizes = self.starts[rows + 1] - starts
+        if most is not None:
+            sizes = np.minimum(sizes, most)
         shifts = starts - (np.cumsum(sizes) - sizes)
         places = np.repeat(shifts, sizes)
         places += np.arange(len(places))

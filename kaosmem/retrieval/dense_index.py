@@ -1,13 +1,13 @@
-"""An index that adds embeddings to the signals of `LinearIndex`."""
+"""An index that adds the likeness of embeddings to the signals of `LinearIndex`."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,16 +15,18 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
 from kaosmem.memos import register_memo
-from kaosmem.retrieval.columns import Columns, StoredColumns
-from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.columns import Columns, GrowingArray, StoredColumns
+from kaosmem.retrieval.linear_index import Chosen, LinearIndex, Matches, at
 from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.scores import Chosen, QueryScores, QueryTerms
+from kaosmem.retrieval.shares import ONE, share_of_best
 from kaosmem.retrieval.signals import place_in_source
 from kaosmem.retrieval.source_matcher import NONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.query_terms import QueryTerms
     from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.rankers import Embedder, Weights
     from kaosmem.types.items import Item
@@ -34,81 +36,10 @@ MAX_DIMENSIONS = 1024
 """The sum of so many products of two bytes is exact in single precision, in any order."""
 _MOST = 127
 _BLOCK = 4096  # slots at a time are widened for a product, so that they stay in a processor's cache
-_NO_DIGESTS = np.empty(0, np.int64)
-
-
-class Vectors:
-    """A row of whole numbers from -127 to 127 for each slot, found by the digest of its text.
-
-    digests, rows: of the first slots, shapes (n,) and (n, dimensions); of an empty slot both are 0.
-    """
-
-    def __init__(
-        self,
-        dimensions: int,
-        digests: NDArray[np.int64] = _NO_DIGESTS,
-        rows: NDArray[np.int8] | None = None,
-    ) -> None:
-        self._digests = array("q", digests.tobytes())
-        self._rows = np.zeros((0, dimensions), np.int8) if rows is None else rows
-        self._squares = array("q", _squares(self._rows).tobytes())
-
-    @property
-    def used(self) -> NDArray[np.bool_]:
-        """Return of each slot whether it has an entry."""
-        used: NDArray[np.bool_] = np.frombuffer(self._digests, np.int64) != 0
-        return used
-
-    def append(self, digest: int, row: NDArray[np.int8]) -> None:
-        """Put a row into the next slot."""
-        slot = len(self._digests)
-        if slot == len(self._rows):
-            grown = np.zeros((slot + slot // 4 + 64, self._rows.shape[1]), np.int8)
-            grown[:slot] = self._rows
-            self._rows = grown
-        self._rows[slot] = row
-        self._digests.append(digest)
-        self._squares.append(int(_squares(row[None])[0]))
-
-    def clear(self, slot: int) -> None:
-        """Forget the row of an entry that is gone."""
-        if not self._rows.flags.owndata:
-            self._rows = self._rows.copy()  # and keep no bytes of a dump alive
-        self._rows[slot] = 0
-        self._digests[slot] = self._squares[slot] = 0
-
-    def found(self, digests: Iterable[int]) -> dict[int, NDArray[np.int8]]:
-        """Return the rows of those digests that some slot has."""
-        wanted = np.array(sorted(digests), np.int64)
-        held = np.frombuffer(self._digests, np.int64)
-        if not len(wanted):
-            return {}
-        places = np.minimum(np.searchsorted(wanted, held), len(wanted) - 1)
-        slots = np.flatnonzero(wanted[places] == held)
-        return dict(zip(held[slots].tolist(), self._rows[slots], strict=True))
-
-    def cosines(self, queries: NDArray[np.int8]) -> NDArray[np.float64]:
-        """Return the cosine of each slot with the row of each query, 0 where one has no direction.
-
-        Of shape (slots, len(queries)). All sums are of whole numbers: the same on every machine.
-        """
-        size = len(self._digests)
-        across = queries.T.astype(np.float32)
-        products = np.empty((size, len(queries)), np.float32)
-        for start in range(0, size, _BLOCK):
-            stop = min(start + _BLOCK, size)
-            np.matmul(self._rows[start:stop].astype(np.float32), across, out=products[start:stop])
-        squares = np.frombuffer(self._squares, np.int64)[:, None] * _squares(queries)
-        cosines: NDArray[np.float64] = np.divide(
-            products, np.sqrt(squares), out=np.zeros(products.shape), where=squares > 0
-        )
-        return cosines
-
-    def frozen(self) -> Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int8]]]:
-        """Return a function that gives the digests and rows of some slots as they are now."""
-        return partial(
-            _picked, np.array(self._digests, np.int64), self._rows[: len(self._digests)].copy()
-        )
+_BATCH = 256  # texts embedded at a time
+GRID = 1 << 20
+"""Cosines are whole numbers of 1 / GRID."""
+_LEAST_SPREAD = GRID // 50  # a smaller spread does not tell a few similar entries apart
 
 
 def text_key(text: str) -> int:
@@ -126,29 +57,35 @@ def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
     return np.rint(shares * _MOST).astype(np.int8)
 
 
-def _squares(rows: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Return the square of the length of each row."""
-    squares = np.empty(len(rows), np.int64)
+def cosines(rows: NDArray[np.int8], queries: NDArray[np.int8]) -> Int64s:
+    """Return the cosine of each row with each query, 0 where one has no direction.
+
+    The shape is (rows, queries), the unit 1 / GRID. All sums are of whole numbers: the same on
+    every machine.
+    """
+    across = queries.T.astype(np.float32)
+    squares = _squares(queries)
+    found = np.zeros((len(rows), len(queries)), np.int64)
     for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK].astype(np.int32)
-        squares[start : start + _BLOCK] = np.einsum("ij,ij->i", block, block)
-    return squares
+        block = rows[start : start + _BLOCK]
+        products = (block.astype(np.float32) @ across).astype(np.float64)
+        lengths = np.sqrt((_squares(block)[:, None] * squares).astype(np.float64))
+        shares = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        found[start : start + _BLOCK] = np.rint(shares * GRID)
+    return found
 
 
-def _picked(
-    digests: NDArray[np.int64], rows: NDArray[np.int8], slots: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    return digests[slots], rows[slots]
+def _squares(rows: NDArray[np.int8]) -> Int64s:
+    """Return the square of the length of each row."""
+    wide = rows.astype(np.int32)
+    found: Int64s = np.einsum("ij,ij->i", wide, wide).astype(np.int64)
+    return found
 
 
 def _embedded_text(item: Item) -> str:
     """Return an item's text, after the words of its key."""
     about = key_words(item.key) if item.key is not None else ""
     return f"{about}: {item.text}" if about else item.text
-
-
-_BATCH = 256  # texts embedded at a time
-_LEAST_SPREAD = 0.02  # of cosines: a smaller spread does not tell a few similar entries apart
 
 
 class DenseIndex(LinearIndex):
@@ -167,15 +104,19 @@ class DenseIndex(LinearIndex):
                 f"the embedder's vectors have {embedder.dimensions} dimensions; give one with 1 to "
                 f"{MAX_DIMENSIONS}"
             )
+        self._embedder = embedder
         super().__init__(weights=weights, analyze=analyze, tokens_of=tokens_of)
         self._kind = f"dense by {embedder.name}"
-        self._embedder = embedder
-        self._vectors = Vectors(embedder.dimensions)
         self._ready: dict[int, NDArray[np.int8]] = {}  # rows of the entries being added, by digest
+
+    def _clear(self, terms: Iterable[str] = ()) -> None:
+        super()._clear(terms)
+        self._digests = GrowingArray(np.int64)  # of texts, 0 for an empty slot
+        self._rows = GrowingArray(np.int8, (self._embedder.dimensions,))
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
         """Add entries of (ordinal, item), embedded before anything is changed."""
-        new = check_new(entries, self._slots)
+        new = check_new(entries, self.slots)
         with self._embedded([_embedded_text(item) for _, item in new]):
             super().add(new)
 
@@ -184,7 +125,7 @@ class DenseIndex(LinearIndex):
 
         Raises KeyError.
         """
-        self._slots.find(ordinal)
+        self.slots.find(ordinal)
         with self._embedded([_embedded_text(item)]):
             super().update(ordinal, item)
 
@@ -192,7 +133,7 @@ class DenseIndex(LinearIndex):
     def _embedded(self, texts: Sequence[str]) -> Iterator[None]:
         """Have the rows of texts at hand meanwhile."""
         missing = {text_key(text): text for text in texts}
-        self._ready = self._vectors.found(missing)
+        self._ready = self._known_rows(missing)
         for known in self._ready:
             del missing[known]
         try:
@@ -204,96 +145,106 @@ class DenseIndex(LinearIndex):
         finally:
             self._ready = {}
 
-    def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
-        super()._append(ordinal, item, terms)
-        key = text_key(_embedded_text(item))
-        self._vectors.append(key, self._ready[key])
+    def _known_rows(self, digests: Iterable[int]) -> dict[int, NDArray[np.int8]]:
+        """Return the rows of those digests that some slot has."""
+        wanted = np.array(sorted(digests), np.int64)
+        held = self._digests.values
+        (slots,) = np.nonzero(np.isin(held, wanted))
+        rows = self._rows.values[slots].copy()
+        return dict(zip(held[slots].tolist(), rows, strict=True))
+
+    def _fill(self, first: int, items: Sequence[Item]) -> None:
+        super()._fill(first, items)
+        keys = [text_key(_embedded_text(item)) for item in items]
+        self._digests.extend(np.array(keys, np.int64))
+        self._rows.extend(np.array([self._ready[key] for key in keys], np.int8))
 
     def _detach(self, slot: int) -> None:
-        self._vectors.clear(slot)
         super()._detach(slot)
+        self._digests.own()
+        self._rows.own()
+        self._digests.values[slot] = 0
+        self._rows.values[slot] = 0
 
     def _frozen(self) -> Callable[[], Columns]:
-        slots = self._slots.in_order()
+        slots = self.slots.in_order()
         others = super()._frozen()
-        vectors = self._vectors.frozen()
+        digests = self._digests.values[slots]
+        rows = self._rows.values[slots].reshape(-1).view(np.uint8)
 
         def columns() -> Columns:
-            digests, rows = vectors(slots)
-            return {**others(), "digests": digests, "vectors": rows.reshape(-1).view(np.uint8)}
+            return {**others(), "digests": digests, "vectors": rows}
 
         return columns
 
-    def _rearrange(self, slots: NDArray[np.int64]) -> None:
-        super()._rearrange(slots)
-        self._vectors = Vectors(self._embedder.dimensions, *self._vectors.frozen()(slots))
-
     def _restore(self, columns: StoredColumns) -> None:
         super()._restore(columns)
-        size = len(self._slots)
+        size = len(self.slots)
         dimensions = self._embedder.dimensions
-        rows = (
-            columns.numbers("vectors", np.uint8, size=size * dimensions)
-            .view(np.int8)
-            .reshape(size, dimensions)
-        )
-        self._vectors = Vectors(dimensions, columns.numbers("digests", np.int64, size=size), rows)
+        rows = columns.numbers("vectors", np.uint8, size=size * dimensions)
+        self._rows.take_over(rows.view(np.int8).reshape(size, dimensions))
+        self._digests.take_over(columns.numbers("digests", np.int64, size=size))
 
-    def _scores(self, asked: QueryTerms) -> QueryScores:
-        found = super()._scores(asked)
-        return _DenseScores(**vars(found), likeness=self._likeness(asked))
+    def _matched(self, asked: QueryTerms) -> Matches:
+        found = super()._matched(asked)
+        return _DenseMatches(**vars(found), likeness=self._likeness(asked))
 
-    def _likeness(self, asked: QueryTerms) -> NDArray[np.float64]:
+    def _likeness(self, asked: QueryTerms) -> Int64s:
         """Return the likeness of each slot to the query and its last clause.
 
-        The unit is a standard deviation above the average.
+        It is by how many spreads the cosine is above the average, in units of 1 / ONE.
         """
         if not asked.text.strip():
-            return np.zeros(len(self._slots))
+            return np.zeros(self.size, np.int64)
         texts = tuple(dict.fromkeys((asked.text, asked.last)))
-        cosines = self._vectors.cosines(_query_rows(self._embedder, texts))
-        # On a grid, sums are exact, in whichever slots the entries are.
-        grid = np.rint(cosines * (1 << 20)).astype(np.int64)
-        used = np.flatnonzero(self._vectors.used)
+        found = cosines(self._rows.values, _query_rows(self._embedder, texts))
+        used = self.slots.in_order()
         size = max(1, len(used))
-        mean = grid[used].sum(axis=0) / size
-        squares = (grid[used] * grid[used]).sum(axis=0) / size
-        spread = np.sqrt(np.maximum(0.0, squares - mean * mean))
-        by_text = (grid - mean) / np.maximum(spread, _LEAST_SPREAD * (1 << 20))
-        # One column, or two: their sum has one order.
-        likeness: NDArray[np.float64] = (by_text[:, 0] + by_text[:, -1]) / 2
+        likeness = np.zeros(self.size, np.int64)
+        for column in (0, -1):  # of the query and of its clause, which may be the same
+            of_text = found[:, column]
+            rest = of_text - int(of_text[used].sum()) // size
+            square = int((rest[used] * rest[used]).sum()) // size
+            spread = max(isqrt(square), _LEAST_SPREAD)
+            likeness += rest * ONE // (2 * spread)
         return likeness
 
-    def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
-        assert isinstance(scores, _DenseScores)
-        likeness = scores.likeness
+    def _proposing(self, matches: Matches) -> Int64s:
+        assert isinstance(matches, _DenseMatches)
+        likeness = np.maximum(0, matches.likeness) * self.slots.are_full
+        most = max(ONE, int(likeness.max(initial=0)))
+        return super()._proposing(matches) + 10 * share_of_best(likeness, most)
+
+    def _signals(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
+        assert isinstance(matches, _DenseMatches)
+        likeness = matches.likeness
         near = chosen.near
-
-        def beside(step: int) -> NDArray[np.float64]:
-            return (_of(likeness, near[-step]) + _of(likeness, near[step])) / 2
-
         own = likeness[chosen.slots]
-        return super()._signals(scores, chosen) | {
+        nearby = at(likeness, near[-1]) + at(likeness, near[1])
+        further = at(likeness, near[-2]) + at(likeness, near[2])
+        return super()._signals(matches, chosen) | {
             "likeness": own,
             "likeness_in_source": place_in_source(chosen.numbers, own),
-            "likeness_of_source": _mean_by(scores.numbers, likeness)[chosen.numbers],
-            "nearby_likeness": beside(1),
-            "further_likeness": beside(2),
+            "likeness_of_source": self._means_of_sources(likeness)[chosen.numbers],
+            "nearby_likeness": nearby // 2,
+            "further_likeness": further // 2,
         }
+
+    def _means_of_sources(self, values: Int64s) -> Int64s:
+        """Return the mean of the values of each source, by number, 0 of no source."""
+        numbers = self.sources.numbers
+        sums = np.zeros(len(self.sources.names), np.int64)
+        np.add.at(sums, numbers, values)
+        sums[NONE] = 0
+        means: Int64s = sums // np.maximum(1, np.bincount(numbers, minlength=len(sums)))
+        return means
 
 
 @dataclass(frozen=True)
-class _DenseScores(QueryScores):
+class _DenseMatches(Matches):
     """likeness: of all slots."""
 
-    likeness: NDArray[np.float64]
-
-    def proposed(self, slots: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        most = max(1.0, float(self.likeness.max(initial=0.0)))
-        return super().proposed(slots) + np.maximum(0.0, self.likeness[slots]) / most
-
-    def contenders(self, limit: int) -> None:
-        return None
+    likeness: Int64s
 
 
 @lru_cache(maxsize=32)
@@ -314,17 +265,3 @@ def _rows(vectors: NDArray[np.float32], embedder: Embedder, size: int) -> NDArra
             f"return finite numbers of shape {wanted}"
         )
     return rounded(vectors)
-
-
-def _mean_by(numbers: NDArray[np.int32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of the values of each source, by number, 0 of no source."""
-    # As for the cosines: on a grid, sums are exact.
-    sums = np.bincount(numbers, np.rint(values * (1 << 20)))
-    sizes = np.bincount(numbers)
-    means: NDArray[np.float64] = sums / np.maximum(1, sizes) / (1 << 20)
-    means[NONE] = 0.0
-    return means
-
-
-def _of(values: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(slots >= 0, values[slots], 0.0)

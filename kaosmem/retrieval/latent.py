@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from functools import cache, lru_cache
+import zlib
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kaosmem.exact import logs
-from kaosmem.retrieval.signals import HASHES, term_hash
+from kaosmem.retrieval.columns import GrowingArray
+from kaosmem.retrieval.shares import ONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.candidate_terms import CandidateTerms
+    from kaosmem.retrieval.vocabulary import Vocabulary
 
 BUCKETS = 1024
 """Terms are hashed into so many signed sums, which changes angles by a few per cent at most."""
@@ -36,6 +41,32 @@ _VECTOR_BITS = 11
 _BITS = 20
 
 
+class TermHashes:
+    """The hash of each term of an index, worked out when it is first asked for.
+
+    Args:
+        vocabulary: The terms, by number.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._hashes = GrowingArray(np.int64)  # by number, -1 for one that nobody asked for
+
+    def of(self, numbers: Int64s) -> Int64s:
+        """Return the hashes of terms: whole numbers of 32 bits."""
+        missing = self._vocabulary.size - len(self._hashes)
+        self._hashes.extend(np.full(max(0, missing), -1))
+        hashes = self._hashes.values
+        for number in numbers[hashes[numbers] < 0].tolist():
+            hashes[number] = term_hash(self._vocabulary.term(number))
+        return hashes[numbers]
+
+
+def term_hash(term: str) -> int:
+    """Return a number of 32 bits that is the same in every process."""
+    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
 class LatentSpace:
     """The main dimensions of texts: a singular value decomposition of their tf-idf vectors.
 
@@ -43,24 +74,24 @@ class LatentSpace:
     Halko et al. 2011, here by Cholesky factors, which need no more than exact sums.
 
     Args:
-        hashes, rows: The terms of the texts, as `Sequences.gathered` returns them.
-        size: Number of texts, at most 512.
-        asked: The terms of the query. They are left out, so that two texts that differ only in
-            these terms are equally near.
+        terms: The terms of at most 512 texts.
+        hash_of: Returns the hashes of terms, by their numbers.
+        asked: Numbers of the query's terms. They are left out, so that two texts that differ only
+            in these terms are equally near.
     """
 
     def __init__(
         self,
-        hashes: NDArray[np.uint16],
-        rows: NDArray[np.int64],
-        size: int,
-        asked: Iterable[str] = (),
+        terms: CandidateTerms,
+        hash_of: Callable[[Int64s], Int64s],
+        asked: Collection[int] = (),
     ) -> None:
-        self._size = size
-        texts = _text_vectors(hashes, rows, size, asked)
-        basis = _start(size)
+        self._size = terms.size
+        texts = _text_vectors(terms, hash_of, asked)
+        basis = _start(self._size)
         for _ in range(_ROUNDS):
-            basis = _orthonormal(_onto(texts, _whole(_across(texts, basis), _VECTOR_BITS), size))
+            vectors = _whole(_across(texts, basis), _VECTOR_BITS)
+            basis = _orthonormal(_onto(texts, vectors, self._size))
         self._basis = basis
         # The factor of the directions' products turns a text's share of each direction into its
         # place.
@@ -70,20 +101,24 @@ class LatentSpace:
         squares = (self._places * self._places).sum(axis=0)
         self._lengths = np.sqrt(np.maximum(1.0, squares))
 
-    def similarities(self, matches: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how near each text is to the texts that match a query, 0 to 1: shape (size,).
+    def similarities(self, matches: Int64s) -> Int64s:
+        """Return how near each text is to the texts that match a query, in units of 1 / ONE.
 
-        matches: score of each text by the query's words, shape (size,), from 0 to 1. It weighs the
-            texts.
+        Args:
+            matches: How well each text matches the query's words, in units of 1 / ONE. It weighs
+                the texts.
+
         Source: Rocchio 1971, "Relevance feedback in information retrieval".
         """
-        weights = np.rint(matches * 2**_BITS)
-        place = _whole(_solved(self._factor, (self._basis @ weights)[:, None])[:, 0], _BITS)
+        sums = self._basis @ matches.astype(np.float64)
+        place = _whole(_solved(self._factor, sums[:, None])[:, 0], _BITS)
         length = np.sqrt((place * place).sum())
         if not length:
-            return np.zeros(self._size)
-        near: NDArray[np.float64] = np.maximum(0.0, place @ self._places) / (self._lengths * length)
-        return near * min(1.0, self._size / ENOUGH_TEXTS)
+            return np.zeros(self._size, np.int64)
+        near = np.maximum(0.0, place @ self._places) / (self._lengths * length)
+        trust = min(1.0, self._size / ENOUGH_TEXTS)
+        found: Int64s = np.rint(ONE * trust * near).astype(np.int64)
+        return found
 
 
 def _across(texts: NDArray[np.float32], basis: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -105,23 +140,30 @@ def _onto(
 
 
 def _text_vectors(
-    hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int, asked: Iterable[str]
+    terms: CandidateTerms, hash_of: Callable[[Int64s], Int64s], asked: Collection[int]
 ) -> NDArray[np.float32]:
     """Return the vectors of texts in whole numbers, all of about the same length.
 
     The shape is (blocks, _BLOCK, BUCKETS).
     """
-    terms = hashes.astype(np.intp)
-    occurrences = np.bincount(terms, minlength=HASHES)
-    occurrences[[term_hash(term) for term in asked]] = 0
-    # How much a term counts that occurs so often. One that occurs once tells nothing about other
-    # texts.
-    counts = np.arange(2, int(occurrences.max()) + 1)
-    idf = np.concatenate([[0.0, 0.0], np.rint(4096 * logs(1 + size / (counts + 0.5)))])
-    buckets, signs = _projection()
-    addends = idf[occurrences[terms]] * signs[terms]
-    places = rows * BUCKETS + buckets[terms]
-    blocks = -(-size // _BLOCK)
+    occurrences = np.bincount(terms.numbers)
+    occurrences[[number for number in asked if number < len(occurrences)]] = 0
+    # A term that occurs once tells nothing about other texts.
+    telling = np.flatnonzero(occurrences > 1)
+    counts = np.arange(int(occurrences.max(initial=0)) + 1)
+    idf = np.rint(4096 * logs(1 + terms.size / (counts + 0.5)))
+    mixed = _mixed(hash_of(telling).astype(np.uint64))
+    signs = (mixed >> np.uint64(63)).astype(np.float64) * 2 - 1
+    weights = np.zeros(len(occurrences))
+    weights[telling] = idf[occurrences[telling]] * signs
+    buckets = np.zeros(len(occurrences), np.int64)
+    buckets[telling] = (mixed % np.uint64(BUCKETS)).astype(np.int64)
+    addends = weights[terms.numbers]
+    kept = np.flatnonzero(addends)
+    addends = addends[kept]
+    rows = terms.rows[kept]
+    places = rows * BUCKETS + buckets[terms.numbers[kept]]
+    blocks = -(-terms.size // _BLOCK)
     sums = np.bincount(places, addends, blocks * _BLOCK * BUCKETS)
     # A text has a tenth of the buckets: the others are left alone. Each addend of a bucket times
     # its sum is, added up, the square of the sum.
@@ -205,15 +247,6 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return mixed ^ mixed >> np.uint64(31)
-
-
-@cache
-def _projection() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the bucket and the sign of each hash."""
-    mixed = _mixed(np.arange(1, HASHES + 1, dtype=np.uint64))
-    buckets = (mixed % np.uint64(BUCKETS)).astype(np.int64)
-    signs = (mixed >> np.uint64(63)).astype(np.float64) * 2 - 1
-    return buckets, signs
 
 
 @lru_cache(maxsize=512)

@@ -1,56 +1,44 @@
-"""An index that ranks by a linear model over signals."""
+"""An index that ranks by a linear model over signals, in whole numbers."""
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, product
+from itertools import product as pairs_of
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.exact import logs
+from kaosmem.exact import exps
 from kaosmem.language.analysis import analyze
-from kaosmem.language.rules import plain_rules_in
-from kaosmem.retrieval.bm25_index import BM25Index
-from kaosmem.retrieval.columns import Columns, StoredColumns, unusable
-from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace
+from kaosmem.retrieval.candidate_terms import CandidateTerms
+from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace, TermHashes
+from kaosmem.retrieval.order import top
+from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.scores import (
-    Chosen,
-    EntryScores,
-    QueryScores,
-    QueryTerms,
-    best,
-    by_chunks,
-    is_tied,
-    scaled,
-)
-from kaosmem.retrieval.signals import (
-    MAX_TERMS,
-    Sequences,
-    best_of_source,
-    having,
-    hundredths,
+from kaosmem.retrieval.shares import (
+    ONE,
+    chances,
     match_scores,
-    passage_scores,
-    phrase_scores,
-    place_in_source,
-    term_hash,
-    values_at,
+    on_log_scale,
+    product,
+    share_of_best,
 )
-from kaosmem.retrieval.source_matcher import K1, NONE, B, Labels, SourceMatcher
+from kaosmem.retrieval.signals import best_of_source, passage_scores, place_in_source, values_at
+from kaosmem.retrieval.source_matcher import NONE, SourceMatches, TitleBeginnings
+from kaosmem.retrieval.text_index import IS_RULE, TextIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.retrieval.arrays import Int64s
     from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.rankers import Weights
-    from kaosmem.types.items import Item
 
+K1, B = 1.2, 0.4
+"""BM25's parameters of entries where signals are added to it."""
 CANDIDATES = 384
 """So many of those that BM25 and their sources propose are looked at by all signals."""
 _NEIGHBOURED = (
@@ -59,12 +47,6 @@ _NEIGHBOURED = (
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
 _RULES = 32
 """So many of the newest standing rules are candidates for every query: a request names none."""
-_RULES_FOR_FACTS = 0.5
-"""Rules say how to work. They count for less where a query asks for a fact."""
-_RULE_CHARS = 4_096
-"""Rules are looked for in so much of a text. A longer text is mostly pasted."""
-_NEVER_RULES = frozenset({"", "assistant", "tool"})
-"""The roles that set no rules."""
 BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
 """Weights of signals with too few questions to learn from.
 
@@ -74,14 +56,59 @@ quoted: share of the query's quoted phrases that the entry has in full.
 definition: the entry defines a name that the query asks for.
 test_source: the entry is from a test, and the query does not ask for tests.
 """
-_BELOW = 0.01
+_PASSAGE = 0.4
+"""Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
+_WEIGHT_UNITS = 1_000_000
+"""Weights are whole numbers of millionths."""
+_UNIT = _WEIGHT_UNITS * ONE
+"""Sums of weighted signals are in units of 1 / _UNIT."""
+_BELOW = _UNIT // 100
 """The difference between the best test of a thing and the thing, in the logarithm of a score."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
 """The terms before the name that is defined."""
-_TELLING_PAIRS = 3
-"""In a query with so many pairs of neighbouring words, or fewer, a phrase counts in full."""
-_PASSAGE = 0.4
-"""Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
+_PRESSED = 16.0
+_DECIMALS = 10**12
+"""Scores have twelve decimals."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """How entries match the words of a query. It is valid until the next change.
+
+    Attributes:
+        asked: The query.
+        terms: Numbers of its terms, 0 for a term that no entry has.
+        clause: Numbers of the terms of the clause that is ranked by.
+        words: BM25 scores of all slots for the query, as shares of the best.
+        in_clause: The same for the clause. It is the same array if the clause is the query.
+        sources: How their sources match.
+        by_source: The matches of sources as shares of the best, by number.
+    """
+
+    asked: QueryTerms
+    terms: list[int]
+    clause: list[int]
+    words: Int64s
+    in_clause: Int64s
+    sources: SourceMatches
+    by_source: Int64s
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The candidates.
+
+    Attributes:
+        slots: Their slots.
+        numbers: Numbers of their sources.
+        near: By step, the slots of their neighbours, -1 for none.
+        terms: Their first terms.
+    """
+
+    slots: Int64s
+    numbers: NDArray[np.int32]
+    near: Mapping[int, Int64s]
+    terms: CandidateTerms
 
 
 @dataclass(frozen=True)
@@ -90,16 +117,16 @@ class Candidates:
 
     Attributes:
         ordinals: Shape (n,).
-        signals: By name, each of shape (n,), most of them from 0 to 1.
+        signals: By name, each of shape (n,), most of them from 0 to ONE.
         numbers: Numbers of their sources: shape (n,).
     """
 
-    ordinals: NDArray[np.int64]
-    signals: Mapping[str, NDArray[np.float64]]
+    ordinals: Int64s
+    signals: Mapping[str, Int64s]
     numbers: NDArray[np.int32]
 
 
-class LinearIndex(BM25Index):
+class LinearIndex(TextIndex):
     """Items by ordinal, ranked by the sum of their weighted signals."""
 
     _kind = "linear"
@@ -108,17 +135,23 @@ class LinearIndex(BM25Index):
         self,
         *,
         weights: Weights,
-        analyze: Callable[[str], list[str]],
+        analyze: Callable[[str], list[str]] = analyze,
         tokens_of: TokensOf | None = None,
     ) -> None:
         super().__init__(k1=K1, b=B, analyze=analyze, tokens_of=tokens_of)
         self._model = weights
-        self._sequences = Sequences()
-        self._sources = SourceMatcher(analyze)
-        self._roles = Labels()
-        self._numeric = array("f")  # share of an entry's terms that are numbers
-        self._tokens = array("q")
-        self._rules = bytearray()  # 1 for an entry that states a standing rule
+
+    def _clear(self, terms: Iterable[str] = ()) -> None:
+        super()._clear(terms)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._hashes = TermHashes(self.vocabulary)
+        self._beginnings = TitleBeginnings()
+
+    def _detach(self, slot: int) -> None:
+        super()._detach(slot)
+        self._forget()
 
     def rank(
         self, query: str, limit: int, *, among: Collection[int] | None = None
@@ -133,53 +166,25 @@ class LinearIndex(BM25Index):
         addend to the logarithm of a score, less its average over the candidates. If no term of the
         query is known, the terms that are spelt almost the same take its place.
         """
-        found, rest = self._candidates(query, max(limit, CANDIDATES), among)
-        if found is None or limit < 1:
+        if limit < 1:
             return Ranking()
-        weights = {
-            **BY_HAND,
-            **(self._model.conversation if self.is_conversation else self._model.documents),
-        }
-        added = {
-            name: weights[name] * values
-            for name, values in found.signals.items()
-            if weights.get(name)
-        }
-        sums = sum(added.values(), np.zeros(len(found.ordinals)))
-        if not self.is_conversation:
-            sums = self._add_place(found, added, sums)
-        ranked = best(found.ordinals, hundredths(sums), limit, decimals=12)
-        if rest and len(ranked) < limit:
-            ranked += _scaled_below(ranked[-1][1], rest[: limit - len(ranked)])
-        matches = [each for each in ranked if each[1] > 0]
+        found, ordinals, proposed = self._proposed(query, max(limit, CANDIDATES), among)
+        if found is None:
+            return Ranking()
+        added = self._added(found)
+        sums = np.array(list(added.values())).sum(axis=0)
+        scores = hundredths(sums)
+        order = top(scores, found.ordinals, limit)
+        matches = _matches_of(found.ordinals[order], scores[order])
+        if len(ordinals) and len(matches) < limit:
+            below = _scaled_below(int(scores[order[-1]]), ordinals, proposed)
+            matches += below[: limit - len(matches)]
         return Ranking(matches, signals=_signals_of(found.ordinals, added))
-
-    def _add_place(
-        self,
-        found: Candidates,
-        added: dict[str, NDArray[np.float64]],
-        sums: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Add the signals of documents that depend on the sums, and return the new sums."""
-        passages = passage_scores(found.ordinals, found.numbers, sums)
-        added["passage"] = _PASSAGE * self._source_weight * passages
-        sums = sums + added["passage"]
-        surplus = _surplus_of_tests(found.signals, sums)
-        added["test_source"] = added.get("test_source", 0.0) - surplus
-        return sums - surplus
-
-    @property
-    def _source_weight(self) -> float:
-        """How much the sources of entries count, 0 to 1: in full from ENOUGH_TEXTS entries on.
-
-        Fewer say little.
-        """
-        return min(1.0, len(self) / ENOUGH_TEXTS)
 
     @property
     def is_conversation(self) -> bool:
         """Return whether entries have several roles."""
-        return len(self._roles) > 1
+        return len(self.roles) > 1
 
     def candidates(self, query: str) -> Candidates | None:
         """Return the candidates for a query with their signals, to learn weights from.
@@ -187,404 +192,337 @@ class LinearIndex(BM25Index):
         Returns:
             None if nothing matches.
         """
-        return self._candidates(query, CANDIDATES, None)[0]
+        return self._proposed(query, CANDIDATES, None)[0]
 
-    def _append(self, ordinal: int, item: Item, terms: list[str]) -> None:
-        super()._append(ordinal, item, terms)
-        self._sequences.append(terms)
-        self._sources.append(item, len(terms))
-        self._roles.append(item.role)
-        self._numeric.append(sum(map(str.isdigit, terms)) / max(1, len(terms)))
-        self._tokens.append(item.tokens)
-        self._rules.append(
-            item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS]))
-        )
+    @property
+    def _trust(self) -> int:
+        """How much the sources of entries count, 0 to ONE: in full from ENOUGH_TEXTS entries on.
 
-    def _detach(self, slot: int) -> None:
-        self._sequences.clear(slot)
-        self._sources.clear(slot, self._lengths[slot])
-        self._roles.clear(slot)
-        self._rules[slot] = 0
-        super()._detach(slot)
+        Fewer say little.
+        """
+        return min(ONE, len(self) * ONE // ENOUGH_TEXTS)
 
-    def _frozen(self) -> Callable[[], Columns]:
-        slots = self._slots.in_order()
-        numeric = np.array(self._numeric, np.float32)[slots]
-        tokens = np.array(self._tokens, np.int64)[slots]
-        rules = np.array(self._rules, np.uint8)[slots]
-        entries = super()._frozen()
-        sources = self._sources.frozen()
-        sequences = self._sequences.frozen()
-        roles = self._roles.frozen()
+    def _added(self, found: Candidates) -> dict[str, Int64s]:
+        """Return the weighted signals of candidates, by name."""
+        model = self._model.conversation if self.is_conversation else self._model.documents
+        added = {}
+        for name, weight in {**model, **BY_HAND}.items():
+            if weight and name in found.signals:
+                added[name] = round(weight * _WEIGHT_UNITS) * found.signals[name]
+        if not self.is_conversation:
+            self._add_place(found, added)
+        return added
 
-        def columns() -> Columns:
-            hashes, sizes = sequences(slots)
-            names, numbers, _ = roles(slots)
-            own: Columns = {
-                "roles": names,
-                "role_numbers": numbers,
-                "hashes": hashes,
-                "hash_sizes": sizes,
-            }
-            return {
-                **entries(),
-                **sources(slots),
-                **own,
-                "numeric": numeric,
-                "tokens": tokens,
-                "rules": rules,
-            }
+    def _add_place(self, found: Candidates, added: dict[str, Int64s]) -> None:
+        """Add the signals of documents that depend on the sums of the others."""
+        sums = np.array(list(added.values())).sum(axis=0)
+        passages = passage_scores(found.ordinals, found.numbers, chances(sums, _UNIT))
+        weight = round(_PASSAGE * _WEIGHT_UNITS)
+        added["passage"] = weight * product(passages, self._trust)
+        surplus = _surplus_of_tests(found.signals, sums + added["passage"])
+        added["test_source"] -= surplus
 
-        return columns
-
-    def _rearrange(self, slots: NDArray[np.int64]) -> None:
-        super()._rearrange(slots)
-        self._sequences = Sequences(*self._sequences.frozen()(slots))
-        self._sources.rearrange(slots, np.array(self._lengths, np.int32))
-        self._roles = Labels(*self._roles.frozen()(slots)[:2])
-        self._numeric = array("f", np.array(self._numeric, np.float32)[slots].tobytes())
-        self._tokens = array("q", np.array(self._tokens, np.int64)[slots].tobytes())
-        self._rules = bytearray(np.array(self._rules, np.uint8)[slots].tobytes())
-
-    def _restore(self, columns: StoredColumns) -> None:
-        super()._restore(columns)
-        size = len(self._slots)
-        names = columns.texts("roles")
-        numbers = columns.numbers("role_numbers", np.int32, among=(1, len(names) + 1), size=size)
-        self._roles = Labels(names, numbers)
-        self._sources.restore(columns, np.array(self._lengths, np.int32))
-        hashes = columns.numbers("hashes", np.uint16)
-        sizes = columns.numbers("hash_sizes", np.uint16, among=(0, MAX_TERMS + 1), size=size)
-        if sizes.sum(dtype=np.int64) != len(hashes):
-            raise unusable("its sequences are not as long as they should be")
-        self._sequences = Sequences(hashes, sizes)
-        self._numeric = array(
-            "f", columns.numbers("numeric", np.float32, among=(0, 2), size=size).tobytes()
-        )
-        self._tokens = array(
-            "q", columns.numbers("tokens", np.int64, among=(0, 1 << 63), size=size).tobytes()
-        )
-        self._rules = bytearray(
-            columns.numbers("rules", np.uint8, among=(0, 2), size=size).tobytes()
-        )
-
-    def _candidates(
+    def _proposed(
         self, query: str, limit: int, among: Collection[int] | None
-    ) -> tuple[Candidates | None, list[tuple[int, float]]]:
-        """Return the candidates with their signals, and the entries after them, best first."""
-        asked = QueryTerms(query, self._analyze)
-        asked.respell(self._postings.terms)
-        scores = self._scores(asked)
-        slots = scores.contenders(limit) if among is None else self._slots_of(among)
-        if slots is None:
-            slots = np.arange(len(self._slots))
-            proposed = by_chunks(scores.proposed, len(self._slots))
-        else:
-            proposed = scores.proposed(slots)
-        ranked = best(self._slots.ordinals[slots], proposed, limit)
-        if is_tied(ranked, CANDIDATES - _NEIGHBOURED):
-            proposed = self._untied(
-                ranked[CANDIDATES - _NEIGHBOURED][1], slots, proposed, self._asked_last(scores)
-            )
-            ranked = best(self._slots.ordinals[slots], proposed, limit)
-        if not ranked:
-            return None, []
-        first = [ordinal for ordinal, _ in islice(ranked, CANDIDATES - _NEIGHBOURED)]
-        chosen = first + self._neighbours_of(first, scores.numbers, among)
-        chosen += self._newest_rules({*chosen}, among)
-        known = {*chosen}
-        rest = [each for each in ranked if each[0] not in known]
-        found = self._chosen(chosen, scores.numbers)
-        return Candidates(np.array(chosen), self._signals(scores, found), found.numbers), rest
+    ) -> tuple[Candidates | None, Int64s, Int64s]:
+        """Return the candidates, and the ordinals and scores of the entries after them."""
+        asked = QueryTerms(query, self.analyze)
+        asked.respell(self.vocabulary)
+        matches = self._matched(asked)
+        scores = self._proposing(matches)
+        is_allowed = None
+        if among is not None:
+            is_allowed = np.zeros(self.size, np.bool_)
+            is_allowed[self.slots.among(among)] = True
+            scores *= is_allowed
+        ordinals = self.slots.ordinals
+        first = CANDIDATES - _NEIGHBOURED
+        ranked = top(scores, ordinals, limit)
+        if len(ranked) > first and scores[ranked[first - 1]] == scores[ranked[first]]:
+            ranked = top(self._untied(scores, scores[ranked[first]], matches), ordinals, limit)
+        if not len(ranked):
+            return None, ranked, ranked
+        slots = self._with_others(ranked[:first], is_allowed)
+        is_chosen = np.zeros(self.size, np.bool_)
+        is_chosen[slots] = True
+        rest = ranked[~is_chosen[ranked]]
+        chosen = self._chosen(slots)
+        found = Candidates(ordinals[slots], self._signals(matches, chosen), chosen.numbers)
+        return found, ordinals[rest], scores[rest]
 
-    def _scores(self, asked: QueryTerms) -> QueryScores:
-        words = clause = self._scores_of(self._weights_of(asked.terms))
+    def _matched(self, asked: QueryTerms) -> Matches:
+        terms = self._numbers_of(asked.terms)
+        counts = Counter(number for number in terms if number)
+        words = share_of_best(self.bm25(self.weights(filter(None, terms))))
+        clause = terms
+        in_clause = words
         # A message of a conversation asks in all its clauses; a question on documents begins with
         # its subject.
         if asked.clause != asked.terms and not self.is_conversation:
-            clause = self._scores_of(self._weights_of(asked.clause))
-        sources = (
-            self._sources.matches(asked, self._occurrences(asked.counts)) * self._source_weight
-        )
-        return QueryScores(asked, words, clause, sources, self._sources.numbers)
+            clause = self._numbers_of(asked.clause)
+            in_clause = share_of_best(self.bm25(self.weights(filter(None, clause))))
+        sources = SourceMatches(self, asked, counts, self._beginnings.of(self))
+        by_source = product(sources.shares, self._trust)
+        return Matches(asked, terms, clause, words, in_clause, sources, by_source)
 
-    def _chosen(self, ordinals: list[int], numbers: NDArray[np.int32]) -> Chosen:
-        """Return candidates. numbers: of the sources of all slots."""
-        at = np.array(ordinals, np.int64)
-        slots = self._slots.find_all(at)
-        near = {}
-        for step in (-2, -1, 1, 2):
-            near[step] = self._neighbour_slots(at + step, numbers[slots], numbers)
-        return Chosen(ordinals, slots, numbers[slots], near)
+    def _numbers_of(self, terms: Iterable[str]) -> list[int]:
+        """Return the numbers of terms, 0 for a term that no entry has."""
+        numbers = list(map(self.vocabulary.number, terms))
+        return [number if self.frequency(number) else 0 for number in numbers]
 
-    def _untied(
-        self,
-        score: float,
-        slots: NDArray[np.int64],
-        proposed: NDArray[np.float64],
-        terms: list[str],
-    ) -> NDArray[np.float64]:
+    def _proposing(self, matches: Matches) -> Int64s:
+        """Return the scores of all slots that choose the candidates and order the other entries."""
+        clause = matches.in_clause
+        source = matches.by_source[self.sources.numbers]
+        # Shares chosen by hand: who is a candidate depends on them.
+        scores = 10 * matches.words + 6 * clause + 5 * source + 5 * product(clause, source)
+        scores *= self.slots.are_full
+        return scores
+
+    def _untied(self, scores: Int64s, score: int, matches: Matches) -> Int64s:
         """Return the proposing scores, a little higher for tied entries with the query's phrases.
 
         Short texts of one pattern tie by the thousand, and only some can be candidates.
         """
-        (tied,) = np.nonzero(np.abs(proposed - score) < 1.5e-9)
-        hashes, rows = self._sequences.gathered(slots[tied].tolist())
-        untied = proposed.copy()
-        untied[tied] += 4e-9 * scaled(phrase_scores(terms, hashes, rows, len(tied)))
+        (tied,) = np.nonzero(scores == score)
+        terms = CandidateTerms(self.sequences, tied)
+        untied = scores * (2 * ONE)
+        untied[tied] += terms.phrase_shares(matches.clause)
         return untied
 
-    def _signals(self, scores: QueryScores, chosen: Chosen) -> dict[str, NDArray[np.float64]]:
+    def _with_others(self, first: Int64s, is_allowed: NDArray[np.bool_] | None) -> Int64s:
+        """Return slots with the slots of neighbours and of rules after them, each once."""
+        allowed = self.slots.are_full.copy() if is_allowed is None else is_allowed.copy()
+        allowed[first] = False
+        neighbours = self._neighbours_of(first[:_NEIGHBOURED])
+        neighbours = neighbours[allowed[neighbours]][:_NEIGHBOURED]
+        allowed[neighbours] = False
+        rules = self._rules[: -_RULES - 1 : -1] if self.is_conversation else first[:0]
+        return np.concatenate([first, neighbours, rules[allowed[rules]]])
+
+    def _neighbours_of(self, slots: Int64s) -> Int64s:
+        """Return the slots of entries beside others of the same named source, each once, in order.
+
+        A question for a word finds the entries with the word, and their neighbours.
+        """
+        if not len(self.sources):
+            return slots[:0]
+        named = slots[self.sources.numbers[slots] != NONE]
+        beside = [self.neighbours(named, step) for step in _NEIGHBOURS]
+        found = np.array(beside).T.ravel()
+        found = found[found >= 0]
+        _, places = np.unique(found, return_index=True)
+        return found[np.sort(places)]
+
+    @property
+    def _rules(self) -> Int64s:
+        """Return the slots of the entries that state standing rules, in order of ordinals."""
+        slots = np.flatnonzero(self.flags.values & IS_RULE)
+        found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
+        return found
+
+    def _chosen(self, slots: Int64s) -> Chosen:
+        near = {step: self._near(slots, step) for step in (-2, -1, 1, 2)}
+        terms = CandidateTerms(self.sequences, slots)
+        return Chosen(slots, self.sources.numbers[slots], near, terms)
+
+    def _near(self, slots: Int64s, step: int) -> Int64s:
+        """Return the slots of neighbours, -1 for none.
+
+        Without a named source, only the entries of a conversation have neighbours.
+        """
+        if self.is_conversation:
+            return self.neighbours(slots, step)
+        if not len(self.sources):
+            return np.full(len(slots), -1)
+        return np.where(self.sources.numbers[slots] != NONE, self.neighbours(slots, step), -1)
+
+    def _signals(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
         """Return the signals of candidates, by name: those of any entry, and those of its kind."""
-        asked = scores.asked
-        slots = chosen.slots
+        asked = matches.asked
+        words = matches.words[chosen.slots]
         near = chosen.near
-        words = scores.words.shares(slots)
-        source = scores.sources[chosen.numbers]
-        hashes, rows = self._sequences.gathered(slots.tolist())
-        numbers = np.minimum(1.0, 3.0 * self._other_numbers(asked.counts, slots, hashes, rows))
+        numbers = self._other_numbers(asked, chosen)
+        nearby = at(matches.words, near[-2]) + at(matches.words, near[2])
         signals = {
             "match": match_scores(words),
-            "source": source,
+            "source": matches.by_source[chosen.numbers],
             "best_of_source": best_of_source(chosen.numbers, words),
-            "next_words": _of(scores.words, near[1]),
-            "nearby_words": (_of(scores.words, near[-2]) + _of(scores.words, near[2])) / 2,
-            "phrases": self._phrases(self._asked_last(scores), hashes, rows, len(slots)),
+            "next_words": at(matches.words, near[1]),
+            "nearby_words": nearby // 2,
+            "phrases": chosen.terms.phrase_shares(matches.clause),
             "asked_numbers": numbers * asked.is_for_number,
-            "size": logs(np.maximum(1.0, self._tokens_now(chosen.ordinals, slots))) / 5,
+            "size": self._sizes(chosen.slots),
         }
         if asked.quoted:
-            quoted = [having(terms, hashes, rows, len(slots)) for terms in asked.quoted]
-            signals["quoted"] = np.count_nonzero(quoted, axis=0) / len(quoted)
+            phrases = map(self._numbers_of, asked.quoted)
+            quoted = np.array([chosen.terms.having(terms) for terms in phrases])
+            signals["quoted"] = np.count_nonzero(quoted, axis=0) * ONE // len(quoted)
         if self.is_conversation:
-            return signals | self._spoken(asked, slots, words)
-        return signals | self._written(scores, chosen, words, hashes, rows) | {"numbers": numbers}
+            return signals | self._spoken(asked, chosen.slots, words)
+        return signals | self._written(matches, chosen, words) | {"numbers": numbers}
 
-    @staticmethod
-    def _phrases(
-        terms: list[str], hashes: NDArray[np.uint16], rows: NDArray[np.int64], size: int
-    ) -> NDArray[np.float64]:
-        """Return the scores of entries for the query's phrases.
-
-        In a long query, one pair of words says little.
-        """
-        return scaled(phrase_scores(terms, hashes, rows, size)) * min(
-            1.0, _TELLING_PAIRS / max(1, len(terms) - 1)
-        )
-
-    @staticmethod
-    def _asked_last(scores: QueryScores) -> list[str]:
-        """Return the terms of the clause that is ranked by, or of the whole query."""
-        return scores.asked.terms if scores.clause is scores.words else scores.asked.clause
-
-    def _spoken(
-        self, asked: QueryTerms, slots: NDArray[np.int64], words: NDArray[np.float64]
-    ) -> dict[str, NDArray[np.float64]]:
+    def _spoken(self, asked: QueryTerms, slots: Int64s, words: Int64s) -> dict[str, Int64s]:
         """Return the signals of entries of a conversation alone."""
-        roles = np.frombuffer(self._roles.numbers, np.int32)[slots]
-        named = np.zeros(self._roles.size)
-        for role, role_number in self._roles.number_of.items():
-            named[role_number] = self._is_named(role, asked.counts)
-        assistant = roles == self._roles.number_of.get("assistant", NONE)
+        roles = self.roles.numbers[slots]
+        is_named = np.zeros(len(self.roles.names), np.int64)
+        for number, role in enumerate(self.roles.names):
+            if role is not None:
+                is_named[number] = any(term in asked.counts for term in self.analyze(role))
+        assistant = self.roles.number("assistant") or -1
+        rules = self._standing(slots)
         return {
             "words": words,
-            "assistant": assistant.astype(np.float64),
-            "named_speaker": named[roles],
-            "rule": self._standing(slots) * (_RULES_FOR_FACTS if asked.is_for_fact else 1.0),
+            "assistant": (roles == assistant) * ONE,
+            "named_speaker": is_named[roles] * ONE,
+            # Rules say how to work. They count for less where a query asks for a fact.
+            "rule": rules // 2 if asked.is_for_fact else rules,
         }
 
-    def _standing(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _standing(self, slots: Int64s) -> Int64s:
         """Return 1 for the newest standing rule down to 0.4 for the oldest, 0 for other entries.
 
         A rule holds until a newer one takes its place.
         """
-        rules = self._rule_ordinals
-        older = np.searchsorted(rules, self._slots.ordinals[slots], side="right")
-        return np.frombuffer(self._rules, np.uint8)[slots] * (
-            0.4 + 0.6 * older / max(1, len(rules))
-        )
+        rules = self.slots.ordinals[self._rules]
+        older = rules.searchsorted(self.slots.ordinals[slots], side="right")
+        shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
+        return np.where(self.flags.values[slots] & IS_RULE, shares, 0)
 
-    def _written(
-        self,
-        scores: QueryScores,
-        chosen: Chosen,
-        words: NDArray[np.float64],
-        hashes: NDArray[np.uint16],
-        rows: NDArray[np.int64],
-    ) -> dict[str, NDArray[np.float64]]:
+    def _written(self, matches: Matches, chosen: Chosen, words: Int64s) -> dict[str, Int64s]:
         """Return the signals of entries of documents alone."""
-        asked = scores.asked
         slots = chosen.slots
         numbers = chosen.numbers
         near = chosen.near
-        clause = words if scores.clause is scores.words else scores.clause.shares(slots)
-        source = scores.sources[numbers]
-        latent = LatentSpace(hashes, rows, len(slots), asked.counts)
-        meaning = latent.similarities(words)
-        clause_meaning = meaning if scores.clause is scores.words else latent.similarities(clause)
-        before, after = (values_at(clause_meaning, slots, near[step]) for step in (-1, 1))
-        title = self._sources.named(asked, numbers)
+        clause = matches.in_clause[slots]
+        rarest = matches.sources.titles.rarest[numbers]
+        title = matches.sources.title_shares(numbers)
+        nearby_clause = at(matches.in_clause, near[-1]) + at(matches.in_clause, near[1])
         signals = {
             "clause": clause,
-            "clause_and_source": clause * source,
+            "clause_and_source": product(clause, matches.by_source[numbers]),
             "clause_in_source": place_in_source(numbers, clause),
-            "title": title.rarest * title.rarest * title.rarest,
-            "title_share": title.share,
-            "title_and_share": title.rarest * title.share,
-            "meaning": meaning,
-            "clause_meaning": clause_meaning,
-            "nearby_meaning": (before + after) / 2,
-            "nearby_clause": (_of(scores.clause, near[-1]) + _of(scores.clause, near[1])) / 2,
-            "test_source": title.is_test,
+            "title": product(product(rarest, rarest), rarest),
+            "title_share": title,
+            "title_and_share": product(rarest, title),
+            "nearby_clause": nearby_clause // 2,
+            "test_source": self._from_tests(matches.asked, numbers),
         }
-        if asked.names:
-            pairs = product(_DEFINING, asked.names)
-            defined = [having(pair, hashes, rows, len(slots)) for pair in pairs]
-            signals["definition"] = np.any(defined, axis=0).astype(np.float64)
-        return signals
+        if matches.asked.names:
+            defining = self._numbers_of(_DEFINING)
+            pairs = pairs_of(defining, self._numbers_of(matches.asked.names))
+            is_defined = np.any([chosen.terms.having(pair) for pair in pairs], axis=0)
+            signals["definition"] = is_defined.astype(np.int64) * ONE
+        return signals | self._meanings(matches, chosen, words, clause)
 
-    def _other_numbers(
-        self,
-        asked: Iterable[str],
-        slots: NDArray[np.int64],
-        hashes: NDArray[np.uint16],
-        rows: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return the share of each entry's terms that are numbers, but not numbers of the query."""
-        shares = np.frombuffer(self._numeric, np.float32)[slots].astype(np.float64)
-        own = [term_hash(term) for term in asked if term.isdigit()]
-        if not own:
-            return shares
-        counts = np.bincount(rows, np.isin(hashes, own), len(slots))
-        return np.maximum(
-            0.0, shares - counts / np.maximum(1, np.frombuffer(self._lengths, np.int32)[slots])
-        )
+    def _meanings(
+        self, matches: Matches, chosen: Chosen, words: Int64s, clause: Int64s
+    ) -> dict[str, Int64s]:
+        """Return how near candidates are to the query by the words that go together in texts."""
+        latent = LatentSpace(chosen.terms, self._hashes.of, matches.terms)
+        meaning = latent.similarities(words)
+        of_clause = meaning
+        if matches.in_clause is not matches.words:
+            of_clause = latent.similarities(clause)
+        nearby = values_at(of_clause, chosen.slots, chosen.near[-1])
+        nearby += values_at(of_clause, chosen.slots, chosen.near[1])
+        return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
 
-    def _occurrences(
-        self, terms: Iterable[str]
-    ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-        for term in terms:
-            if term in self._postings:
-                slots, times, _ = self._postings.unpacked([term])
-                yield term, slots, times
+    def _from_tests(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Int64s:
+        """Return 1 for an entry of the source of a test, if the query does not ask for tests."""
+        is_test: Int64s = np.zeros(len(self.sources.names), np.int64)
+        if "test" not in asked.counts:
+            for number in np.unique(numbers).tolist():
+                is_test[number] = is_test_name(self.sources.names[number] or "")
+        return is_test[numbers] * ONE
 
-    def _neighbours_of(
-        self, first: list[int], numbers: NDArray[np.int32], among: Collection[int] | None
-    ) -> list[int]:
-        """Return at most _NEIGHBOURED more entries, beside the best entries of `first`.
+    def _other_numbers(self, asked: QueryTerms, chosen: Chosen) -> Int64s:
+        """Return three times the share of each entry's terms that are numbers, at most 1.
 
-        They are of the same named source. A question for a word finds the entries with the word,
-        and their neighbours.
-
-        Args:
-            numbers: Numbers of the sources of all slots.
+        Numbers of the query are left out.
         """
-        if not len(self._sources):
-            return []
-        known = set(first)
-        found: dict[int, None] = {}
-        allowed = among if among is None or isinstance(among, Set) else set(among)
-        for ordinal in first[:_NEIGHBOURED]:
-            source = numbers[self._slots.get(ordinal)]
-            if source == NONE:
-                continue
-            for step in _NEIGHBOURS:
-                neighbour = ordinal + step
-                slot = self._slots.get(neighbour)
-                if slot < 0 or numbers[slot] != source or neighbour in known:
-                    continue
-                if allowed is None or neighbour in allowed:
-                    found[neighbour] = None
-        return list(islice(found, _NEIGHBOURED))
+        figures = self.figures.values[chosen.slots].astype(np.int64)
+        own = [term for term in asked.counts if term.isdigit()]
+        if own:
+            figures -= chosen.terms.count_of(self._numbers_of(own))
+        lengths = np.maximum(1, self.lengths.values[chosen.slots])
+        shares: Int64s = 3 * ONE * np.maximum(0, figures) // lengths
+        return np.minimum(ONE, shares)
 
-    def _newest_rules(self, known: set[int], among: Collection[int] | None) -> list[int]:
-        """Return the unknown ones of the _RULES newest rules of a conversation, newest first."""
-        if not self.is_conversation:
-            return []
-        allowed = among if among is None or isinstance(among, Set) else set(among)
-        newest = self._rule_ordinals[: -_RULES - 1 : -1].tolist()
-        if allowed is not None:
-            newest = [each for each in newest if each in allowed]
-        return [each for each in newest if each not in known]
-
-    @property
-    def _rule_ordinals(self) -> NDArray[np.int64]:
-        """Return the ordinals of the entries that state standing rules, ascending."""
-        return np.sort(self._slots.ordinals[np.flatnonzero(np.frombuffer(self._rules, np.uint8))])
-
-    def _neighbour_slots(
-        self,
-        ordinals: NDArray[np.int64],
-        sources: NDArray[np.int32],
-        numbers: NDArray[np.int32],
-    ) -> NDArray[np.int64]:
-        """Return the slots of ordinals that are of the given sources, -1 for each other ordinal.
-
-        Without a named source, only the entries of a conversation have neighbours.
-
-        Args:
-            numbers: Numbers of the sources of all slots.
-        """
-        if not self.is_conversation and (sources == NONE).all():
-            return np.full(len(ordinals), -1)
-        slots = self._slots.find_all(ordinals)
-        belongs = numbers[slots] == sources
-        if not self.is_conversation:
-            belongs &= sources != NONE
-        return np.where(belongs, slots, -1)
-
-    def _tokens_now(self, ordinals: list[int], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _sizes(self, slots: Int64s) -> Int64s:
+        """Return a fifth of the logarithm of the tokens of entries."""
         if self.tokens_of is None:
-            return np.frombuffer(self._tokens, np.int64)[slots]
-        return np.array(self.tokens_of(ordinals), np.int64)
+            tokens = self.tokens.values[slots]
+        else:
+            ordinals = self.slots.ordinals[slots].tolist()
+            tokens = np.array(self.tokens_of(ordinals), np.int64)
+        return on_log_scale(np.maximum(0, tokens - 1), 1) // 5
 
-    def _is_named(self, role: str, terms: Collection[str]) -> bool:
-        return any(term in terms for term in self._analyze(role))
+
+def at(values: Int64s, slots: Int64s) -> Int64s:
+    """Return the values of slots, 0 for no slot."""
+    return np.where(slots >= 0, values[slots], 0)
 
 
-def _scaled_below(least: float, rest: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def hundredths(sums: Int64s) -> Int64s:
+    """Return e to the power of each sum, as hundredths of the best: from 100 down to 0.0000002.
+
+    Ratios are exact down to e**-16. Smaller scores are pressed together, and stay in order.
+
+    Returns:
+        Whole numbers of 1 / _DECIMALS.
+    """
+    below = (sums - sums.max()) / _UNIT
+    pressed = -_PRESSED - 4 * (1 - exps(np.minimum(0.0, below + _PRESSED) / 4))
+    shares = exps(np.where(below < -_PRESSED, pressed, below))
+    found: Int64s = np.rint(100 * _DECIMALS * shares).astype(np.int64)
+    return found
+
+
+def _matches_of(ordinals: Int64s, scores: Int64s) -> list[tuple[int, float]]:
+    values = scores / _DECIMALS
+    return list(zip(ordinals.tolist(), values.tolist(), strict=True))
+
+
+def _scaled_below(least: int, ordinals: Int64s, scores: Int64s) -> list[tuple[int, float]]:
     """Return entries with scores up to `least`, in proportion to their own."""
-    most = rest[0][1]
-    after = [(ordinal, round(least * score / most, 12)) for ordinal, score in rest]
-    return sorted(after, key=lambda each: (-each[1], -each[0]))
+    scaled = np.rint(scores * (least / int(scores[0]))).astype(np.int64)
+    order = np.lexsort((ordinals, scaled))[::-1]
+    return _matches_of(ordinals[order], np.maximum(1, scaled[order]))
 
 
-def _signals_of(
-    ordinals: NDArray[np.int64], added: Mapping[str, NDArray[np.float64]]
-) -> Callable[[int], dict[str, float]]:
+def _signals_of(ordinals: Int64s, added: Mapping[str, Int64s]) -> Callable[[int], dict[str, float]]:
     """Return a function that gives the addends of an entry, less their averages."""
     places = {ordinal: place for place, ordinal in enumerate(ordinals.tolist())}
 
     @cache
-    def means() -> dict[str, float]:
-        return {name: math.fsum(each.tolist()) / len(each) for name, each in added.items()}
+    def means() -> dict[str, int]:
+        return {name: int(values.sum()) // len(values) for name, values in added.items()}
 
     def signals(ordinal: int) -> dict[str, float]:
         place = places.get(ordinal)
         if place is None:
             return {}
-        return {name: round(float(added[name][place] - mean), 9) for name, mean in means().items()}
+        found = {}
+        for name, mean in means().items():
+            found[name] = round((int(added[name][place]) - mean) / _UNIT, 9)
+        return found
 
     return signals
 
 
-def _surplus_of_tests(
-    signals: Mapping[str, NDArray[np.float64]], sums: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _surplus_of_tests(signals: Mapping[str, Int64s], sums: Int64s) -> Int64s:
     """Return the surplus of the tests among the candidates over the best definition.
 
     Without it, the best test ranks below the definition. It is 0 if no candidate outside of tests
     defines a name of the query. Tests keep their order.
     """
-    tests = signals["test_source"] > 0
-    defining = (signals.get("definition", np.zeros(len(sums))) > 0) & ~tests
-    if not (tests.any() and defining.any()):
-        return np.zeros(len(sums))
-    surplus = max(0.0, float(sums[tests].max() - sums[defining].max()) + _BELOW)
-    return np.where(tests, surplus, 0.0)
-
-
-def _of(scores: EntryScores, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    if (slots < 0).all():
-        return np.zeros(len(slots))
-    return np.where(slots >= 0, scores.shares(slots), 0.0)
+    surplus = np.zeros(len(sums), np.int64)
+    if "definition" not in signals:
+        return surplus
+    is_test = signals["test_source"] > 0
+    is_defining = (signals["definition"] > 0) & ~is_test
+    if is_test.any() and is_defining.any():
+        most = int(sums[is_test].max()) - int(sums[is_defining].max()) + _BELOW
+        surplus[is_test] = max(0, most)
+    return surplus

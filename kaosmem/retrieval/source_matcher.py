@@ -2,269 +2,173 @@
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kaosmem.exact import UNITS, idf
-from kaosmem.retrieval.columns import Columns, StoredColumns, owned
-from kaosmem.retrieval.postings import FlatPostings, Postings
-from kaosmem.retrieval.scores import is_test_name, scaled, title_terms
+from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
+from kaosmem.retrieval.query_terms import BEGINNING
+from kaosmem.retrieval.shares import ONE, product, share_of_best
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.scores import QueryTerms
-    from kaosmem.types.items import Item
-
+    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.query_terms import QueryTerms
+    from kaosmem.retrieval.text_index import TextIndex
 
 NONE = 0
-"""The number of no label."""
-_NO_NUMBERS = np.empty(0, np.int32)
+"""The number of no source."""
+_LENGTH_BITS = 30
+_FIXED, _BY_LENGTH = 72, 48
+"""The addends to occurrences in BM25's divisor, in hundredths, for k1 = 1.2 and b = 0.4.
+
+The second one is multiplied by the length of a source in average lengths.
+"""
 
 
-class Labels:
-    """The label of each slot, by number: from 1 on, each given once."""
+class TitleBeginnings:
+    """The first letters of the terms of all names of sources, those of names that went too."""
 
-    def __init__(self, names: Iterable[str] = (), numbers: NDArray[np.int32] = _NO_NUMBERS) -> None:
-        self.numbers = array("i", numbers.tobytes())  # by slot
-        self._names: list[str | None] = [
-            None,
-            *names,
-        ]  # by number, None where no slot has it any more
-        self.number_of = {
-            name: number for number, name in enumerate(self._names) if name is not None
-        }
-        self._sizes = array(
-            "i", np.bincount(numbers, minlength=len(self._names)).astype(np.int32).tobytes()
-        )
+    def __init__(self) -> None:
+        self._found: set[str] = set()
+        self._seen = 0
 
-    def __len__(self) -> int:
-        """Return how many labels there are."""
-        return len(self.number_of)
-
-    @property
-    def size(self) -> int:
-        """Return one above the largest number ever given."""
-        return len(self._names)
-
-    def name(self, number: int) -> str:
-        """Return the label of a number, "" for one that no slot has."""
-        return self._names[number] or ""
-
-    def append(self, name: str | None) -> bool:
-        """Label the next slot, None for not at all, and return whether none had this label."""
-        if name is None:
-            self.numbers.append(NONE)
-            return False
-        number = self.number_of.get(name)
-        if is_new := number is None:
-            number = self.number_of[name] = len(self._names)
-            self._names.append(name)
-            self._sizes.append(0)
-        self.numbers.append(number)
-        self._sizes[number] += 1
-        return is_new
-
-    def clear(self, slot: int) -> bool:
-        """Take a slot's label away, and return whether no other has it."""
-        number, self.numbers[slot] = self.numbers[slot], NONE
-        name = self._names[number]
-        if name is None:
-            return False
-        self._sizes[number] -= 1
-        if not self._sizes[number]:
-            del self.number_of[name]
-            self._names[number] = None
-        return not self._sizes[number]
-
-    def frozen(
-        self,
-    ) -> Callable[[NDArray[np.int64]], tuple[list[str], NDArray[np.int32], NDArray[np.int64]]]:
-        """Return a function that gives the labels of some slots as they are now.
-
-        It returns the labels in order, the new number of each slot's label, and the new number of
-        each old number, -1 for a label that is gone.
-        """
-        return partial(_settled, dict(self.number_of), self.size, np.array(self.numbers, np.int32))
+    def of(self, index: TextIndex) -> set[str]:
+        """Return the beginnings in an index, of which only new names are looked up."""
+        values = index.titles.values
+        for number in values[self._seen :].tolist():
+            self._found.add(index.vocabulary.term(number)[:BEGINNING])
+        self._seen = len(values)
+        return self._found
 
 
-def _settled(
-    number_of: dict[str, int], size: int, numbers: NDArray[np.int32], slots: NDArray[np.int64]
-) -> tuple[list[str], NDArray[np.int32], NDArray[np.int64]]:
-    names: Sequence[str] = sorted(number_of)
-    places = np.full(size, -1)
-    places[[NONE, *map(number_of.__getitem__, names)]] = np.arange(len(names) + 1)
-    return list(names), places[numbers[slots]].astype(np.int32), places
+class Titles(NamedTuple):
+    """How the names of sources match a query, by number of the source.
 
-
-K1, B = 1.2, 0.4
-"""BM25's parameters: of sources here, and of entries where signals are added to it."""
-
-
-class Named(NamedTuple):
-    """The shares of the sources' names that a query has: each of shape (n,), from 0 to 1.
-
-    rarest: by the rarest term of the name that the query has, 1 for a term that no other name has.
-    share: the query's share of the name; rare terms count more.
-    is_test: 1 for the name of a test where the query does not ask for tests.
+    Attributes:
+        sums: Weights of the terms of each name that the query has.
+        rarest: The weight of the rarest of these terms, 1 for a term that no other name has.
     """
 
-    rarest: NDArray[np.float64]
-    share: NDArray[np.float64]
-    is_test: NDArray[np.float64]
+    sums: Int64s
+    rarest: Int64s
 
 
-class SourceMatcher:
-    """The sources of entries by slot.
+class SourceMatches:
+    """The matches of the sources of an index with a query. They are valid until the next change.
 
-    `metadata["source"]` names an entry's source. Its terms are those of its entries, and its name
-    is its title.
+    Args:
+        counts: How often the query has each term that some entry has, by number.
+        beginnings: As for `asked_terms`.
     """
 
-    def __init__(self, analyze: Callable[[str], list[str]]) -> None:
-        self._analyze = analyze
-        self._labels = Labels()
-        self._lengths = array("q", [0])  # terms of all entries, by number
-        self._titles = Postings()  # slots are numbers of sources
-        self._titles.attach([])  # of NONE
-
-    def __len__(self) -> int:
-        """Return the number of sources."""
-        return len(self._labels)
-
-    @property
-    def numbers(self) -> NDArray[np.int32]:
-        """Return the number of each slot's source.
-
-        It is a copy: no entry can come while the array is viewed, and the traceback of a query that
-        failed would keep a view.
-        """
-        return np.array(self._labels.numbers, np.int32)
-
-    def append(self, item: Item, length: int) -> None:
-        """Note the source of an entry with this number of terms, in the next slot."""
-        given = item.metadata.get("source")
-        name = given if isinstance(given, str) and given else None
-        if self._labels.append(name) and name:
-            self._lengths.append(0)
-            self._titles.attach(sorted(title_terms(name, self._analyze)))
-        self._lengths[self._labels.numbers[-1]] += length
-
-    def clear(self, slot: int, length: int) -> None:
-        """Note that the entry in a slot is gone; of a source that has no other, nothing is kept."""
-        number = self._labels.numbers[slot]
-        self._lengths[number] -= length
-        if self._labels.clear(slot):
-            self._titles.detach(number)
-
-    def frozen(self) -> Callable[[NDArray[np.int64]], Columns]:
-        """Return how the columns of some slots are made, whatever changes after this call."""
-        labels = self._labels.frozen()
-        titles = self._titles.frozen()
-
-        def columns(slots: NDArray[np.int64]) -> Columns:
-            names, numbers, places = labels(slots)
-            return {"sources": names, "source_numbers": numbers, **titles(places).columns("title_")}
-
-        return columns
-
-    def rearrange(self, slots: NDArray[np.int64], lengths: NDArray[np.int32]) -> None:
-        """Move the entries in these slots into the first ones. lengths: their numbers of terms."""
-        names, numbers, places = self._labels.frozen()(slots)
-        self._have(names, numbers, self._titles.frozen()(places), lengths)
-
-    def restore(self, columns: StoredColumns, lengths: NDArray[np.int32]) -> None:
-        """Take over the sources of entries from columns.
-
-        lengths: their numbers of terms. Raises CorruptionError.
-        """
-        names = columns.texts("sources")
-        numbers = columns.numbers(
-            "source_numbers", np.int32, among=(0, len(names) + 1), size=len(lengths)
-        )
-        titles = FlatPostings.stored(columns, "title_", len(names) + 1)
-        self._have(names, numbers, replace(titles, packed=owned(titles.packed)), lengths)
-
-    def _have(
-        self,
-        names: list[str],
-        numbers: NDArray[np.int32],
-        titles: FlatPostings,
-        lengths: NDArray[np.int32],
+    def __init__(
+        self, index: TextIndex, asked: QueryTerms, counts: Mapping[int, int], beginnings: set[str]
     ) -> None:
-        self._labels = Labels(names, numbers)
-        self._lengths = array(
-            "q", np.bincount(numbers, lengths, len(names) + 1).astype(np.int64).tobytes()
-        )
-        self._titles = Postings(titles, len(names) + 1)
+        self._index = index
+        self._count = len(index.sources)
+        self._asked = self._title_terms(asked, beginnings) if self._count else {}
+        self.titles = self._match_titles()
+        self.shares = self._matched(counts)
 
-    def matches(
-        self,
-        asked: QueryTerms,
-        occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
-    ) -> NDArray[np.float64]:
-        """Return how well each source matches a query, by number, from 0 to 1.
+    def _title_terms(self, asked: QueryTerms, beginnings: set[str]) -> dict[int, int]:
+        """Return the weights of the terms of the query that some name has, by number."""
+        vocabulary = self._index.vocabulary
+        found = {}
+        for term in sorted(asked.titles(beginnings)):
+            number = vocabulary.number(term)
+            frequency = int(vocabulary.title_frequencies.values[number])
+            if frequency:
+                found[number] = idf_q16(self._count, frequency)
+        return found
+
+    def _match_titles(self) -> Titles:
+        size = len(self._index.sources.names)
+        sums = np.zeros(size, np.int64)
+        rarest = np.zeros(size, np.int64)
+        titles = self._index.titles
+        for number, weight in self._asked.items():
+            (at,) = np.nonzero(titles.values == number)
+            sources = titles.starts.searchsorted(at, "right") - 1
+            sums[sources] += weight
+            rarest[sources] = np.maximum(rarest[sources], weight)
+        if not self._asked:
+            return Titles(sums, rarest)
+        return Titles(sums, share_of_best(rarest, idf_q16(self._count, 1)))
+
+    def _matched(self, counts: Mapping[int, int]) -> Int64s:
+        """Return how well each source matches, by number, from 0 to 1.
 
         Its content, scored by BM25 as one text, and its name count equally. The matches are cubed,
         so that few stand out.
-
-        Args:
-            occurrences: Terms of the query, the slots of the entries with the term, and how often
-                each entry has it.
         """
-        if not self._labels:
-            return np.zeros(len(self._lengths))
-        matches = scaled(self._content_scores(asked.counts, occurrences)) + scaled(
-            self._title_scores(asked.titles)
-        )
-        matches[NONE] = 0.0
-        shares = scaled(matches)
-        return shares * shares * shares
+        if not self._count:
+            return np.zeros(len(self._index.sources.names), np.int64)
+        matches = share_of_best(self._content_scores(counts)) + share_of_best(self.titles.sums)
+        matches[NONE] = 0
+        shares = share_of_best(matches)
+        return product(product(shares, shares), shares)
 
-    def named(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Named:
-        """Return the share of each source's name that a query has."""
-        count = len(self._labels)
-        rarest, share, is_test = (np.zeros(self._labels.size) for _ in range(3))
-        asks_for_tests = "test" in asked.counts
-        for number in np.unique(numbers[numbers != NONE]).tolist():
-            name = self._labels.name(number)
-            is_test[number] = not asks_for_tests and is_test_name(name)
-            terms = title_terms(name, self._analyze)
-            idfs = {term: idf(count, self._titles.frequency(term)) for term in sorted(terms)}
-            had = [idf for term, idf in idfs.items() if term in asked.titles]
-            if had:
-                rarest[number] = max(had) / idf(count, 1)
-                share[number] = math.fsum(had) / math.fsum(idfs.values())
-        return Named(rarest[numbers], share[numbers], is_test[numbers])
-
-    def _content_scores(
-        self,
-        counts: Mapping[str, int],
-        occurrences: Iterable[tuple[str, NDArray[np.int64], NDArray[np.int64]]],
-    ) -> NDArray[np.float64]:
-        lengths = np.array(self._lengths, np.int64)
-        count = len(self._labels)
-        numbers = self.numbers
-        average = max(1.0, int(lengths[1:].sum()) / count)
-        norms = K1 * (1 - B + B * lengths / average)
-        scores = np.zeros(len(lengths))
-        for term, slots, times in occurrences:
-            held = np.bincount(numbers[slots], times, len(lengths))
-            held[NONE] = 0.0
-            weight = counts[term] * idf(count, int(np.count_nonzero(held))) * (K1 + 1) * UNITS
-            scores += np.rint(weight * held / (held + norms))
+    def _content_scores(self, counts: Mapping[int, int]) -> Int64s:
+        sources = self._index.sources
+        size = len(sources.names)
+        held = np.zeros(size * len(counts), np.int64)
+        places, times = self._occurrences(list(counts))
+        np.add.at(held, places, times)
+        table = held.reshape(len(counts), size)
+        table[:, NONE] = 0
+        found = np.flatnonzero(held)
+        rows = found // size
+        numbers = found - rows * size
+        frequencies = np.bincount(rows, minlength=len(counts)).tolist()
+        weights = []
+        for count, frequency in zip(counts.values(), frequencies, strict=True):
+            weights.append(count * idf_q16(self._count, frequency))
+        gains = share_of(held[found], self._norms()[numbers])
+        gains *= np.array(weights, np.int64)[rows]
+        scores = np.zeros(size, np.int64)
+        np.add.at(scores, numbers, gains)
         return scores
 
-    def _title_scores(self, titles: Collection[str]) -> NDArray[np.float64]:
-        scores = np.zeros(len(self._lengths))
-        for term in titles:
-            if term in self._titles:
-                numbers, _, _ = self._titles.unpacked([term])
-                scores[numbers] += round(idf(len(self._labels), len(numbers)) * UNITS)
-        return scores
+    def _occurrences(self, numbers: Sequence[int]) -> tuple[Int64s, Int64s]:
+        """Return the place of each posting in a table of terms by sources, and its occurrences."""
+        index = self._index
+        size = len(index.sources.names)
+        postings = index.postings(numbers)
+        sizes = [len(slots) for slots, _ in postings]
+        slots = np.concatenate([np.empty(0, np.int64), *(each for each, _ in postings)])
+        times = np.concatenate([np.empty(0, np.int64), *(each for _, each in postings)])
+        rows = np.repeat(np.arange(len(numbers)), sizes)
+        return rows * size + index.sources.numbers[slots], times
+
+    def _norms(self) -> Int64s:
+        """Return the addend to the occurrences in each source in BM25's divisor, in Q16."""
+        index = self._index
+        lengths = np.zeros(len(index.sources.names), np.int64)
+        np.add.at(lengths, index.sources.numbers, index.lengths.values)
+        total = max(1, int(lengths[1:].sum()))
+        shares = (lengths << _LENGTH_BITS) // total
+        in_averages = (shares * self._count) >> (_LENGTH_BITS - SHARE_BITS)
+        return ((_FIXED << SHARE_BITS) + _BY_LENGTH * in_averages) // 100
+
+    def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
+        """Return the query's share of the names of sources; rare terms count more."""
+        found = np.zeros(len(numbers), np.int64)
+        (at,) = np.nonzero(self.titles.sums[numbers])
+        if len(at):
+            sources, places = np.unique(numbers[at].astype(np.int64), return_inverse=True)
+            shares = self.titles.sums[sources] * ONE // self._title_weights(sources)
+            found[at] = np.minimum(ONE, shares)[places]
+        return found
+
+    def _title_weights(self, sources: Int64s) -> Int64s:
+        """Return the sum of the weights of the terms of the names of sources."""
+        values, sizes = self._index.titles.gathered(sources)
+        frequencies = self._index.vocabulary.title_frequencies.values[values]
+        different, places = np.unique(frequencies, return_inverse=True)
+        weights = [idf_q16(self._count, frequency) for frequency in different.tolist()]
+        starts = np.cumsum(sizes) - sizes
+        found: Int64s = np.add.reduceat(np.array(weights, np.int64)[places], starts)
+        return found

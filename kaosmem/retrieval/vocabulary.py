@@ -26,6 +26,7 @@ class Vocabulary:
 
     Attributes:
         frequencies: Number of entries with each term, by number.
+        title_frequencies: Number of titles with each term, by number.
         are_digits: Whether each term is made of digits alone, by number.
     """
 
@@ -34,7 +35,7 @@ class Vocabulary:
         self._numbers = dict(zip(self._terms, range(len(self._terms)), strict=True))
         self.frequencies = GrowingArray(np.int32)
         self.are_digits = GrowingArray(np.bool_)
-        self._titles = GrowingArray(np.int32)  # number of titles with each term, by number
+        self.title_frequencies = GrowingArray(np.int32)
         self._count_new()
 
     @property
@@ -63,9 +64,14 @@ class Vocabulary:
         """Return the term of a number, "" for a forgotten one."""
         return self._terms[number]
 
+    def has(self, term: str) -> bool:
+        """Return whether an entry has a term."""
+        return bool(self.frequencies.values[self.number(term)])
+
     def starting_with(self, prefix: str) -> list[str]:
-        """Return the terms that begin with a prefix."""
-        return [term for term in self._terms if term and term.startswith(prefix)]
+        """Return the terms of entries that begin with a prefix."""
+        found = [term for term in self._terms if term.startswith(prefix)]
+        return list(filter(self.has, found))
 
     def in_order(self) -> Int64s:
         """Return the numbers of the terms in order of the terms.
@@ -88,7 +94,7 @@ class Vocabulary:
     def count_titles(self, numbers: UInt32s) -> None:
         """Note the terms of new titles."""
         self._count_new()
-        np.add.at(self._titles.values, numbers, 1)
+        np.add.at(self.title_frequencies.values, numbers, 1)
 
     def lose(self, numbers: UInt32s) -> None:
         """Note that an entry with these terms is gone."""
@@ -97,7 +103,7 @@ class Vocabulary:
 
     def lose_title(self, numbers: UInt32s) -> None:
         """Note that a title with these terms is gone."""
-        self._titles.values[numbers] -= 1
+        self.title_frequencies.values[numbers] -= 1
         self._forget_unused(numbers)
 
     def _count_new(self) -> None:
@@ -105,11 +111,11 @@ class Vocabulary:
         new = self._terms[len(self.frequencies) :]
         if new:
             self.frequencies.extend(np.zeros(len(new), np.int32))
-            self._titles.extend(np.zeros(len(new), np.int32))
+            self.title_frequencies.extend(np.zeros(len(new), np.int32))
             self.are_digits.extend(np.fromiter(map(str.isdigit, new), np.bool_, len(new)))
 
     def _forget_unused(self, numbers: UInt32s) -> None:
-        used = self.frequencies.values[numbers] + self._titles.values[numbers]
+        used = self.frequencies.values[numbers] + self.title_frequencies.values[numbers]
         for number in numbers[used == 0].tolist():
             self._numbers.pop(self._terms[number], None)
             self._terms[number] = ""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from benchmarks import train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
@@ -23,11 +24,20 @@ from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
+from kaosmem.retrieval.candidate_terms import CandidateTerms
+from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
-from kaosmem.retrieval.latent import _BASIS_BITS, BUCKETS, DIMENSIONS, LatentSpace, _text_vectors
+from kaosmem.retrieval.latent import (
+    _BASIS_BITS,
+    BUCKETS,
+    DIMENSIONS,
+    LatentSpace,
+    _text_vectors,
+    term_hash,
+)
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.rankers import Weights, default_weights
-from kaosmem.retrieval.source_matcher import SourceMatcher
+from kaosmem.retrieval.shares import ONE
 from kaosmem.types.items import Item
 from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
 
@@ -280,15 +290,26 @@ def test_a_misspelt_word_finds_the_word_that_is_meant(query: str, found: bool) -
     assert index.rank(f"{query} strict", 3)[0][0] == 0
 
 
+def terms_of(numbers: NDArray[np.int64], sizes: list[int]) -> CandidateTerms:
+    """Return the terms of texts of some sizes."""
+    sequences = Ragged()
+    sequences.extend(numbers.astype(np.uint32), np.array(sizes, np.int64))
+    return CandidateTerms(sequences, np.arange(len(sizes)))
+
+
+def hash_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.array([term_hash(str(number)) for number in numbers.tolist()], np.int64)
+
+
 def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
     """The directions are the first singular vectors of the same matrix, as numpy finds them, at right angles."""
     rng = np.random.default_rng(3)
     rows = np.repeat(np.arange(200), 40)
     # Few topics, so that what the iteration leaves out is small.
-    hashes = (rows % 7 * 50 + rng.integers(0, 50, len(rows))).astype(np.uint16)
-    texts = _text_vectors(hashes, rows, 200, ()).reshape(-1, BUCKETS)[:200]
+    terms = terms_of(1 + rows % 7 * 50 + rng.integers(0, 50, len(rows)), [40] * 200)
+    texts = _text_vectors(terms, hash_of, ()).reshape(-1, BUCKETS)[:200]
     left = np.linalg.svd(texts, full_matrices=False)[0][:, :7]
-    space = LatentSpace(hashes, rows, 200)
+    space = LatentSpace(terms, hash_of)
     ours = space._basis / 2**_BASIS_BITS
     assert np.allclose(ours @ ours.T, np.eye(DIMENSIONS), atol=1e-3)
     assert np.allclose(np.linalg.svd(ours @ left)[1], 1, atol=2e-3)
@@ -299,7 +320,8 @@ def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
     places = factor.T @ ours
     asked = np.linalg.solve(factor, ours @ matches)
     cosines = asked @ places / np.linalg.norm(places, axis=0) / np.linalg.norm(asked)
-    assert np.allclose(space.similarities(matches), np.maximum(0, cosines), atol=2e-3)
+    found = space.similarities(np.rint(matches * ONE).astype(np.int64)) / ONE
+    assert np.allclose(found, np.maximum(0, cosines), atol=2e-3)
 
 
 def test_matches_without_any_term_have_a_ranking() -> None:
@@ -307,16 +329,17 @@ def test_matches_without_any_term_have_a_ranking() -> None:
     index = LinearRanker().index()
     index.add([(0, text_item("")), (1, replace(text_item(""), role="tenant"))])
     index.rank("tenant", 5)
-    space = LatentSpace(np.zeros(0, np.uint16), np.zeros(0, np.int64), 2)
-    assert not space.similarities(np.ones(2)).any()
+    space = LatentSpace(terms_of(np.zeros(0, np.int64), [0, 0]), hash_of)
+    assert not space.similarities(np.full(2, ONE)).any()
 
 
 def test_a_latent_space_may_have_fewer_texts_than_dimensions() -> None:
     """Directions that are not there count nothing, and a text is nearest to itself."""
     for size in range(1, 25):
-        rows = np.repeat(np.arange(size), 6)
-        hashes = (rows * 3 + np.tile([0, 1, 2, 3, 4, 5], size)).astype(np.uint16)
-        near = LatentSpace(hashes, rows, size).similarities(np.eye(size)[0]) / min(1, size / 128)
+        numbers = 1 + np.repeat(np.arange(size), 6) * 3 + np.tile([0, 1, 2, 3, 4, 5], size)
+        space = LatentSpace(terms_of(numbers, [6] * size), hash_of)
+        near = space.similarities(np.eye(size, dtype=np.int64)[0] * ONE) / ONE
+        near = near / min(1, size / 128)
         assert (near >= 0).all()
         assert near[0] == near.max()
         assert near.max() <= 1 + 1e-6
@@ -339,11 +362,10 @@ def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]
             index.add([(ordinal, document("rent", source))])
             held[ordinal] = source
     names = {name for name in held.values() if name}
-    matcher: SourceMatcher = index._sources
-    assert (
-        set(matcher._labels.number_of) == names == {name for name in matcher._labels._names if name}
-    )
-    assert set(matcher._titles.terms) == {term for name in names for term in analyze(name)}
+    assert set(index.sources._number_of) == names == {name for name in index.sources.names if name}
+    known = {term for term in index.vocabulary._terms if term and not index.vocabulary.has(term)}
+    words = {term for name in names for term in analyze(name)}
+    assert known == words - set(analyze("rent"))
 
 
 async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:

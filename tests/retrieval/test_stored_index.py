@@ -23,7 +23,6 @@ from kaosmem.retrieval import (
     RankBM25Ranker,
     StorableIndex,
     StorableRanker,
-    bm25_index,
     text_index,
 )
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
@@ -59,7 +58,6 @@ rankers = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.n
 def settled_often() -> Iterator[None]:
     """Have indexes made anew after a few changes, as large ones are after many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bm25_index, "_MIN_UNSETTLED", 16)
         patch.setattr(text_index, "_LEAST_STALE", 16)
         yield
 
@@ -327,5 +325,5 @@ async def test_a_session_ranks_as_before() -> None:
         memory.add("documents", text)
     query = seeded_queries(1)[0]
     with memory["documents"].index.asked() as index:
-        assert isinstance(index, bm25_index.BM25Index)
+        assert isinstance(index, text_index.TextIndex)
         assert LinearRanker().load(bytes_of(index)).rank(query, 9) == index.rank(query, 9) != []

@@ -470,7 +470,10 @@ def test_event_loops_of_several_threads_share_one_index(
     monkeypatch.setattr(
         LinearIndex,
         "_append",
-        lambda self, at, *rest: (indexed.append(at), append(self, at, *rest))[1],
+        lambda self, ordinals, items: (
+            indexed.extend(ordinals),
+            append(self, ordinals, items),
+        )[1],
     )
 
     async def fill() -> None:

@@ -1,0 +1,73 @@
+"""Shares in whole numbers, of which the signals of the default ranker are made.
+
+A share is in units of 1 / ONE. Logarithms and powers come from `kaosmem.exact` and are rounded at
+once, so that every machine has the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.exact import exps, log, logs
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval.arrays import Int64s
+
+ONE = 1 << 24
+CHANCE = 1 << 30
+"""The chance of the best candidate, of which the others have a share."""
+_NO_CHANCE = 30
+"""A candidate whose logarithm is so much smaller counts as this much smaller."""
+
+
+def share_of_best(scores: Int64s, best: int | None = None) -> Int64s:
+    """Return scores as shares of the best, rounded up. All are 0 if no score is above 0.
+
+    Args:
+        scores: Numbers from 0 up.
+        best: The best score. None is the largest of these.
+    """
+    if best is None:
+        best = int(scores.max(initial=0))
+    if best <= 0:
+        return np.zeros(scores.shape, np.int64)
+    # A product of two floats is the same on every machine, and much cheaper than a division.
+    shares: Int64s = np.ceil(scores * (ONE / best)).astype(np.int64)
+    return np.minimum(shares, ONE)
+
+
+def product(one: Int64s, other: Int64s | int) -> Int64s:
+    """Return the products of shares."""
+    return one * other // ONE
+
+
+def on_log_scale(values: Int64s, one: int) -> Int64s:
+    """Return the logarithm of 1 + value / one, in units of 1 / ONE."""
+    found: Int64s = np.rint(ONE * logs(1 + values / one)).astype(np.int64)
+    return found
+
+
+def match_scores(words: Int64s) -> Int64s:
+    """Return shares of the best BM25 score on a logarithmic scale.
+
+    The best has 1, and a text without a match 0. A model that weighs this alone multiplies BM25
+    scores, and so ranks as BM25 does.
+    """
+    return on_log_scale(words, ONE // _STEEPNESS) * ONE // round(ONE * log(1 + _STEEPNESS))
+
+
+_STEEPNESS = 50
+"""At a 50th of the best score, a text counts as little more than without a match."""
+
+
+def chances(logarithms: Int64s, one: int) -> Int64s:
+    """Return e to the power of each number as shares of CHANCE, which the largest has.
+
+    Args:
+        one: The unit of the logarithms is 1 / one.
+    """
+    below = np.maximum((logarithms - logarithms.max()) / one, -_NO_CHANCE)
+    found: Int64s = np.rint(exps(below) * CHANCE).astype(np.int64)
+    return found
