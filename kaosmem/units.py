@@ -87,7 +87,10 @@ register_memo(_plain_link.cache_clear)
 
 
 def _served(blocks: Iterable[ContentBlock]) -> tuple[str, ...]:
-    """Return the ids of the provider's own tool calls of which blocks hold the call or the result alone."""
+    """Return the ids of a provider's own tool calls of which blocks hold one part alone.
+
+    The parts are the call and its result.
+    """
     alone: dict[str, None] = {}
     for block in blocks:
         if isinstance(block, OpaqueBlock):
@@ -129,7 +132,7 @@ _KINDS_OF_CALLS = (
     ("toolCall", ("id",), False),
     ("toolResponse", ("id",), True),
 )
-"""The ends of the kinds of parts, the fields with the id of the call, and whether they answer it."""
+"""By the end of a part's kind, the fields with the id of the call, and whether it is a result."""
 _ANSWERED = ("_call", "mcp_approval_request")
 
 
@@ -151,7 +154,7 @@ register_memo(_served_call.cache_clear)
 
 
 class WaitingCalls:
-    """The calls without a result, by id, each with the ordinals of the entries that make it, ascending."""
+    """The calls without a result. Each id has the ascending ordinals of the entries that make it."""
 
     def __init__(self) -> None:
         self._ordinals: dict[str, list[int]] = {}
@@ -161,13 +164,17 @@ class WaitingCalls:
         return sum(map(len, self._ordinals.values()))
 
     def before(self, call: str, ordinal: int) -> int | None:
-        """Return the latest entry before another one that makes a call of this id; None if none waits."""
+        """Return the latest entry before an ordinal whose call of this id waits, None without one."""
         waiting = self._ordinals.get(call, ())
         earlier = bisect_left(waiting, ordinal)
         return waiting[earlier - 1] if earlier else None
 
     def enter(self, ordinal: int, link: Link) -> dict[str, int]:
-        """Enter the newest entry's calls, take out the calls that it answers, and return the places of these by id."""
+        """Enter the newest entry's calls, and take out the calls that it answers.
+
+        Returns:
+            The ordinals of the entries whose calls it answers, by id.
+        """
         for call in dict.fromkeys(link.calls):
             self._ordinals.setdefault(call, []).append(ordinal)
         answered = {}
@@ -202,7 +209,8 @@ class _Unit:
 
     def __init__(self, ordinal: int, link: Link) -> None:
         self.links = {ordinal: link}
-        self.first = self.last = ordinal
+        self.first = ordinal
+        self.last = ordinal
         self.unanswered = 0  # calls without a result
         self.unmatched = 0  # results without a call
         self.orphans: set[int] = set()
@@ -275,11 +283,18 @@ class Units:
         return bool(self._units)
 
     def joins(self, ordinal: int, link: Link) -> set[int]:
-        """Return the first ordinals of the units that an entry, new or given another link, would join."""
+        """Return the first ordinals of the units that an entry would join.
+
+        The entry is new, or gets another link.
+        """
         return {unit.first for unit in self._joined(ordinal, link)}
 
     def add(self, ordinal: int, link: Link) -> set[int]:
-        """Place the next entry, its ordinal above all others; return the first ordinals of the units that it joined."""
+        """Place the next entry. Its ordinal is above all others.
+
+        Returns:
+            The first ordinals of the units that it joined.
+        """
         if link.speaks:
             self.asking = ordinal if link.calls else None
         if link.is_plain:
@@ -359,11 +374,14 @@ class Units:
         return unit is not None and unit.unanswered > 0
 
     def is_waiting(self, ordinal: int) -> bool:
-        """Return whether an entry's unit has a call without a result, and no other entry has spoken since."""
+        """Return whether an entry's unit has an open call, and no other entry has spoken since."""
         return self.is_open(ordinal) and self.asking in self._units[ordinal].links
 
     def is_orphan(self, ordinal: int) -> bool:
-        """Return whether an entry's unit is nothing but results whose calls are missing or already answered."""
+        """Return whether all entries of a unit are results without a call.
+
+        Their calls are missing, or have another result.
+        """
         unit = self._units.get(ordinal)
         return unit is not None and len(unit.orphans) == len(unit.links)
 
@@ -382,7 +400,10 @@ class Units:
         return list(joined)
 
     def _merged(self, units: list[_Unit]) -> _Unit:
-        """Return the largest of the units, the others poured into it: each entry moves log n times at most."""
+        """Return the largest of the units, with the entries of the others.
+
+        So each entry moves log n times at most.
+        """
         kept = max(units, key=lambda unit: len(unit.links))
         for unit in units:
             if unit is not kept:
@@ -398,7 +419,10 @@ class Units:
         return kept
 
     def _match(self, unit: _Unit) -> None:
-        """Reckon a unit anew from its links: calls and results are matched among themselves, as in `repair`."""
+        """Compute a unit's sums anew from its links.
+
+        Its calls and results are matched among themselves, as in `repair`.
+        """
         for batch in unit.batches:
             self._batches.pop(batch, None)
         for ordinal, link in unit.links.items():
@@ -424,7 +448,9 @@ NO_RESULT = "no result was recorded for this call"
 
 
 def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """Return messages in which each call is directly followed by its one result, in the order of the calls.
+    """Return messages in which each call is directly followed by its one result.
+
+    Results are in the order of the calls.
 
     A late result moves up to its call. A repeated result, or one without a call, is left out. A
     missing result is stated as an error. Each result becomes a `tool` message of its own; the rest
@@ -435,7 +461,8 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
     >>> from kaosmem.types.items import ChatMessage
     >>> from kaosmem.types.content import ToolUseBlock
-    >>> [message.text for message in repair([ChatMessage("assistant", (ToolUseBlock("c1", "search"),))])]
+    >>> call = ChatMessage("assistant", (ToolUseBlock("c1", "search"),))
+    >>> [message.text for message in repair([call])]
     ['search({})', 'no result was recorded for this call']
     """
     return list(chain.from_iterable(repaired(messages)))
@@ -463,7 +490,10 @@ def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
 
 
 def _result_message(message: ChatMessage, call: str) -> ChatMessage:
-    """Return a call's result as a message of its own: the same message if it holds only that result."""
+    """Return a call's result as a message of its own.
+
+    Return the same message if it holds only that result.
+    """
     for block in message.blocks:
         if isinstance(block, ToolResultBlock) and block.tool_use_id == call:
             alone = replace(message, role="tool", content=(block,))
@@ -481,7 +511,8 @@ def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
     blocks: list[ContentBlock] = []
     for block in message.blocks:
         if isinstance(block, ToolUseBlock) and block.id in seen:
-            new = next(name for number in count(2) if (name := f"{block.id}-{number}") not in taken)
+            names = (f"{block.id}-{number}" for number in count(2))
+            new = next(name for name in names if name not in taken)
             taken.add(new)
             block = replace(block, id=new)
         elif isinstance(block, ToolUseBlock):

@@ -81,12 +81,13 @@ class _Grants:
 def allocate(
     specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int
 ) -> dict[str, int]:
-    """Return each section's grant: its share of a window, in tokens. Grants sum to at most `budget`.
+    """Return each section's grant: its share of a window, in tokens.
 
-    First come the required items of every section. Then come static sections, within the room that
-    the floors of all others leave, then the floors. The rest goes to histories, and then to the
-    others. Each time the highest priority comes first, and ties go in the order of `specs`. Grants
-    are rounded only at the end, so that a history's grant never falls as the budget grows.
+    Grants sum to at most `budget`. First come the required items of every section. Then come static
+    sections, within the room that the floors of all others leave, then the floors. The rest goes to
+    histories, and then to the others. Each time the highest priority comes first, and ties go in
+    the order of `specs`. Grants are rounded only at the end, so that a history's grant never falls
+    as the budget grows.
 
     Args:
         needs: The needs by section. A section without one is empty and gets nothing.
@@ -250,7 +251,8 @@ class TailCutter:
         begin = units[last].position if last < len(units) else taken
         left_out = 0 if last == 0 and is_bare else max(0, begin - required)
         self._starts.append(_Start(last, unmarked, left_out))
-        self.must = self.want = 0
+        self.must = 0
+        self.want = 0
         if units:
             self.want = self._used(self._starts[0])
             self.must = self._used(self._starts[-1])

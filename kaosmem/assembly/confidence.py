@@ -22,6 +22,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
+from kaosmem.assembly.allocation import items_of
 from kaosmem.exact import exp, idf, log
 from kaosmem.formats.text import source_label
 from kaosmem.language.analysis import analyze
@@ -70,7 +71,8 @@ def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float]
     at_once = 0.0
     shown = 0
     for item in items:
-        if item.text == query or (said := analyze(item.text)) == question:
+        said = analyze(item.text)
+        if item.text == query or said == question:
             continue
         shown += item.tokens
         own = terms.intersection(said)
@@ -100,18 +102,15 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
     tokens = 0
     frequencies: Counter[str] = Counter()
     for proposal in proposals:
-        offered = [
-            item for unit in (*proposal.candidates, *proposal.earlier) for item in unit.items
-        ]
+        offered = items_of((*proposal.candidates, *proposal.earlier))
         stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
         items = items + stock.items
         tokens = tokens + stock.tokens
         if stock.frequencies is not None:
             frequencies.update(stock.frequencies)
         else:
-            frequencies.update(
-                term for item in offered for term in terms.intersection(analyze(item.text))
-            )
+            for item in offered:
+                frequencies.update(terms.intersection(analyze(item.text)))
     return Stock(items, tokens, frequencies)
 
 

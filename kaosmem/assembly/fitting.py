@@ -142,19 +142,20 @@ class Share:
             unit = self._by_position.get(unit.needs[0], unit)
         return unit.recalled
 
-    def _lines(self, unit: Candidate) -> list[Line]:
-        """Return the tokens of a unit's items without notes."""
+    def _lines(self, unit: Candidate, notes: Mapping[str, str] = _NO_NOTES) -> list[Line]:
+        """Return the tokens of a unit's items, with notes by id."""
+        if unit.items[0].id in notes:
+            return [self.line_of(item, notes[item.id]) for item in unit.items]
         lines = self._measured.get(unit.position)
         if lines is None:
             lines = [self.line_of(item, None) for item in unit.items]
             self._measured[unit.position] = lines
         return lines
 
-    def _noted_lines(self, unit: Candidate, notes: Mapping[str, str]) -> list[Line]:
-        """Return the tokens of a unit's items with these notes, by id."""
-        if unit.items[0].id not in notes:
-            return self._lines(unit)
-        return [self.line_of(item, notes[item.id]) for item in unit.items]
+    def cost(self, units: Sequence[Candidate]) -> tuple[Run, int, Labels]:
+        """Return the run of some units that come together, and the cost that they add to it."""
+        run = self.runs[self._is_recalled(units[-1])]
+        return run, *run.added([(unit, self._lines(unit)) for unit in units])
 
     def runs_of(
         self, units: Iterable[Candidate], notes: Mapping[str, str] = _NO_NOTES
@@ -164,7 +165,7 @@ class Share:
         for unit in units:
             run = runs[self._is_recalled(unit)]
             if run.used <= run.cap:
-                run.take(*run.added([(unit, self._noted_lines(unit, notes))]))
+                run.take(*run.added([(unit, self._lines(unit, notes))]))
         return runs
 
     def want(self) -> float:
@@ -187,8 +188,7 @@ class Share:
 
     def fits(self, unit: Candidate, room: float) -> bool:
         """Return whether a unit fits in a room, and in its run."""
-        run = self.runs[self._is_recalled(unit)]
-        tokens, _ = run.added([(unit, self._lines(unit))])
+        run, tokens, _ = self.cost([unit])
         return tokens <= min(room, run.cap - run.used)
 
     # taking units
@@ -196,8 +196,8 @@ class Share:
     def require(self, units: Iterable[Candidate]) -> None:
         """Take units that must be shown, whatever they cost."""
         for unit in units:
-            run = self.runs[self._is_recalled(unit)]
-            run.take(*run.added([(unit, self._lines(unit))]))
+            run, tokens, labels = self.cost([unit])
+            run.take(tokens, labels)
             self.taken[unit.position] = unit
 
     def take(self, unit: Candidate, room: float, shown: Shown | None) -> None:
@@ -209,12 +209,13 @@ class Share:
         """
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
-        needed = self._missing(unit, shown)
-        if needed is None:
-            return
-        units = [*needed, unit]
-        run = self.runs[self._is_recalled(unit)]
-        tokens, labels = run.added([(each, self._lines(each)) for each in units])
+        units = [unit]
+        if unit.is_replaced:
+            needed = self._missing(unit, shown)
+            if needed is None:
+                return
+            units = [*needed, unit]
+        run, tokens, labels = self.cost(units)
         if tokens > min(room, run.cap - run.used):
             return
         # A version that says the same as another one, as after a change back, held at another time.
@@ -228,8 +229,6 @@ class Share:
 
     def _missing(self, unit: Candidate, shown: Shown | None) -> list[Candidate] | None:
         """Return the units that a replaced version lacks. None: it cannot have them."""
-        if not unit.is_replaced:
-            return []
         missing = []
         for position in unit.needs:
             if position in self.taken or position in self.elsewhere:
@@ -322,7 +321,7 @@ class Share:
             yield from self._after_corrections(unit)
 
     def _after_corrections(self, unit: Candidate) -> Iterator[Candidate]:
-        """Yield the corrections of a weaker match, newest first, then the match if all are taken."""
+        """Yield the corrections of a weaker match, newest first; the match follows if all are taken."""
         for at in reversed(unit.needs):
             if at in self._by_position:
                 yield self._by_position[at]
@@ -375,12 +374,8 @@ class Share:
     def _take_notes(self, notes: dict[str, str], most: float) -> bool:
         """Set the notes of the items taken if the share then has at most `most` tokens."""
         runs = self.runs_of(self.taken.values(), notes)
-        used = 0
-        for run in runs.values():
-            used += run.used
-            if run.used > run.cap:
-                return False
-        if used > most:
+        used = sum(run.used for run in runs.values())
+        if used > most or any(run.used > run.cap for run in runs.values()):
             return False
         self.runs = runs
         self.notes = notes
@@ -433,10 +428,15 @@ def _fill(share: Share, units: Sequence[Candidate], most: int, shown: Shown | No
 
     Unrelated units are taken only if all fit.
     """
-    related = [unit for unit in units if unit.position not in share.unrelated]
+    related = []
+    unrelated = []
+    for unit in units:
+        if unit.position in share.unrelated:
+            unrelated.append(unit)
+        else:
+            related.append(unit)
     for unit in share.in_order(related):
         share.take(unit, most - share.used, shown)
-    unrelated = [unit for unit in units if unit.position in share.unrelated]
     if unrelated and share.may_fit_whole(most - share.used):
         for unit in unrelated:
             share.take(unit, most - share.used, shown)

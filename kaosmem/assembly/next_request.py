@@ -228,7 +228,7 @@ def _stands_in(gained: Sequence[Item], missing: int) -> bool:
 
 
 def _has_changed(window: WindowState, old: Iterable[Candidate]) -> bool:
-    """Return whether a window lacks a part of an earlier unit, or a unit that is required by now."""
+    """Return whether a window lacks a part of an earlier unit, or a unit that is required now."""
     for unit in old:
         visible = sum(item.id in window.shown for item in unit.items)
         if not unit.orphan and (0 < visible < len(unit.items) or (unit.must and not visible)):

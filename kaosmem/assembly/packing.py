@@ -1,4 +1,4 @@
-"""One packing of a window: require, grant, fill static sections, cut tails, fill the block, build."""
+"""One packing of a window: require, grant, fill static, cut tails, fill the block, build."""
 
 from __future__ import annotations
 
@@ -164,11 +164,11 @@ class Packer:
     def _least_frame(self, needs: Needs, cutters: Cutters) -> int:
         """Return the frame's tokens with required items alone."""
         placements = {spec.placement for spec in self.specs if needs[spec.name].must}
-        tails = [cutter.cut(cutter.must) for cutter in cutters.values() if cutter.must]
-        entries = [entry for tail in tails for entry in tail_entries(tail)]
+        entries: list[HistoryEntry] = []
         last = None
         for cutter in cutters.values():
             if cutter.must:
+                entries += tail_entries(cutter.cut(cutter.must))
                 last = cutter.last_shown
         place = self.costs.block_place([*entries_of([last])][-1] if last else None)
         return self.costs.frame(
@@ -202,11 +202,12 @@ class Packer:
     # Fill static sections.
 
     def _fill_static(self, shares: Shares, grants: Mapping[str, int]) -> Needs:
-        """Fill static sections within their grants, and return their needs: the tokens they took."""
+        """Fill static sections within their grants, and return the tokens that they need now."""
         settled = {}
         for name, share in shares.items():
             if share.spec.placement == "static":
-                share.cap = share.grant = grants[name]
+                share.cap = grants[name]
+                share.grant = share.cap
                 fill([share], share.grant - share.used)
                 settled[name] = TokenNeed(share.used, share.used)
         return settled
@@ -522,7 +523,7 @@ def _best_alone(share: Share, units: Iterable[Candidate]) -> int:
 
 
 def _cut_beside(share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
-    """Return the longest tail that leaves room for the earlier messages, up to the share for recall.
+    """Return the longest tail beside the earlier messages, which get up to the share for recall.
 
     The best match may take more than that share. Without any match, the tail takes all the room.
 

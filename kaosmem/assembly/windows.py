@@ -27,8 +27,10 @@ from kaosmem.units import Link
 MAX_BREAKPOINTS = 4
 """How many cache markers a request may have. Source: Anthropic, "Prompt caching"."""
 
-_HISTORY_SHARE, _BLOCK_SHARE = 4, 16
-_LEAST_BLOCK, _MOST_BLOCK = 512, 4_096
+_HISTORY_SHARE = 4
+_BLOCK_SHARE = 16
+_LEAST_BLOCK = 512
+_MOST_BLOCK = 4_096
 _THRASHING_SHARE = 8
 
 

@@ -165,7 +165,10 @@ class EvictionQueue:
 
     def push(self, first: int, standing: StandingOf) -> None:
         """Enter a unit that is new or has changed."""
-        if self.heap is None or (unit := standing(first)) is None:
+        if self.heap is None:
+            return
+        unit = standing(first)
+        if unit is None:
             return
         try:
             heappush(self.heap, self._policy.order(unit))

@@ -50,7 +50,10 @@ class Holdings:
 
     def __init__(self, spec: SectionSpec) -> None:
         self._spec = spec
-        self.used = self.taken = self.updates = self.clock = 0
+        self.used = 0
+        self.taken = 0
+        self.updates = 0
+        self.clock = 0
         self.past = Past()
         self.units = Units()
         self.queue = EvictionQueue(spec.policy)
@@ -87,7 +90,8 @@ class Holdings:
     def __getitem__(self, ordinal: int) -> Item:
         item = self._held[ordinal]
         if isinstance(item, StoredItem):
-            item = self._held[ordinal] = item.item()
+            item = item.item()
+            self._held[ordinal] = item
         return item
 
     def known(self, ordinal: int) -> Item | EvictedItem:
@@ -150,13 +154,16 @@ class Holdings:
         if not self._held:
             return ""
         newest = islice(reversed(self._held), _ASKED_FOR_FIELDS)
-        known = {field for ordinal in newest for field in self[ordinal].metadata}
+        known: set[str] = set()
+        for ordinal in newest:
+            known.update(self[ordinal].metadata)
         return wanted.unanswered(self._grouping(wanted).values, known)
 
     def _grouping(self, wanted: MetadataFilter) -> Grouping:
         grouping = self._groupings.get(wanted.fields)
         if grouping is None:
-            grouping = self._groupings[wanted.fields] = Grouping(wanted.fields)
+            grouping = Grouping(wanted.fields)
+            self._groupings[wanted.fields] = grouping
             for ordinal in self._held:
                 grouping.put(ordinal, self[ordinal].metadata)
         return grouping
@@ -201,19 +208,21 @@ class Holdings:
 
         Another thread may ask while the items change.
         """
-        own = self._tokens
-        past = self.past
-        return [
-            past.item_tokens(at) if (tokens := own.get(at)) is None else tokens for at in ordinals
-        ]
+        found = []
+        for ordinal in ordinals:
+            tokens = self._tokens.get(ordinal)
+            found.append(self.past.item_tokens(ordinal) if tokens is None else tokens)
+        return found
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each item."""
         if not self.past:
             return self.units.firsts(ordinals)
-        past = self.past
-        first = self.units.first
-        return [past.first(ordinal) if ordinal in past else first(ordinal) for ordinal in ordinals]
+        found = []
+        for ordinal in ordinals:
+            units = self.past if ordinal in self.past else self.units
+            found.append(units.first(ordinal))
+        return found
 
     def members(self, first: int) -> Sequence[int]:
         """Return the ordinals of a unit's items, live or evicted."""
@@ -245,8 +254,10 @@ class Holdings:
         ordinal = self.ordinals.get(item.id, self.taken)
         own = self.would_join(item)
         if ordinal in self._held:
-            members = (member for first in own for member in self.units.members(first))
-            parts = [self._alone(member) for member in members if member != ordinal]
+            parts = []
+            for first in own:
+                members = self.units.members(first)
+                parts += [self._alone(member) for member in members if member != ordinal]
         else:
             parts = [self._standing(first) for first in own]
         return combined([*parts, _standing(item, ordinal)]), own
@@ -440,7 +451,9 @@ class Holdings:
         units = [self.units.members(first) for first in dict.fromkeys(self.units.firsts(ordinals))]
         if sum(map(len, units)) != len(ordinals):
             raise InvalidArgumentError("the evicted items are not whole units")
-        first_of = {member: unit[0] for unit in units for member in unit[1:]}
+        first_of: dict[int, int] = {}
+        for unit in units:
+            first_of |= dict.fromkeys(unit[1:], unit[0])
         self.past.put({ordinal: self[ordinal] for ordinal in ordinals}, first_of)
         return self.take(ordinals)
 
@@ -460,16 +473,17 @@ class Holdings:
         """Measure all items anew."""
         for ordinal in self._held:
             item = self[ordinal]
-            self._held[ordinal] = item = replace(item, tokens=count(item))
-            self._tokens[ordinal] = item.tokens
+            counted = replace(item, tokens=count(item))
+            self._held[ordinal] = counted
+            self._tokens[ordinal] = counted.tokens
         self.used = sum(self._tokens.values())
         self.past.recount(count)
         self.queue.clear()
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
-        """Return the items as JSON values, each with its place, as they are now whatever happens meanwhile.
+        """Return the items as JSON values, each with its place.
 
-        A unit of its own and counts of 0 are left out.
+        They stay as they are now, though the section changes meanwhile. A unit of its own and counts of 0 are left out.
         """
         ordinals = [*self._held]
         items = [*self._held.values()]
@@ -479,15 +493,17 @@ class Holdings:
             "uses": self._uses.copy(),
             "last_use": self._last_uses.copy(),
         }
-        return (
-            {
-                **item.to_dict(),
-                "position": ordinal,
-                **({} if first == ordinal else {"unit": first}),
-                **{name: count for name, each in fields.items() if (count := each.get(ordinal))},
-            }
-            for ordinal, first, item in zip(ordinals, firsts, items, strict=True)
-        )
+
+        def entry(ordinal: int, first: int, item: Item | StoredItem) -> dict[str, JSONValue]:
+            stored = item.to_dict() | {"position": ordinal}
+            if first != ordinal:
+                stored["unit"] = first
+            for name, counts in fields.items():
+                if ordinal in counts:
+                    stored[name] = counts[ordinal]
+            return stored
+
+        return map(entry, ordinals, firsts, items)
 
     @classmethod
     def restore(

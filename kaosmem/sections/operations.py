@@ -305,7 +305,10 @@ class Compact(SectionOperation):
         # Whole units may be recalled, but no summary beside the items that it stands for.
         original = {at for at in leaving if table.spec.recalls and not Replaced.by(replaced[at])}
         units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
-        recallable = {at for unit in units if original.issuperset(unit) for at in unit}
+        recallable: set[int] = set()
+        for unit in units:
+            if original.issuperset(unit):
+                recallable.update(unit)
         for ordinal, item in replaced.items():
             if ordinal not in recallable:
                 place = ordinal, held.units.first(ordinal)
@@ -335,11 +338,11 @@ class Expand(SectionOperation):
         if not table.held.has_places(self.ids, self.versions):
             raise InvalidArgumentError("an item comes back to a place that is not free")
         held = table.held
-        items = {
-            place[0]: (place[1], version.item)
-            for version in self.versions
-            if (place := version.place)
-        }
+        items = {}
+        for version in self.versions:
+            if version.place is not None:
+                ordinal, first = version.place
+                items[ordinal] = first, version.item
         for item_id in self.ids:
             remove(table, item_id)
         evicted = sum(version.position is not None for version in self.versions)
@@ -462,7 +465,11 @@ def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = Non
     """
     held = table.held
     ordinals = [held.ordinal(item_id) for item_id in item_ids]
-    ends = {ordinal: end for ordinal in ordinals if (end := _end(held, ordinal, successor))}
+    ends = {}
+    for ordinal in ordinals:
+        end = _end(held, ordinal, successor)
+        if end is not None:
+            ends[ordinal] = end
     if table.spec.recalls:
         firsts = held.units.firsts(ordinals)
         for ordinal, first, item in zip(ordinals, firsts, held.evict(ordinals), strict=True):

@@ -60,11 +60,11 @@ def read_evicted(evicted: Iterable[EvictedItem]) -> dict[EvictedItem, Item | Cor
     of: dict[EvictedFile, list[EvictedItem]] = {}
     for each in evicted:
         of.setdefault(each.file, []).append(each)
-    return {
-        each: _item_of(each, stored)
-        for file, wanted in of.items()
-        for each, stored in zip(wanted, file.read(wanted), strict=True)
-    }
+    read = {}
+    for file, wanted in of.items():
+        for each, stored in zip(wanted, file.read(wanted), strict=True):
+            read[each] = _item_of(each, stored)
+    return read
 
 
 def _item_of(
@@ -94,7 +94,8 @@ class Past:
     """
 
     def __init__(self) -> None:
-        self.used = self.unloaded = 0
+        self.used = 0
+        self.unloaded = 0
         self.returned: set[int] = set()
         self.texts: dict[int, Item] = {}
         self.keeps_texts = False
@@ -245,7 +246,7 @@ class Past:
         return (ordinal,) if ordinal in self._items else ()
 
     def known_unit(self, ordinal: int) -> list[Item | EvictedItem]:
-        """Return the items of a unit in stored order; an EvictedItem where the text is in a file."""
+        """Return the items of a unit in order; an EvictedItem where a file holds the text."""
         return [self[at] for at in self.members(ordinal)]
 
     def tokens(self, ordinal: int) -> int:

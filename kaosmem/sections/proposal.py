@@ -201,11 +201,14 @@ class Proposal:
     def with_versions(
         self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None
     ) -> Proposal:
-        """Return the proposal with the versions that a question asks for, as a section proposes its own.
+        """Return the proposal with the versions that a question asks for.
 
-        A question about now gets current versions alone. For a question about the past, replaced versions follow the
-        current one, tied to it, both with their intervals.
-        versions: by the id of a proposed item, all versions of its fact, oldest first. A fact without an entry stays.
+        A question about now gets current versions alone. For a question about the past, replaced
+        versions follow the current one, tied to it, both with their intervals.
+
+        Args:
+            versions: All versions of a fact, oldest first, by the id of a proposed item. A fact
+                without an entry stays.
         """
         asked = _AskedVersions(self.candidates, question)
         for unit in self.candidates:

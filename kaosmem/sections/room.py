@@ -71,7 +71,10 @@ def _is_older(held: Holdings, item: Item) -> bool:
     Raises InvalidArgumentError.
     """
     ordinal = held.keyed.get(item.key)
-    if ordinal is None or (newer := held[ordinal]).id == item.id or not is_older(item, newer):
+    if ordinal is None:
+        return False
+    newer = held[ordinal]
+    if newer.id == item.id or not is_older(item, newer):
         return False
     if not Link.of(item).is_plain:
         raise InvalidArgumentError(
@@ -85,7 +88,10 @@ def _is_older(held: Holdings, item: Item) -> bool:
 def _superseded(held: Holdings, item: Item) -> int | None:
     """Return the first ordinal of the unit with another item of the same key, None without one."""
     ordinal = held.keyed.get(item.key)
-    if ordinal is None or (older := held[ordinal]).id == item.id:
+    if ordinal is None:
+        return None
+    older = held[ordinal]
+    if older.id == item.id:
         return None
     (first,) = held.firsts((ordinal,))
     if first in held.would_join(item):
@@ -132,19 +138,26 @@ def _choose_victims(
 
 def _may_leave(held: Holdings, item: Item) -> bool:
     """Return whether an item, new or updated, can be archived without tearing a unit."""
-    unit = [each for first in held.would_join(item) for each in held.unit(first)[0]]
-    link = Link.of(item)
-    return link.is_plain and not item.pinned and all(each.id == item.id for each in unit)
+    if item.pinned or not Link.of(item).is_plain:
+        return False
+    others = _ids(held, held.would_join(item))
+    return all(item_id == item.id for item_id in others)
 
 
 def _advice(spec: SectionSpec) -> str:
     """Return the reason why a full section cannot evict enough, and the remedy."""
     limit = "budget" if spec.max_items is None else "budget or max_items"
     if spec.policy.key is None:
-        return f"it evicts nothing: remove items, raise its {limit}, or choose a policy that evicts, such as 'fifo'"
+        return (
+            f"it evicts nothing: remove items, raise its {limit}, or choose a policy that evicts, "
+            "such as 'fifo'"
+        )
     stays = "pinned items, calls that wait for their results and the item's own unit stay"
     return f"{stays}; unpin or remove items, or raise its {limit}"
 
 
 def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:
-    return [item.id for first in firsts for item in held.unit(first)[0]]
+    ids = []
+    for first in firsts:
+        ids += [item.id for item in held.unit(first)[0]]
+    return ids

@@ -193,7 +193,7 @@ class SectionSpec:
         )
 
     def _check_policy(self) -> None:
-        """Check that the policy is one of kaosmem or has a name of its own, and keeps `max_items`."""
+        """Check that the policy is known or has a name of its own, and keeps `max_items`."""
         if isinstance(self.eviction, EvictionPolicy):
             known = POLICIES.get(self.eviction.name, self.eviction)
             if known is not self.eviction:
@@ -245,7 +245,10 @@ class SectionSpec:
         return self.header or self.name
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return the spec as JSON values: with the name of its policy, without ranker and compaction."""
+        """Return the spec as JSON values, with the name of its policy.
+
+        Ranker and compaction are left out.
+        """
         return dict(self._stored)
 
     @cached_property
@@ -349,9 +352,7 @@ class SectionSpecs(tuple[SectionSpec, ...]):
                 raise NotFoundError(
                     f"no section {shown(name)} to replace; the nearest name is {close[0]!r}"
                 )
-        return SectionSpecs(
-            _changed(spec, changes[spec.name]) if spec.name in changes else spec for spec in self
-        )
+        return SectionSpecs(_changed(spec, changes.get(spec.name, spec)) for spec in self)
 
 
 def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> SectionSpec:

@@ -113,18 +113,20 @@ def substitution(
     made = [
         (own, message) for own, message in zip(owners, after, strict=True) if message.id not in kept
     ]
-    told = {source for own, message in made for source in (own.id, *message.sources)}
+    told: set[str] = set()
+    for own, message in made:
+        told.update((own.id, *message.sources))
     dropped = _by_unit(before, gone.keys() - told)
     items = []
     for own, message in made:
         sources = _sources(own, message, dropped.get(own.id, ())) or tuple(gone)
         item = _derived(own, message, [by_id.get(source) for source in sources])
         content = check_content(message.content)
-        ends = [
-            each.expires_at
-            for source in sources
-            if (each := by_id.get(source)) and each.expires_at is not None
-        ]
+        ends = []
+        for source in sources:
+            each = by_id.get(source)
+            if each is not None and each.expires_at is not None:
+                ends.append(each.expires_at)
         stands_for = [gone[source] for source in sources if source in gone]
         replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for), budget)
         items.append(
@@ -159,9 +161,10 @@ def _owners(
     owners: list[Item] = []
     place = -1
     for own in known:
-        later = range(place + 1, len(before))
         # Past the place of a message that comes later, that one has none.
-        place = next((at for at in later if (free[at] if own is None else at == own)), len(before))
+        place += 1
+        while place < len(before) and not (free[place] if own is None else place == own):
+            place += 1
         if place == len(before):
             raise InvalidArgumentError(
                 "a compaction gave messages that have no place; keep the others' order, and add no "
@@ -198,9 +201,9 @@ def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[s
 
 def _derived(own: Item, message: ChatMessage, sources: Sequence[Item | None]) -> Item:
     """Return a message as an item in another's place, with its own content and sources."""
-    trust = min(
-        message.authority, *(Trust.EXTERNAL if item is None else item.trust for item in sources)
-    )
+    trust = message.authority
+    for item in sources:
+        trust = min(trust, Trust.EXTERNAL if item is None else item.trust)
     if message.id == own.id:
         role = own.role if message.role == own.shown_role else check_text(message.role, "role")
         return replace(own, role=role, pinned=message.pinned, trust=trust)
@@ -236,7 +239,10 @@ def derived_from(item_ids: Iterable[str], items: Iterable[Item]) -> set[str]:
 def _parents(item: Item) -> Iterator[str]:
     yield from item.sources
     # One in a static section, where no item names sources, is derived all the same.
-    if "relationship" in item.metadata and isinstance(part := part_of(item.metadata), Relationship):
+    if "relationship" not in item.metadata:
+        return
+    part = part_of(item.metadata)
+    if isinstance(part, Relationship):
         yield entity_item_id(part.source)
         yield entity_item_id(part.target)
 

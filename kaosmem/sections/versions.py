@@ -102,7 +102,10 @@ class ShownVersions:
 
     def _asked_for(self, key: str, found: Collection[int] = ()) -> Iterator[int]:
         """Yield the units of the past versions that the question asks for."""
-        if self._question is None or not (versions := self._of(key))[-1].is_current:
+        if self._question is None:
+            return
+        versions = self._of(key)
+        if not versions[-1].is_current:
             return
         current = versions[-1].item
         for version in self._question.choose(versions, found):
@@ -114,7 +117,8 @@ class ShownVersions:
 
     def is_replaced(self, ordinal: int, key: str | None = None) -> bool:
         """Return whether another version replaced an item, or it was removed as an older one."""
-        if key is None and (key := self._held.undecoded(ordinal).key) is None:
+        key = key or self._held.undecoded(ordinal).key
+        if key is None:
             return False
         if ordinal in self._held.past.ended:
             return True
@@ -172,7 +176,8 @@ class ShownVersions:
                 known_from=self._created_at,
                 ended=ended,
             )
-            known = self._known[ordinals[0]] = state, versions
+            known = state, versions
+            self._known[ordinals[0]] = known
         return known[1]
 
     def _created_at(self, ordinal: int) -> datetime:
@@ -214,11 +219,13 @@ class SectionCorrections:
     ) -> dict[int, tuple[int, ...]]:
         """Return the units that correct some units, and their own corrections, oldest first.
 
-        They are under the first ordinal of the unit that they correct.
-
-        It is looked for among these units and the units that the query ranks. If there is any, the index of a large
+        They are under the first ordinal of the unit that they correct. They are looked for among
+        these units and the units that the query ranks. If there is any, the index of a large
         section is asked for the words of their subjects too, since the query may name none of them.
-        scores: of the units that the query ranks. among: the ordinals to choose from, None for all.
+
+        Args:
+            scores: The scores of the units that the query ranks.
+            among: The ordinals to choose from, None for all.
         """
         if not self._spec.corrections or self._spec.placement == "static":
             return {}
@@ -230,7 +237,8 @@ class SectionCorrections:
         pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
         items = self._stating_among(pool, among)
         for at in wanted:
-            if at not in held and isinstance(item := held.past[at], Item):
+            item = held.known(at)
+            if at not in held and isinstance(item, Item):
                 items[at] = item
         corrections = Corrections(items)
         found = self._closed(corrections, wanted)
@@ -257,7 +265,9 @@ class SectionCorrections:
         """Return the items soon after the best units that say that they correct something."""
         from kaosmem.language.corrections import NEAR
 
-        near = {at for first in firsts[:_FOLLOWED] for at in range(first + 1, first + NEAR + 1)}
+        near: set[int] = set()
+        for first in firsts[:_FOLLOWED]:
+            near.update(range(first + 1, first + NEAR + 1))
         self._look_at(near)
         return near & self._explicit
 
