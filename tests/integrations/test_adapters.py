@@ -27,6 +27,7 @@ AGENTS = {
     "llama_index": "LlamaIndexAgent",
     "smolagents": "SmolagentsAgent",
     "haystack": "HaystackAgent",
+    "crewai": "CrewAIAgent",
     "litellm": "LiteLLMAgent",
     "langchain": "LangChainAgent",
     "pydantic_ai": "PydanticAIAgent",
