@@ -37,6 +37,7 @@ class KaosmemLLM(BaseLLM):
             read=read_chat_dict,
             write=write_chat_dict,
             id_remedy="give conversation=...",
+            has_task_lists=True,
             **options,
         )
 

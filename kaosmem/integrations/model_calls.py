@@ -6,15 +6,25 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from kaosmem.arguments import json_text
 from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats import Format, HistoryPart, Layout, get_format, messages_apart, render_messages
+from kaosmem.formats import (
+    Format,
+    HistoryPart,
+    Layout,
+    get_format,
+    messages_apart,
+    parse_message,
+    render_messages,
+)
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.collecting import INTERRUPTED
+from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import LOOP
 from kaosmem.session.window import Window
@@ -65,6 +75,8 @@ class ModelCalls(Generic[M]):
         id_remedy: Tells a user how to name a conversation.
         budget: Tokens of a request, with its instructions and the schemas of its tools.
         format: The format in which tokens are counted. The default counts all that kaosmem stores.
+        has_task_lists: Whether the framework begins an empty list with each question, so that the
+            answers of a list are those of its last question.
         window: The window that grows, one for each agent that shares a conversation. None packs
             each call anew.
         session: Further arguments of `Sessions`, such as `namespace` and `sections`.
@@ -79,6 +91,7 @@ class ModelCalls(Generic[M]):
         id_remedy: str,
         budget: int,
         format: str | Format = "blocks",
+        has_task_lists: bool = False,
         window: str | Window | None = "main",
         **session: Any,
     ) -> None:
@@ -87,6 +100,7 @@ class ModelCalls(Generic[M]):
         self._id_remedy = id_remedy
         self._budget = budget
         self._format = get_format(format)
+        self._has_task_lists = has_task_lists
         self._window = Window(window) if isinstance(window, str) else window
         self._sessions = Sessions(location, **session)
 
@@ -197,7 +211,7 @@ class ModelCalls(Generic[M]):
         prompts, said = _without_prompts(self._read_all(messages))
         system = "\n\n".join([*prompts, system] if system else prompts)
         async with self._sessions.turn(session_id) as memory:
-            await memory.sync_messages(said, format=self._format)
+            await self._sync(memory, said)
             context = await memory.assemble_context(
                 budget=self._budget,
                 format=self._format,
@@ -206,6 +220,29 @@ class ModelCalls(Generic[M]):
                 system=system,
                 tools=tools,
             )
+        return self._packed(context, system, messages)
+
+    async def _sync(self, memory: SessionMemory, given: Sequence[object]) -> None:
+        """Store the new ones of messages. A list without answers begins after the last answer."""
+        told = set()
+        task = []
+        for message in reversed(messages_apart(given, self._format)):
+            said = parse_message(message, self._format)
+            task.append(said)
+            if _is_answer(said):
+                told.add(said.text)
+                if not self._has_task_lists:
+                    await memory.sync_messages(given, format=self._format)
+                    return
+        before: list[ChatMessage] = []
+        for item in islice(reversed(memory["messages"]), 4 * _MORE_COMPARED):
+            said = item.message
+            if before or (_is_answer(said) and said.text not in told):
+                before.append(said)
+        await memory.sync_messages([*reversed(before), *reversed(task)])
+
+    def _packed(self, context: Context, system: str, given: Sequence[M]) -> Request[M]:
+        """Return a context in the framework's types."""
         sent: list[Any] = list(context.messages)
         instructions = context.rendered.system or ""
         if sent and sent[0].get("role") == "system":
@@ -213,7 +250,7 @@ class ModelCalls(Generic[M]):
         static = instructions.removeprefix(system).lstrip("\n")
         if self._write is None:
             return Request(instructions, static, sent, sent, context)
-        sent = self._written(_single(map(self._format.parse, sent)), messages, self._write)
+        sent = self._written(_single(map(self._format.parse, sent)), given, self._write)
         first = [ChatMessage("system", instructions)] if instructions else []
         prompt = [self._write(message, {}) for message in first]
         return Request(instructions, static, sent, [*prompt, *sent], context)
@@ -309,6 +346,10 @@ def _without_prompts(messages: Sequence[Any]) -> tuple[list[str], list[Any]]:
     while rest and isinstance(rest[0], ChatMessage) and rest[0].role == "system":
         prompts.append(rest.pop(0).text)
     return prompts, rest
+
+
+def _is_answer(message: ChatMessage) -> bool:
+    return message.role == "assistant" and not any(_calls(message))
 
 
 def _calls(message: ChatMessage) -> Iterator[ToolUseBlock]:

@@ -38,7 +38,12 @@ class KaosmemModel(Model):
         self.model = model
         self.conversation = conversation
         self.calls: ModelCalls[_Group] = ModelCalls(
-            location, read=_read, write=_write, id_remedy="give conversation=...", **options
+            location,
+            read=_read,
+            write=_write,
+            id_remedy="give conversation=...",
+            has_task_lists=True,
+            **options,
         )
 
     def generate(self, messages: list[Any], *args: Any, **options: Any) -> ChatMessage:

@@ -131,3 +131,15 @@ async def test_an_agent_goes_on_in_another_process(
     assert len(kept) == 1
     assert "Answer 2." in kept[0]
     assert "Since when?" in question
+
+
+async def test_a_question_is_asked_again(make: MakeAgent, budget: int, tmp_path: Path) -> None:
+    """The request of another agent has the question twice, and the answer between them."""
+    first = make(tmp_path, budget=budget)
+    second = make(tmp_path, budget=budget)
+    for agent in (first, second):
+        await agent.ask("talk", "Who owns the deal?")
+    last = [seen.text for seen in second.script.requests[-1]]
+    asked = [place for place, text in enumerate(last) if "Who owns the deal?" in text]
+    assert len(asked) == 2
+    assert any("Answer 2." in text for text in last[asked[0] : asked[1]])

@@ -182,6 +182,7 @@ async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) 
             assert not memory.damage
 
 
+@pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow")  # a warning from Python 3.12 on
 @pytest.mark.parametrize(
     "clock", [datetime.now, datetime.utcnow, date.today, partial(datetime, 2024, 1, 1), 1_700]
 )

@@ -86,14 +86,7 @@ async def memory_server(
     add_tools(server, turns, ContextTools, dict.fromkeys(_CONTEXT_TOOLS, _READS))
     add_graph_tools(server, turns)
     for name in names:
-        server.add_resource(
-            FunctionResource.from_function(
-                partial(_section_text, turns, name),
-                f"kaosmem://sections/{name}",
-                name=name,
-                description=f"The newest items of section {name}.",
-            )
-        )
+        server.add_resource(_section_resource(turns, name))
     return server
 
 
@@ -251,6 +244,15 @@ class ContextTools:
 
     def _cut(self, lines: Iterable[str]) -> str:
         return leading_lines(lines, self._memory.admin.counter, self._max_tokens)
+
+
+def _section_resource(turns: SessionTurns, name: str) -> FunctionResource:
+    return FunctionResource.from_function(
+        partial(_section_text, turns, name),
+        f"kaosmem://sections/{name}",
+        name=name,
+        description=f"The newest items of section {name}.",
+    )
 
 
 async def _section_text(turns: SessionTurns, name: str) -> str:
