@@ -128,8 +128,8 @@ class WindowState:
         first = WindowState(self.name) if "settings" in turn else self
         messages = tuple(map(_checked_text, turn["messages"]))
         text = None if turn["text"] is None else (first.text or "") + _checked_text(turn["text"])
-        return WindowState(
-            name=self.name,
+        return replace(
+            first,
             epoch=int(turn["epoch"]),
             ended="",
             settings=turn.get("settings", first.settings),
@@ -139,15 +139,10 @@ class WindowState:
             base=first.base or len(messages),
             sent=len(first.messages),
             used=int(turn["used"]),
-            uses={name: (used, items) for name, (used, items) in turn["uses"].items()},
-            shown={
-                **first.shown,
-                **{item_id: Visible(*stored) for item_id, stored in turn["items"].items()},
-            },
-            marks={
-                **first.marks,
-                **{name: (taken, last) for name, (taken, last) in turn["marks"].items()},
-            },
+            uses=_pairs(turn["uses"]),
+            shown={**first.shown, **_read_items(turn["items"])},
+            marks={**first.marks, **_pairs(turn["marks"])},
+            foreign=None,
             question=_checked_text(turn["question"]),
             loop=int(turn["loop"]),
             is_stored=first.is_stored and bool(turn.get("is_stored", True)),
@@ -169,16 +164,17 @@ class WindowState:
         """Return the window that `to_dict` stored. Raises KeyError, TypeError, ValueError."""
         given = {name: stored[name] for name in cls.__slots__}
         given["messages"] = tuple(map(_checked_text, stored["messages"]))
-        given["shown"] = {item_id: Visible(*each) for item_id, each in stored["shown"].items()}
-        given["uses"] = {name: (used, items) for name, (used, items) in stored["uses"].items()}
-        given["marks"] = {name: (taken, last) for name, (taken, last) in stored["marks"].items()}
+        given["shown"] = _read_items(stored["shown"])
+        given["uses"] = _pairs(stored["uses"])
+        given["marks"] = _pairs(stored["marks"])
         return cls(**given)
 
     def beside(self, turn: Mapping[str, Any]) -> WindowState:
         """Return the window after a turn of another window, whose reply may come next."""
         if self.ended or self.foreign is not None or "marks" not in turn:
             return self
-        return replace(self, foreign={name: taken for name, (taken, _) in turn["marks"].items()})
+        marks = _pairs(turn["marks"])
+        return replace(self, foreign={name: taken for name, (taken, _) in marks.items()})
 
     @property
     def breakpoints(self) -> tuple[int, ...]:
@@ -224,6 +220,15 @@ def digest(item: Item) -> str:
 def stored_items(shown: Mapping[str, Visible]) -> dict[str, JSONValue]:
     """Return visible items as JSON values."""
     return {item_id: [each.section, each.digest, each.key] for item_id, each in shown.items()}
+
+
+def _read_items(stored: Mapping[str, Any]) -> dict[str, Visible]:
+    return {item_id: Visible(*each) for item_id, each in stored.items()}
+
+
+def _pairs(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return pairs by name, which JSON keeps as lists. Raises TypeError, ValueError."""
+    return {name: (first, second) for name, (first, second) in stored.items()}
 
 
 def text_digest(text: str) -> str:
@@ -289,25 +294,13 @@ def _calls(unit: Candidate) -> bool:
 
 
 def _thoughtless(unit: Candidate) -> Candidate:
-    if not any(map(_thinks, unit.items)):
-        return unit
-    items = []
-    for item in unit.items:
-        if _thinks(item):
-            items.append(item.memo("without thinking", _without_thinking))
-        else:
-            items.append(item)
-    return unit._replace(items=tuple(items))
-
-
-def _thinks(item: Item) -> bool:
-    return not isinstance(item.content, str) and any(
-        isinstance(block, ThinkingBlock) for block in item.content
-    )
+    items = tuple(item.memo("without thinking", _without_thinking) for item in unit.items)
+    return unit if items == unit.items else unit._replace(items=items)
 
 
 def _without_thinking(item: Item) -> Item:
-    return replace(
-        item,
-        content=tuple(each for each in item.message.blocks if not isinstance(each, ThinkingBlock)),
-    )
+    """Return an item without its thinking: the same item if it has none."""
+    if isinstance(item.content, str):
+        return item
+    blocks = tuple(each for each in item.content if not isinstance(each, ThinkingBlock))
+    return item if len(blocks) == len(item.content) else replace(item, content=blocks)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date, datetime
 
-from kaosmem.arguments import check_text, check_time
+from kaosmem.arguments import check_time
 from kaosmem.assembly import Overflow
 from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.filters import Filter, parse_filter
+from kaosmem.filters import Filter
 from kaosmem.formats import Format
-from kaosmem.language.query import Query
 from kaosmem.sections.proposal import Hit
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.open_session import OpenSession
@@ -115,13 +114,17 @@ class MemoryAt:
         """
         session = self._session
         session.check_loop()
-        wanted = None if filter is None else parse_filter(filter)
-        text = check_text(query, "query")
-        asked = Query.read(text, session.clock, as_of=self.as_of, known_at=self.known_at)
         roster = await self._roster()
-        found = roster.search(asked, section, limit, wanted=wanted, archived=archived)
-        now = session.clock()
-        return [hit for hit in found if asked.admits(hit.item) and not hit.item.is_expired(now)]
+        return roster.search(
+            query,
+            section,
+            limit,
+            filter=filter,
+            archived=archived,
+            clock=session.clock,
+            as_of=self.as_of,
+            known_at=self.known_at,
+        )
 
     async def _roster(self) -> Roster:
         """Return the sections as they were at that time, with the sources."""

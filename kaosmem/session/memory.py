@@ -34,14 +34,13 @@ from kaosmem.errors import (
     CorruptionError,
     SectionFullError,
 )
-from kaosmem.filters import Filter, parse_filter
+from kaosmem.filters import Filter
 from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formats import Format, messages_apart, parse_message
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import check_patterns
-from kaosmem.language.query import Query
 from kaosmem.names import check_name
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.places import Location, unknown_session
@@ -1017,13 +1016,9 @@ class SessionMemory:
         ['The rent is 900 euros.']
         """
         session = self._session
-        wanted = None if filter is None else parse_filter(filter)
-        asked = Query.read(check_text(query, "query"), session.clock)
-        found = session.roster.search(asked, section, limit, wanted=wanted, archived=archived)
-        if all(hit.item.expires_at is None for hit in found):
-            return found
-        now = session.clock()
-        return [hit for hit in found if not hit.item.is_expired(now)]
+        return session.roster.search(
+            query, section, limit, filter=filter, archived=archived, clock=session.clock
+        )
 
     def get(self, item_id: str) -> Item | None:
         """Return a live item, or None. This counts as a use.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import count
 from types import MappingProxyType
 
-from kaosmem.arguments import check_count, check_instance, check_several
+from kaosmem.arguments import Clock, check_count, check_instance, check_several, check_text
 from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
-from kaosmem.filters import MetadataFilter
+from kaosmem.filters import Filter, parse_filter
 from kaosmem.language.query import Query
 from kaosmem.names import check_name, shown, shown_name
 from kaosmem.sections import NamedSource
@@ -171,14 +172,28 @@ class Roster:
 
     def search(
         self,
-        query: Query,
+        text: str,
         section: str | None,
         limit: int,
         *,
-        wanted: MetadataFilter | None,
+        filter: Filter | None,
         archived: bool,
+        clock: Clock,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
     ) -> list[Hit]:
-        """Return the best items for a query, of one section or of all that may be shown."""
+        """Return the best items for a query, of one section or of all that may be shown.
+
+        Args:
+            as_of: The time at which an item must have held.
+            known_at: The time at which the session must have known an item.
+
+        Raises:
+            InvalidArgumentError: If an argument is not valid.
+            NotFoundError: If the section is unknown.
+        """
+        wanted = None if filter is None else parse_filter(filter)
+        query = Query.read(check_text(text, "query"), clock, as_of=as_of, known_at=known_at)
         check_count(limit, "limit")
         names = {self.spec(section).name} if section else self.shown(None).keys()
         found: list[Hit] = []
@@ -187,7 +202,11 @@ class Roster:
                 hits = each.proposer.search(query, limit, wanted=wanted, archived=archived)
                 found += [replace(hit, section=name) for hit in hits]
         found.sort(key=lambda hit: (-hit.score, -hit.item.created_at.timestamp(), hit.item.id))
-        return found[:limit]
+        admitted = [hit for hit in found[:limit] if query.admits(hit.item)]
+        if not any(hit.item.expires_at for hit in admitted):
+            return admitted
+        now = clock()
+        return [hit for hit in admitted if not hit.item.is_expired(now)]
 
     @property
     def unread(self) -> dict[str, int]:
