@@ -19,7 +19,7 @@ from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packer, Packing
-from kaosmem.assembly.shortening import Shortened, Shortener, with_best_shortened
+from kaosmem.assembly.shortening import Shortened, Shortener
 from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import MetadataFilter
@@ -115,7 +115,6 @@ class Offers:
         offered = [name for name, each in self.proposals.items() if each.candidates]
         specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
         costs = Costs(self.format, self.counter)
-        whole = with_best_shortened(specs, self.proposals, window, self.counter)
         room = window
 
         def pack(some: Shortened) -> Packing:
@@ -124,9 +123,9 @@ class Offers:
         while True:
             try:
                 if self.overflow == "cut":
-                    packing = Shortener(specs, whole, counter=self.counter).packed(pack)
+                    packing = Shortener(specs, self.proposals, counter=self.counter).packed(pack)
                 else:
-                    packing = pack(whole)
+                    packing = pack(Shortened(self.proposals))
             except WindowTooSmallError as error:
                 raise _with_loss(error, window, window - room) from None
             rendered = self.format.render(packing.layout)

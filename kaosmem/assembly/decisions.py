@@ -81,9 +81,10 @@ def _reasons_in_share(packing: Packing, share: Share) -> Reasons:
         needed.update(unit.needs)
     cap = cap_of(share.spec, packing.packer.window)
     room = min(cap - share.used, packing.packer.window - packing.used)
-    for unit in share.candidates:
+    proposed = packing.packer.proposals[share.spec.name].candidates
+    for unit, whole in zip(share.candidates, proposed, strict=True):
         if unit.position in share.taken:
-            yield unit, _including(unit, needed)
+            yield unit, _including(unit, needed) if unit is whole else Reason.SHORTENED
             continue
         reason = _left_out_reason(share, unit)
         if reason is None and unit.position in share.unrelated:

@@ -24,7 +24,7 @@ P = TypeVar("P")
 # counts.
 _PRECISION = 64
 _COUNTS = 4
-_LAYOUT_TOKENS = 128
+LAYOUT_TOKENS = 128
 """More than a header and a label take."""
 
 
@@ -39,22 +39,19 @@ class Shortened:
 class Shortener:
     """Shortens the texts that must be shown until they can be packed.
 
-    whole: the proposals, of which some items may be shortened already.
     Of a section that is too large for its own budget its texts alone are cut, else those of all
     sections: in each case to one length, about the greatest that fits. Static sections stay as they
-        are: half a system prompt may say the
-    opposite of the whole.
+    are: half a system prompt may say the opposite of the whole.
     """
 
     def __init__(
         self,
         specs: Iterable[SectionSpec],
-        whole: Shortened,
+        proposals: Mapping[str, Proposal],
         *,
         counter: TokenCounter,
     ) -> None:
-        self._ids = whole.ids
-        self._proposals = whole.proposals
+        self._proposals = proposals
         self._counter = counter
         self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
         self._sizes = cache(self._block_sizes)
@@ -114,7 +111,7 @@ class Shortener:
     def _cut(self, limits: Mapping[str, int]) -> Shortened:
         """Return proposals in which no required text is longer than its section's limit."""
         cut = dict(self._proposals)
-        ids = set(self._ids)
+        ids = set()
         for name, limit in limits.items():
             proposal = self._proposals[name]
             units = [self._unit(unit, limit) for unit in proposal.candidates]
@@ -196,39 +193,22 @@ def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
 
     If its texts cannot be cut to fewer tokens, return the item itself.
     """
-    return Shortener((), Shortened({}), counter=counter)._item(item, limit)
+    return Shortener((), {}, counter=counter)._item(item, limit)
 
 
 def with_best_shortened(
-    specs: Iterable[SectionSpec],
-    proposals: Mapping[str, Proposal],
-    window: int,
-    counter: TokenCounter,
-) -> Shortened:
-    """Return proposals in which each section can show its best match.
+    spec: SectionSpec, candidates: Sequence[Candidate], budget: int, counter: TokenCounter
+) -> tuple[Candidate, ...]:
+    """Return candidates of which the best match fits in the budget of its section.
 
-    An item may fill its section's budget, so that no room is left for a header and a label. If it
-    is the best match, or the first one where nothing is ranked, it is shortened by these.
+    An item may fill the budget, so that no room is left for a header and a label. If it is the best
+    match, or the first one where nothing is ranked, it is shortened by these.
     """
-    changed: dict[str, Proposal] = {}
-    ids: set[str] = set()
-    for spec in specs:
-        if spec.placement != "query" or spec.budget is None or spec.budget > window:
-            continue
-        proposal = proposals[spec.name]
-        best = best_match(proposal.candidates) or next(iter(proposal.candidates), None)
-        if best is None or best.must or len(best.items) > 1:
-            continue
-        if best.tokens + _LAYOUT_TOKENS <= spec.budget:
-            continue
-        copy = _shortened_alone(best, spec, spec.budget, counter)
-        if copy is best:
-            continue
-        candidates = [*proposal.candidates]
-        candidates[candidates.index(best)] = copy
-        changed[spec.name] = replace(proposal, candidates=tuple(candidates))
-        ids.add(copy.items[0].id)
-    return Shortened({**proposals, **changed}, frozenset(ids))
+    best = best_match(candidates) or candidates[0]
+    if best.must or len(best.items) > 1 or best.tokens + LAYOUT_TOKENS <= budget:
+        return tuple(candidates)
+    copy = _shortened_alone(best, spec, budget, counter)
+    return tuple(copy if unit is best else unit for unit in candidates)
 
 
 def _shortened_alone(
