@@ -79,23 +79,25 @@ class Visible:
 class WindowState:
     """A context that grows over many turns, after its last request.
 
-    epoch: how often it was packed anew. ended: the reason why the next call packs it anew, "" if it
-        does not.
-    settings: what ends the epoch if it changes. messages: JSON texts; a text format has `text` in
-        their place.
-    base: number of messages that the epoch began with. sent: number of messages before the last
-        turn.
-    used: tokens of the request. uses: of these, tokens and items of each section.
-    shown: the visible items by id. marks: for each history, number of messages that it had, and the
-        id of the last.
-    foreign: these numbers when another window was continued since; a reply after that may belong to
-        the other one.
-    question: a digest of the last question. loop: tokens that were appended since that was
-        answered.
-    is_stored: whether the log may hold its texts: it shows no item of a section that is not kept on
-        disk.
-    call: a digest of the last call's own instructions and tools, "" without.
-    unbound: number of messages at the beginning whose thinking was bound to other instructions.
+    Attributes:
+        epoch: How often the window was packed anew.
+        ended: The reason why the next call packs it anew, "" if it does not.
+        settings: The settings whose change ends the epoch.
+        messages: The messages as JSON texts. A text format has `text` in their place.
+        base: Number of messages that the epoch began with.
+        sent: Number of messages before the last turn.
+        used: Tokens of the request.
+        uses: The tokens and items of each section.
+        shown: The visible items by id.
+        marks: For each history, the number of messages that it had, and the id of the last.
+        foreign: The numbers of `marks` when another window was continued since. A reply after that
+            may belong to the other window.
+        question: A digest of the last question.
+        loop: Tokens that were appended since that question was answered.
+        is_stored: The log may hold the texts: the window shows no item of a section that is not
+            kept on disk.
+        call: A digest of the last call's own instructions and tools, "" without any.
+        unbound: Number of leading messages whose thinking was bound to other instructions.
     """
 
     name: str

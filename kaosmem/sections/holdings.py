@@ -37,15 +37,19 @@ class Moment(NamedTuple):
 class Holdings:
     """The live items of a section, each under an ordinal: the number of items taken before it.
 
-    used: tokens held. taken: items ever taken, so that the next item's ordinal.
-    clock: ticks of use so far. A new item counts as used at the last tick.
-    updates: how many updates there were so far.
-    past: evicted units that may be recalled. Methods with a unit's first ordinal know them too.
-    ordinals: of the live items, by id. keyed: ordinals of the live items that have a key, by key.
-    ends: when the items with a time to live expire, by ordinal.
-    needed: ordinals of the items that must be shown for their own sake.
-    updated: the number of the last update of each ordinal that had one, live or not.
-    usage: how often replies used the items, evicted ones too.
+    Attributes:
+        used: The tokens held.
+        taken: Number of items ever taken, and so the ordinal of the next item.
+        clock: Ticks of use so far. A new item counts as used at the last tick.
+        updates: Number of updates so far.
+        past: The evicted units that may be recalled. Methods that take the first ordinal of a unit
+            know them too.
+        ordinals: The ordinals of the live items by id.
+        keyed: The ordinals of the live items that have a key, by key.
+        ends: The time when an item expires, by ordinal.
+        needed: The ordinals of the items that must be shown for their own sake.
+        updated: The number of the last update of an ordinal, live or not.
+        usage: How often replies used the items, evicted ones too.
     """
 
     def __init__(self, spec: SectionSpec) -> None:

@@ -84,13 +84,14 @@ class Past:
 
     A unit is named by the ordinal of its first item.
 
-    texts: by ordinal, of items that only files hold, read for a proposal.
-    keeps_texts: whether all texts that are read or were in memory stay there, so that a search
-        finds them.
-    used: tokens of all items.
-    unloaded: how many more archive files hold, of which nothing is known to recall them by.
-    returned: ordinals of items that came back, though files may list them as evicted.
-    ended: by ordinal, the time from which a superseded item no longer holds.
+    Attributes:
+        texts: The items that only files hold and that were read for a proposal, by ordinal.
+        keeps_texts: All texts that are read or were in memory stay there, so that a search finds
+            them.
+        used: The tokens of all items.
+        unloaded: Number of further items in archive files, of which nothing else is known.
+        returned: The ordinals of items that came back, though files may list them as evicted.
+        ended: The time from which a superseded item no longer holds, by ordinal.
     """
 
     def __init__(self) -> None:

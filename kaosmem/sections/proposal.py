@@ -27,19 +27,23 @@ _FOUND = 1.5
 class Candidate(NamedTuple):
     """One unit that a source proposes: a tuple, since hundreds are made in each turn.
 
-    items: in stored order. position: number of items that the section had ever taken before the
-        first of them.
-    cut: whether a history may start with it. must: whether it must be shown. orphan: whether it is
-        nothing but
-    results without a call. rank: its place in the order of want, from 1. score: for the query, None
-    where it was not ranked. tokens: of all its items. recalled: whether it is shown as an earlier
-    one, evicted or from before the place where a history is cut.
-    needs: positions of the units that are shown with it: always of a replaced version, where they
-        fit of a unit that others may correct. The oldest comes first.
-    is_replaced: whether it is a replaced version, which needs the current one.
-    standing: the key that orders it where it is shown, () for its position. A replaced version
-        stands before the current one.
-    positions: of each of several items, the number of items taken before it.
+    Attributes:
+        items: The items in stored order.
+        position: Number of items that the section had ever taken before the first of them.
+        cut: A history may start with the unit.
+        must: The unit must be shown.
+        orphan: The unit is nothing but results without a call.
+        rank: Its place in the order of want, from 1.
+        score: Its score for the query, None if it was not ranked.
+        tokens: The tokens of all its items.
+        recalled: The unit is shown as an earlier one. It was evicted, or stands before the place
+            where a history is cut.
+        needs: Positions of the units that are shown with it, oldest first. A replaced version
+            always has them beside it, a unit that others may correct has them where they fit.
+        is_replaced: The unit is a replaced version, which needs the current one.
+        standing: The key that orders it where it is shown, () for its position. A replaced version
+            stands before the current one.
+        positions: Of each of several items, the number of items taken before it.
     """
 
     items: tuple[Item, ...]
@@ -133,27 +137,26 @@ class Stock:
 class Proposal:
     """The units that a source proposes for a context.
 
-    candidates: in order of want. earlier: of a history, the units that may be recalled, in order of
-        worth.
-    taken: items that the section has ever taken. evicted: items that it holds no more, and may
-        recall.
-    stock: all that it could propose; None if it does not know.
-    is_all: whether it proposes all its live items whatever the query: they are few, it does not
-        rank, or it is a
-    history that has no more.
-    signals: the parts of the score of the candidate at a position, by name; empty if the ranker
-        does not tell them.
-    unread: evicted items whose texts it takes to propose; as long as there are any, the rest is
-        none to be shown.
-    error: the name of the error's type, if the proposal is incomplete.
-    unrelated: positions of candidates that nothing in the query speaks for. They are shown only if
-        the section fits whole. offers_all: whether all live items that pass the filter are among
-        the candidates.
-    unanswered: why the filter lets none of the items through, if it can't be compared with any of
-        them.
-    has_no_match: whether a store was searched and found nothing for the query.
-    is_answered: of a history, whether somebody other than a user has spoken, also before the
-        candidates.
+    Attributes:
+        candidates: The units in order of want.
+        earlier: The units of a history that may be recalled, in order of worth.
+        taken: Number of items that the section has ever taken.
+        evicted: Number of items that it holds no more, and may recall.
+        stock: All that the source could propose, None if it does not know.
+        is_all: The source proposes all its live items whatever the query. They are few, it does not
+            rank, or it is a history that has no more.
+        signals: Returns the parts of the score of the candidate at a position, by name, or nothing
+            if the ranker does not tell them.
+        unread: Evicted items whose texts must be read first. With any, the rest is not to be shown.
+        error: The name of the error's type, if the proposal is incomplete.
+        unanswered: The reason why the filter lets no item through, if it cannot be compared with
+            any of them.
+        unrelated: Positions of candidates that nothing in the query speaks for. They are shown only
+            if the section fits whole.
+        offers_all: All live items that pass the filter are among the candidates.
+        has_no_match: A store was searched and found nothing for the query.
+        is_answered: Somebody other than a user has spoken in the history, also before the
+            candidates.
     """
 
     candidates: tuple[Candidate, ...]

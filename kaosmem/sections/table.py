@@ -33,13 +33,18 @@ _READ_AT_ONCE = 4_096
 class Table:
     """The items of a section, which operations change.
 
-    ranker: for a spec without its own. The default is `LinearRanker`.
-    held, archive, index: live items, items that left, and the index over all that may be shown.
-    lock: held while any of these changes, so that no other thread looks at them meanwhile.
-    proposer: ranks the items, and proposes units for a context.
-    removed: ids of the items that were removed, not evicted, since the section was read.
-    lost: the reasons why evicted items can no longer be recalled.
-    formation: how far the section was formed from others.
+    Args:
+        ranker: The ranker for a spec without its own. The default is `LinearRanker`.
+
+    Attributes:
+        held: The live items.
+        archive: The items that left.
+        index: The index over all items that may be shown.
+        lock: Held while any of these changes, so that no other thread looks at them meanwhile.
+        proposer: Ranks the items, and proposes units for a context.
+        removed: Ids of the items that were removed, not evicted, since the section was read.
+        lost: The reasons why evicted items can no longer be recalled.
+        formation: How far the section was formed from others.
     """
 
     def __init__(
