@@ -45,6 +45,8 @@ _NEIGHBOURED = (
     64  # of the best of these so many, neighbours are candidates too, at most as many again
 )
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
+_BESIDE = -2, -1, 1, 2
+"""The steps to the neighbours of a candidate that its signals look at."""
 _RULES = 32
 """So many of the newest standing rules are candidates for every query: a request names none."""
 BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
@@ -308,8 +310,7 @@ class LinearIndex(TextIndex):
         if not len(self.sources):
             return slots[:0]
         named = slots[self.sources.numbers[slots] != NONE]
-        beside = [self.neighbours(named, step) for step in _NEIGHBOURS]
-        found = np.array(beside).T.ravel()
+        found = self.neighbours(named, _NEIGHBOURS).T.ravel()
         found = found[found >= 0]
         _, places = np.unique(found, return_index=True)
         return found[np.sort(places)]
@@ -322,20 +323,21 @@ class LinearIndex(TextIndex):
         return found
 
     def _chosen(self, slots: Int64s) -> Chosen:
-        near = {step: self._near(slots, step) for step in (-2, -1, 1, 2)}
+        near = dict(zip(_BESIDE, self._near(slots), strict=True))
         terms = CandidateTerms(self.sequences, slots)
         return Chosen(slots, self.sources.numbers[slots], near, terms)
 
-    def _near(self, slots: Int64s, step: int) -> Int64s:
-        """Return the slots of neighbours, -1 for none.
+    def _near(self, slots: Int64s) -> Int64s:
+        """Return the slots of neighbours by step of _BESIDE, -1 for none.
 
         Without a named source, only the entries of a conversation have neighbours.
         """
         if self.is_conversation:
-            return self.neighbours(slots, step)
+            return self.neighbours(slots, _BESIDE)
         if not len(self.sources):
-            return np.full(len(slots), -1)
-        return np.where(self.sources.numbers[slots] != NONE, self.neighbours(slots, step), -1)
+            return np.full((len(_BESIDE), len(slots)), -1)
+        is_named = self.sources.numbers[slots] != NONE
+        return np.where(is_named, self.neighbours(slots, _BESIDE), -1)
 
     def _signals(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
         """Return the signals of candidates, by name: those of any entry, and those of its kind."""

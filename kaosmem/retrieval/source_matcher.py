@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -114,11 +114,10 @@ class SourceMatches:
     def _content_scores(self, counts: Mapping[int, int]) -> Int64s:
         sources = self._index.sources
         size = len(sources.names)
-        held = np.zeros(size * len(counts), np.int64)
-        places, times = self._occurrences(list(counts))
-        np.add.at(held, places, times)
-        table = held.reshape(len(counts), size)
-        table[:, NONE] = 0
+        places, slots, times = self._index.postings(list(counts))
+        # Sums of few whole numbers are exact in floats.
+        held = np.bincount(places * size + sources.numbers[slots], times, size * len(counts))
+        held.reshape(len(counts), size)[:, NONE] = 0
         found = np.flatnonzero(held)
         rows = found // size
         numbers = found - rows * size
@@ -126,28 +125,18 @@ class SourceMatches:
         weights = []
         for count, frequency in zip(counts.values(), frequencies, strict=True):
             weights.append(count * idf_q16(self._count, frequency))
-        gains = share_of(held[found], self._norms()[numbers])
+        gains = share_of(held[found].astype(np.int64), self._norms()[numbers])
         gains *= np.array(weights, np.int64)[rows]
         scores = np.zeros(size, np.int64)
         np.add.at(scores, numbers, gains)
         return scores
 
-    def _occurrences(self, numbers: Sequence[int]) -> tuple[Int64s, Int64s]:
-        """Return the place of each posting in a table of terms by sources, and its occurrences."""
-        index = self._index
-        size = len(index.sources.names)
-        postings = index.postings(numbers)
-        sizes = [len(slots) for slots, _ in postings]
-        slots = np.concatenate([np.empty(0, np.int64), *(each for each, _ in postings)])
-        times = np.concatenate([np.empty(0, np.int64), *(each for _, each in postings)])
-        rows = np.repeat(np.arange(len(numbers)), sizes)
-        return rows * size + index.sources.numbers[slots], times
-
     def _norms(self) -> Int64s:
         """Return the addend to the occurrences in each source in BM25's divisor, in Q16."""
         index = self._index
-        lengths = np.zeros(len(index.sources.names), np.int64)
-        np.add.at(lengths, index.sources.numbers, index.lengths.values)
+        numbers = index.sources.numbers
+        lengths = np.bincount(numbers, index.lengths.values, len(index.sources.names))
+        lengths = lengths.astype(np.int64)
         total = max(1, int(lengths[1:].sum()))
         shares = (lengths << _LENGTH_BITS) // total
         in_averages = (shares * self._count) >> (_LENGTH_BITS - SHARE_BITS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -154,7 +155,7 @@ class TextIndex:
         self._total_length = 0
         self._most_times = 1  # one above the largest code of occurrences
         self._longest = 1  # one above the largest code of lengths
-        self._tables: dict[BM25, tuple[tuple[int, int, int], Saturation]] = {}
+        self._table: tuple[tuple[int, int, int], Saturation] | None = None
 
     def __len__(self) -> int:
         return self.slots.used
@@ -422,41 +423,42 @@ class TextIndex:
         known = self.collection.frequencies.get(term, frequency * size // max(1, len(self)))
         return idf_q16(size, min(size, max(frequency, known)))
 
-    def bm25(
-        self, weights: Mapping[int, int], *, k1: float | None = None, b: float | None = None
-    ) -> Int64s:
+    def bm25(self, weights: Mapping[int, int]) -> Int64s:
         """Return the scores of all slots in Q32, 0 for an empty slot.
 
         Args:
             weights: Weights in Q16, by numbers of terms.
-            k1, b: Parameters of BM25. None is those of the index.
         """
-        parameters = self._parameters
-        if k1 is not None and b is not None:
-            parameters = BM25.of(k1, b)
-        saturation = self._saturation(parameters)
-        return bm25_scores(weights, self._postings, self._codes.values, saturation)
+        return bm25_scores(weights, self._postings, self._codes.values, self._saturation())
 
-    def postings(self, numbers: Sequence[int]) -> list[tuple[Int64s, Int64s]]:
-        """Return of each term the slots of the entries with it, and how often each has it."""
-        found = []
-        for parts in self._postings.of(list(numbers)):
-            slots, codes = slots_and_codes(parts)
-            is_there = self._codes.values[slots] > 0
-            found.append((slots[is_there], TIMES[codes[is_there]]))
-        return found
+    def postings(self, numbers: Sequence[int]) -> tuple[Int64s, Int64s, Int64s]:
+        """Return where terms stand, one term after another.
 
-    def neighbours(self, slots: Int64s, step: int) -> Int64s:
-        """Return the slots of the entries so many ordinals further in the same source, else -1."""
-        found = self.slots.find_all(self.slots.ordinals[slots] + step)
+        Returns:
+            The place of each posting's term among `numbers`, the slot of the entry, and how often
+            it has the term.
+        """
+        parts = self._postings.of(numbers)
+        sizes = [sum(map(len, own)) for own in parts]
+        places = np.repeat(np.arange(len(parts)), np.array(sizes, np.int64))
+        slots, codes = slots_and_codes(chain.from_iterable(parts))
+        times = TIMES[codes]
+        if len(self) < self.size:
+            is_there = self.slots.are_full[slots]
+            return places[is_there], slots[is_there], times[is_there]
+        return places, slots, times
+
+    def neighbours(self, slots: Int64s, steps: Sequence[int]) -> Int64s:
+        """Return the slots of the entries so many ordinals further in the same source, else -1.
+
+        Returns:
+            Shape (steps, slots).
+        """
+        wanted = self.slots.ordinals[slots] + np.array(steps)[:, None]
+        found = self.slots.find_all(wanted.ravel()).reshape(wanted.shape)
         numbers = self.sources.numbers
         is_same = (found >= 0) & (numbers[found] == numbers[slots])
         return np.where(is_same, found, -1)
-
-    @property
-    def average_x16(self) -> int:
-        """Return the average length of an entry in sixteenths, at least 1."""
-        return self._average_length(16)
 
     def _average_length(self, units: int) -> int:
         size = max(1, len(self))
@@ -466,16 +468,14 @@ class TextIndex:
             total = self.collection.terms
         return max(1, (units * total + size // 2) // size)
 
-    def _saturation(self, parameters: BM25) -> Saturation:
+    def _saturation(self) -> Saturation:
         # Most changes of a large index leave ten digits of the average as they are, and the table.
         exact = self._average_length(256)
         dropped = max(0, exact.bit_length() - _AVERAGE_BITS)
         key = exact >> dropped << dropped, self._most_times, self._longest
-        kept = self._tables.get(parameters)
-        if kept is None or kept[0] != key:
-            kept = key, parameters.saturation(*key)
-            self._tables[parameters] = kept
-        return kept[1]
+        if self._table is None or self._table[0] != key:
+            self._table = key, self._parameters.saturation(*key)
+        return self._table[1]
 
 
 def _stored_segment(columns: StoredColumns, size: int, terms: int) -> Segment:

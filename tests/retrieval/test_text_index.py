@@ -83,7 +83,7 @@ def test_columns_are_those_of_the_entries(
     assert len(index.roles) == len({item.role for item in entries.values()})
     for term in ("leas", "rent", "30"):
         having = {n: item_terms(item, analyze).count(term) for n, item in entries.items()}
-        ((found, times),) = index.postings([index.vocabulary.number(term)])
+        _, found, times = index.postings([index.vocabulary.number(term)])
         postings = Counter(
             dict(zip(index.slots.ordinals[found].tolist(), times.tolist(), strict=True))
         )
@@ -100,7 +100,9 @@ def test_neighbours_are_the_next_entries_of_the_same_source(
     change(index, entries, made)
     slots = index.slots.in_order()
     for step in (-2, 1):
-        for slot, near in zip(slots.tolist(), index.neighbours(slots, step).tolist(), strict=True):
+        for slot, near in zip(
+            slots.tolist(), index.neighbours(slots, [step])[0].tolist(), strict=True
+        ):
             ordinal = int(index.slots.ordinals[slot])
             other = entries.get(ordinal + step)
             if other is None or other.metadata.get("source") != entries[ordinal].metadata.get(
