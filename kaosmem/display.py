@@ -108,6 +108,27 @@ def scored(score: float | None) -> str:
     return f"{score:,.0f}" if abs(score) < 1e7 else f"{score:.2e}"
 
 
+def aligned(
+    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[str] = ()
+) -> list[str]:
+    """Return a header and rows as lines, their cells below each other.
+
+    Args:
+        numbers: The columns that stand right.
+    """
+    lines = [header, *rows]
+    right = {header.index(name) for name in numbers}
+    widths = [max(map(width, cells)) for cells in zip(*lines, strict=True)]
+    found = []
+    for cells in lines:
+        padded_cells = []
+        for place, (cell, columns) in enumerate(zip(cells, widths, strict=True)):
+            blanks = " " * (columns - width(cell))
+            padded_cells.append(blanks + cell if place in right else cell + blanks)
+        found.append("  ".join(padded_cells).rstrip())
+    return found
+
+
 def listed(texts: Sequence[str], most: int) -> str:
     """Return texts with commas between them, the first `most` and how many more there are."""
     more = [f"{len(texts) - most:,} more"] if len(texts) > most else []

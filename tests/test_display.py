@@ -242,7 +242,7 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     for column in ("rank", "score", "tokens"):
         end = rows[0].index(column) + len(column)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
-    width = rows[0].index("rank") - rows[0].index("item") - 1
+    width = rows[0].index("rank") - rows[0].index("item") - 2
     for item in context.items:
         assert context.decision(item.id).summary(width) in report
         assert item.text[:4] in report

@@ -10,6 +10,7 @@ const read = id => {
 export const session = read('session')
 export const items = read('items')
 export const turns = session.turns
+const including = new Set(session.including)
 
 export function turnData(number) {
   if (!parsed.has(number)) parsed.set(number, read(`turn-${number}`) || {})
@@ -38,14 +39,17 @@ export function rowsOf(number) {
   const decided = new Map()
   for (const [section, list] of Object.entries(data.decisions || {}))
     for (const row of list) decided.set(row[0], rowOf(section, row, data.signals))
-  const shown = (data.shown || []).map(([id, digest], place) => {
+  // A window may show items that have left their section since: they stand before the others.
+  const listed = new Set((data.shown || []).map(([id]) => id))
+  const earlier = [...decided.values()].filter(row => including.has(row.reason) && !listed.has(row.id)).map(row => [row.id, null])
+  const shown = [...earlier, ...(data.shown || [])].map(([id, digest], place) => {
     const item = itemOf(id, digest)
     const row = decided.get(id) || { id, section: item ? item.section : '', reason: 'visible', signals: {} }
     return { ...row, item, place: place + 1, included: true }
   })
   const ids = new Set(shown.map(row => row.id))
   const out = [...decided.values()].filter(row => !ids.has(row.id)).map(row => ({ ...row, item: itemOf(row.id) }))
-  const lowest = Object.fromEntries(Object.entries(data.sections || {}).map(([name, use]) => [name, use[5]]))
+  const lowest = Object.fromEntries(Object.entries(data.sections || {}).map(([name, use]) => [name, use[3]]))
   for (const row of out) row.gap = row.score == null || lowest[row.section] == null ? null : lowest[row.section] - row.score
   out.sort((a, b) => (a.gap ?? Infinity) - (b.gap ?? Infinity) || (a.lacking ?? 1e9) - (b.lacking ?? 1e9) || (a.rank ?? 1e9) - (b.rank ?? 1e9))
   const found = { shown, out, data }
@@ -58,6 +62,21 @@ function rowOf(section, [id, reason, rank, score, tokens, sameAs, lacking, signa
   const parts = {}
   signals.forEach((value, place) => { if (value) parts[names[place]] = value })
   return { id, section, reason, rank, score, tokens, sameAs, lacking, signals: parts }
+}
+
+// The turn of a window's epoch in which an item came in, with its reason then: later turns only say
+// that it is visible.
+export function arrivalOf(number, id) {
+  const at = turns.findIndex(each => each.n === number)
+  for (let place = at; place >= 0; place--) {
+    const turn = turns[place]
+    if (turn.window !== turns[at].window || turn.erased) continue
+    if (turn.epoch !== turns[at].epoch) return null
+    for (const [section, list] of Object.entries(turnData(turn.n).decisions || {}))
+      for (const row of list)
+        if (row[0] === id && row[1] !== 'visible') return { n: turn.n, ...rowOf(section, row, turnData(turn.n).signals) }
+  }
+  return null
 }
 
 // The messages of a request as parts: texts, and slices of items. Earlier turns come first.
@@ -111,7 +130,12 @@ function messageOf(message, own) {
   const parts = []
   const walk = (value, name) => {
     if (typeof value === 'string') {
-      if (name === 'type' || name === 'role') { if (name === 'type') parts.push({ label: value }) } else parts.push(...own(value))
+      if (name === 'type') parts.push({ label: value })
+      else if (name !== 'role') {
+        if (!['', 'content', 'text'].includes(name)) parts.push({ label: `${name}:` })
+        parts.push(...own(value))
+        if (!['', 'content', 'text'].includes(name)) parts.push({ text: '\n' })
+      }
     } else if (Array.isArray(value)) value.forEach(each => walk(each, name))
     else if (value && typeof value === 'object') Object.entries(value).forEach(([key, inner]) => walk(inner, key))
   }

@@ -1,6 +1,6 @@
 import { render } from 'preact'
 import { useEffect, useMemo, useReducer, useState } from 'preact/hooks'
-import { difference, items, requestOf, rowsOf, session, takeIn, textOf, turns } from './data.js'
+import { arrivalOf, difference, items, requestOf, rowsOf, session, takeIn, textOf, turns } from './data.js'
 import { VirtualList } from './list.jsx'
 import { Memory } from './memory.jsx'
 import { Session } from './session.jsx'
@@ -124,22 +124,22 @@ function Budget({ turn, onSection, chosen }) {
       <p class="sums">
         <b>{count(turn.used)}</b> of {count(turn.budget)} tokens
         {turn.window && <> · window <b>{turn.window}</b>, epoch {turn.epoch}</>}
-        {turn.rebased ? <> · <span class="rebased">packed anew: {turn.rebased}</span></> : turn.window ? <> · {count(turn.prefix)} cached, {count(turn.appended)} appended</> : null}
-        {!turn.window && turn.prefix > 0 && <> · {count(turn.prefix)} as in the turn before</>}
+        {turn.rebased ? <> · <span class="rebased">packed anew: {turn.rebased}</span></> : turn.window ? <> · {count(turn.prefix_tokens)} cached, {count(turn.appended)} appended</> : null}
+        {!turn.window && turn.prefix_tokens > 0 && <> · {count(turn.prefix_tokens)} as in the turn before</>}
         {turn.seconds != null && <> · {(1000 * turn.seconds).toFixed(1)} ms</>}
       </p>
       <div class="bar" role="img" aria-label={`${parts.map(([name, used]) => `${name} ${used}`).join(', ')}, free ${free}`}>
         {parts.map(([name, used]) => <div key={name} class="part" title={`${name}: ${count(used)} tokens`} style={{ width: share(used), background: colorOf(name) }} />)}
         {turn.frame > 0 && <div class="part frame" title={`layout: ${count(turn.frame)} tokens`} style={{ width: share(turn.frame) }} />}
       </div>
-      {turn.prefix > 0 && <div class="prefix" title={`${count(turn.prefix)} tokens are the request before: a cache has them`}><div style={{ width: share(turn.prefix) }} /></div>}
+      {turn.prefix_tokens > 0 && <div class="prefix" title={`${count(turn.prefix_tokens)} tokens are the request before: a cache has them`}><div style={{ width: share(turn.prefix_tokens) }} /></div>}
       <ul class="legend">
         {parts.map(([name, used]) => (
           <li key={name}><button type="button" aria-pressed={chosen === name} onClick={() => onSection(name)}><SectionDot name={name} /> {name} <b>{count(used)}</b></button></li>
         ))}
         {turn.frame > 0 && <li class="quiet"><i class="dot frame" /> layout {count(turn.frame)}</li>}
         <li class="quiet"><i class="dot free" /> free {count(free)}</li>
-        {turn.prefix > 0 && <li class="quiet"><i class="dot cached" /> cached {count(turn.prefix)}</li>}
+        {turn.prefix_tokens > 0 && <li class="quiet"><i class="dot cached" /> cached {count(turn.prefix_tokens)}</li>}
       </ul>
     </section>
   )
@@ -251,7 +251,9 @@ function Details({ id, turn, close, setOpen }) {
   const item = (found && found.item) || items[id]
   const versions = item && item.key ? Object.entries(items).filter(([key, each]) => each.key === item.key && each.section === item.section && !key.includes('\u0000')) : []
   const derived = Object.entries(items).filter(([key, each]) => (each.sources || []).includes(id) && !key.includes('\u0000')).slice(0, 20)
-  const signals = found ? Object.entries(found.signals).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])) : []
+  const arrival = found && found.reason === 'visible' ? arrivalOf(turn.n, id) : null
+  const decided = arrival || found
+  const signals = decided ? Object.entries(decided.signals).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])) : []
   const most = Math.max(0.001, ...signals.map(([, value]) => Math.abs(value)))
   return (
     <aside aria-label="The item">
@@ -260,6 +262,8 @@ function Details({ id, turn, close, setOpen }) {
         {found.rank != null && <>, rank {count(found.rank)}</>}{found.score != null && <>, score {found.score.toFixed(2)}</>}
         {!found.included && found.lacking != null && <>. It lacked {count(found.lacking)} tokens{found.gap > 0 && <> or {found.gap.toFixed(2)} score</>}</>}.
         {found.sameAs && <> It gave way to <Link id={found.sameAs} setOpen={setOpen} /></>}</p>}
+      {arrival && <p>It came in with turn {count(arrival.n)}: <Chip reason={arrival.reason} included />{arrival.rank != null && <>, rank {count(arrival.rank)}</>}{arrival.score != null && <>, score {arrival.score.toFixed(2)}</>}.</p>}
+      {found && <p class="quiet">{session.reasons[decided.reason]}.</p>}
       {!found && <p class="quiet">This turn's sections did not offer it.</p>}
       <pre class="text" tabindex="0">{textOf(item)}</pre>
       {signals.length > 0 && <><h3>Signals</h3><dl class="signals">{signals.map(([name, value]) => (

@@ -33,29 +33,29 @@ function factsOf() {
   return facts
 }
 
+// Each fact has its own line, as its versions may be years or seconds apart.
 function TimeLines({ facts, setOpen }) {
-  const times = facts.flatMap(versions => versions.map(each => Date.parse(each.from)))
-  const begin = Math.min(...times)
-  const end = Math.max(...times) + 1
-  const span = Math.max(1, end - begin)
-  const left = time => (82 * (time - begin)) / span
   return (
     <ul class="lines">
-      {facts.slice(0, 100).map(versions => (
-        <li key={versions[0].id}>
-          <p><SectionDot name={versions[0].section} /> <b>{versions[0].key}</b> <span class="quiet">{versions[0].section}</span></p>
-          <div class="line-of-time">
-            {versions.map((each, place) => {
-              const next = versions[place + 1]
-              const from = left(Date.parse(each.from))
-              const to = next ? left(Date.parse(next.from)) : 100
-              return <button key={each.id} type="button" class={next ? 'past' : 'now'} style={{ left: `${from}%`, width: `calc(${Math.max(0, to - from)}% - 2px)` }}
-                title={`${day(each.from)}: ${textOf(each).slice(0, 200)}`} onClick={() => setOpen(each.id)}>{textOf(each).slice(0, 80)}</button>
-            })}
-          </div>
-          <ol class="versions">{versions.map(each => <li key={each.id}><span class="quiet">{day(each.from)}</span> <button type="button" class="link" onClick={() => setOpen(each.id)}>{textOf(each).slice(0, 120)}</button></li>)}</ol>
-        </li>
-      ))}
+      {facts.slice(0, 100).map(versions => {
+        const times = versions.map(each => Date.parse(each.from))
+        const span = Math.max(1, times[times.length - 1] - times[0])
+        const exact = versions.some((each, place) => place && day(each.from) === day(versions[place - 1].from))
+        return (
+          <li key={versions[0].id}>
+            <p><SectionDot name={versions[0].section} /> <b>{versions[0].key}</b> <span class="quiet">{versions[0].section}, {count(versions.length)} versions</span></p>
+            <div class="line-of-time">
+              {versions.map((each, place) => {
+                const next = times[place + 1]
+                const grow = next == null ? 0.4 : Math.max(0.1, (next - times[place]) / span)
+                return <button key={each.id} type="button" class={next == null ? 'now' : 'past'} style={{ flexGrow: grow }}
+                  title={`from ${day(each.from, true)}`} onClick={() => setOpen(each.id)}><span class="quiet">{day(each.from, exact)}</span> {textOf(each).slice(0, 80)}</button>
+              })}
+            </div>
+            <ol class="versions">{versions.map(each => <li key={each.id}><span class="quiet">{day(each.from, exact)}</span> <button type="button" class="link" onClick={() => setOpen(each.id)}>{textOf(each).slice(0, 120)}</button></li>)}</ol>
+          </li>
+        )
+      })}
     </ul>
   )
 }

@@ -9,10 +9,10 @@ const COLUMNS = 160
 export function Session({ place, go }) {
   const [price, setPrice] = useState(3)
   const [cached, setCached] = useState(10)
-  const cost = turn => (price / 1e6) * (turn.used - turn.prefix * (1 - cached / 100))
+  const cost = turn => (price / 1e6) * (turn.used - turn.prefix_tokens * (1 - cached / 100))
   const money = value => value.toLocaleString('en-US', { minimumFractionDigits: 4, maximumFractionDigits: 4 })
   const sent = turns.reduce((sum, turn) => sum + turn.used, 0)
-  const reused = turns.reduce((sum, turn) => sum + turn.prefix, 0)
+  const reused = turns.reduce((sum, turn) => sum + turn.prefix_tokens, 0)
   const rebases = turns.filter(turn => turn.rebased).length
   const total = turns.reduce((sum, turn) => sum + cost(turn), 0)
   const rows = useMemo(() => turns.map((turn, at) => ({ ...turn, id: `turn-${turn.n}`, at_: at })).reverse(), [turns.length])
@@ -30,13 +30,14 @@ export function Session({ place, go }) {
         <label>Price of a million tokens <input type="number" min="0" step="0.1" value={price} onInput={event => setPrice(Number(event.currentTarget.value))} /></label>
         <label>Cached tokens cost, % of it <input type="number" min="0" max="100" value={cached} onInput={event => setCached(Number(event.currentTarget.value))} /></label>
       </form>
+      <p class="sums">Turn {count(turns[place].n)} cost <b>{money(cost(turns[place]))}</b> with cache and {money((price / 1e6) * turns[place].used)} without, replies not counted.</p>
       <Chart place={place} go={go} />
       <VirtualList rows={rows} height={38} label="Turns, newest first" selected={`turn-${turns[place].n}`} onSelect={row => go(row.at_)} empty=""
         draw={row => (
           <span class="meta turn-row"><span class="place">{row.n}</span><span class="quiet">{day(row.at, true)}</span>
             {row.rebased && <span class="rebased">packed anew: {row.rebased}</span>}
             <span class="line">{row.erased ? '(erased)' : row.query}</span>
-            <span class="figures"><span>{count(row.used)} tok</span><span class="quiet">{count(row.prefix)} cached</span><span>{money(cost(row))}</span></span></span>
+            <span class="figures"><span>{count(row.used)} tok</span><span class="quiet">{count(row.prefix_tokens)} cached</span><span title="cost with cache">{money(cost(row))}</span><span class="quiet" title="cost without cache">{money((price / 1e6) * row.used)}</span></span></span>
         )} />
     </div>
   )
@@ -70,7 +71,7 @@ function Chart({ place, go }) {
                 top -= tall
                 return <rect key={name} x={column * wide + 0.08 * wide} y={top} width={0.84 * wide} height={tall} fill={colorOf(name)} />
               })}
-              {turn.prefix > 0 && <line class="prefix-line" x1={column * wide} x2={(column + 1) * wide} y1={140 - (130 * turn.prefix) / most} y2={140 - (130 * turn.prefix) / most} />}
+              {turn.prefix_tokens > 0 && <line class="prefix-line" x1={column * wide} x2={(column + 1) * wide} y1={140 - (130 * turn.prefix_tokens) / most} y2={140 - (130 * turn.prefix_tokens) / most} />}
               {rebased && <rect class="rebase-mark" x={column * wide} y="142" width={Math.max(1.5, 0.84 * wide)} height="6" />}
             </g>
           )

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
+from kaosmem.assembly.cutoffs import Cutoffs
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
@@ -49,7 +50,7 @@ class Offers:
         wanted: The filter that the proposals passed, or None.
         sources: The status of attached sources, for the record.
         decide: Answers for items that were not proposed.
-        known: Yields the items that the session has at hand.
+        known: Yields the items that the session has at hand; for True, those of its files too.
     """
 
     specs: Sequence[SectionSpec]
@@ -64,7 +65,7 @@ class Offers:
     wanted: MetadataFilter | None
     sources: Mapping[str, SourceReport]
     decide: Callable[[str], Decision]
-    known: Callable[[], Iterable[Item]]
+    known: Callable[[bool], Iterable[Item]]
 
     def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
         """Return the context that packs all this into the budget, and its packing.
@@ -98,9 +99,10 @@ class Offers:
             _proposed=partial(decide, packed.packing),
             _others=self.decide,
             _known=self.known,
-            _packing=packed.packing,
+            _cutoffs=Cutoffs(packed.packing),
             _judge=judge,
             notices=tuple(_notices(self.proposals, packed.packing)),
+            filter=self.wanted,
         )
         return context, packed.packing
 

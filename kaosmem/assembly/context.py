@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from kaosmem.arguments import check_instance, check_several, check_text
+from kaosmem.arguments import check_instance, check_several
 from kaosmem.assembly.credit import CALLERS_WORD, Credit, find_uses
-from kaosmem.assembly.why import Facts, Why, answer, find_item, never_stored
+from kaosmem.assembly.seen import Seen
 from kaosmem.display import fitted, listed, preview, width
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, Rendered, count_messages, parse_message, read_messages
@@ -22,10 +22,6 @@ from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
-
-if TYPE_CHECKING:
-    from kaosmem.assembly.cutoffs import Cutoffs
-    from kaosmem.assembly.packing import Packing
 
 
 class Reason(StrEnum):
@@ -235,8 +231,8 @@ class CreditCount(Protocol):
     def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None: ...
 
 
-@dataclass(frozen=True)
-class Context:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Context(Seen):
     """The content that an agent sees in one turn.
 
     text: for the format "text". messages: for formats of messages. system: beside the messages, for
@@ -273,42 +269,17 @@ class Context:
     True
     """
 
-    format: str
-    query: str
-    budget: int
-    used: int
-    frame: int
-    items: tuple[Item, ...]
-    by_section: Mapping[str, SectionUse]
-    sources: Mapping[str, SourceReport]
-    rendered: Rendered = field(repr=False)
-    _format: Format = field(repr=False, compare=False)
-    _counter: TokenCounter = field(repr=False, compare=False)
-    _proposed: Callable[[], tuple[Decision, ...]] = field(repr=False, compare=False)
-    _others: Callable[[str], Decision] = field(repr=False, compare=False)
-    _judge: Callable[[], float | None] = field(repr=False, compare=False)
-    _known: Callable[[], Iterable[Item]] = field(repr=False, compare=False)
-    _packing: Packing = field(repr=False, compare=False)
-    window: str = ""
-    epoch: int = 0
-    rebased: str | None = None
-    prefix_tokens: int = 0
-    appended: int = 0
+    rendered: Rendered
     cache_breakpoints: tuple[int, ...] = ()
-    notices: tuple[str, ...] = ()
     tools: tuple[Any, ...] = ()
-    before: tuple[Item, ...] | None = field(default=None, repr=False, compare=False)
-    _credits: CreditCount | None = field(default=None, repr=False, compare=False)
+    _format: Format = field(compare=False)
+    _counter: TokenCounter = field(compare=False)
+    _credits: CreditCount | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
         held = listed(sections, 3) or "empty"
         return f"<Context {self.format}: {self.used:,} of {self.budget:,} tokens; {held}>"
-
-    def _repr_html_(self) -> str:
-        from kaosmem.assembly.explanation import html
-
-        return html(self)
 
     @property
     def text(self) -> str:
@@ -403,93 +374,6 @@ class Context:
         marks = self.cache_breakpoints if cache else None
         parts = RequestParts(self.messages, self.rendered.system or "", self.tools, marks)
         return request_arguments(self.format, parts)
-
-    @property
-    def confidence(self) -> float | None:
-        """Return how likely the evidence for the query is in the context, 0 to 1.
-
-        None for a query without terms.
-
-        It compares the words of the query with those of the shown items, whatever ranks them. It is
-        computed when it is first asked. With `min_confidence`, it is that of the context before
-        retrieved items were left out.
-
-        >>> from kaosmem import SessionMemory
-        >>> memory = SessionMemory.test_mode()
-        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
-        >>> known = await memory.assemble_context("What does room 17 cost?", budget=200)
-        >>> unknown = await memory.assemble_context("Which wine goes with oysters?", budget=200)
-        >>> known.confidence > 0.8, unknown.confidence < 0.4
-        (True, True)
-        """
-        return self._judge()
-
-    def decision(self, item_id: str) -> Decision:
-        """Return why any item is in or out.
-
-        Raises NotFoundError for an id that the session does not know.
-        """
-        proposed = self._by_id.get(item_id)
-        return self._others(item_id) if proposed is None else proposed
-
-    def why(self, words: str) -> Why:
-        """Return why an item is in or out, in one or two sentences with numbers.
-
-        Args:
-            words: The id of an item, a part of its text, or most of its words.
-
-        >>> from kaosmem import SessionMemory
-        >>> memory = SessionMemory.test_mode()
-        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
-        >>> context = await memory.assemble_context("What does room 17 cost?", budget=40)
-        >>> context.why("room 99 costs").decision.reason
-        <Reason.OUTRANKED: 'outranked'>
-        """
-        items = {item.id: item for item in self._known()}
-        for decision in self.decisions:
-            if decision.item is not None:
-                items[decision.item_id] = decision.item
-        included = {item.id for item in self.items}
-
-        def order(item: Item) -> int:
-            return 0 if item.id in included else 1 if item.id in self._by_id else 2
-
-        found = find_item(check_text(words, "words"), items.values(), order)
-        if found.item_id is None:
-            return never_stored(words, found.nearest)
-        return answer(self._facts(self.decision(found.item_id)), found.others)
-
-    def _facts(self, decision: Decision) -> Facts:
-        twin = ""
-        since = ""
-        other = None if decision.same_as is None else self.decision(decision.same_as).item
-        if other is not None:
-            twin = f"'{item_preview(other, 48)}'"
-            since = f" on {other.valid_from.date()}"
-        return Facts(
-            decision,
-            self._cutoffs.by_section.get(decision.section),
-            None if decision.included else self._cutoffs.lacking(decision.item_id),
-            twin,
-            since,
-            self.window,
-            self.confidence,
-        )
-
-    @cached_property
-    def decisions(self) -> tuple[Decision, ...]:
-        """One decision for every proposed item, sections as declared, ranks ascending."""
-        return self._proposed()
-
-    @cached_property
-    def _cutoffs(self) -> Cutoffs:
-        from kaosmem.assembly.cutoffs import Cutoffs
-
-        return Cutoffs(self._packing)
-
-    @cached_property
-    def _by_id(self) -> dict[str, Decision]:
-        return {decision.item_id: decision for decision in self.decisions}
 
     def shared_prefix(self, previous: Context) -> int:
         """Return the number of leading tokens that equal those of `previous`.
@@ -586,25 +470,6 @@ class Context:
                 )
             named.append(Credit(by_id[item_id], CALLERS_WORD))
         return named
-
-    def explain(self, *, misses: int = 10, color: bool = False) -> str:
-        """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`.
-
-        The sums add up to the budget. The cutoff of a section is its lowest score that is in.
-
-        Args:
-            misses: The number of items to list that are out.
-            color: Use the colours of a terminal.
-        """
-        from kaosmem.assembly.explanation import explanation
-
-        return explanation(self, misses=misses, color=color)
-
-    def nearest_misses(self, count: int = 10) -> list[Decision]:
-        """Return decisions on the items that came closest to being in: by score, then by rank."""
-        missed = [decision for decision in self.decisions if not decision.included]
-        missed.sort(key=lambda decision: (-(decision.score or 0.0), decision.rank or 0))
-        return missed[:count]
 
 
 def item_preview(item: Item, width: int = 60) -> str:

@@ -16,15 +16,12 @@ from kaosmem.sections import Candidate
 class Cutoff:
     """Where the share of one section ended.
 
-    cap: the most tokens that the section could take. used: the tokens that it took. free: the
-        tokens that neither its cap nor the window withheld from it at the end.
+    free: the tokens that neither its cap nor the window withheld from it at the end.
     lowest: the lowest score that is in, None if no ranked item is in. best_out: the highest score
         that is out.
     offered: the number of units that the section offered.
     """
 
-    cap: int
-    used: int
     free: int
     lowest: float | None
     best_out: float | None
@@ -41,7 +38,6 @@ class Cutoffs:
     def by_section(self) -> Mapping[str, Cutoff]:
         """The cutoff of each section that offered a unit, in order of declaration."""
         packing = self._packing
-        left = packing.packer.window - packing.used
         found = {}
         for spec in packing.packer.specs:
             used = packing.by_section[spec.name].used
@@ -54,9 +50,7 @@ class Cutoffs:
                 if unit.score is not None:
                     (inside if unit.position in shown else outside).append(unit.score)
             found[spec.name] = Cutoff(
-                cap,
-                used,
-                max(0, min(left, cap - used)),
+                max(0, min(self._left(spec.name), cap - used)),
                 min(inside, default=None),
                 max(outside, default=None),
                 len(units),
@@ -79,9 +73,17 @@ class Cutoffs:
         run = share.runs.get(unit.recalled) or next(iter(share.runs.values()))
         lines = [share.line_of(item, None) for item in unit.items]
         tokens, _ = run.added([(unit, lines)])
-        window = self._packing.packer.window - self._packing.used
-        free = min(window, run.cap - run.used)
-        return max(1, int(tokens - free))
+        free = min(self._left(name), run.cap - run.used)
+        return int(tokens - free) if tokens > free else None
+
+    def _left(self, name: str) -> int:
+        """Return the tokens that the window, or the block of a window's turn, left to a section."""
+        packing = self._packing
+        left = packing.packer.window - packing.used
+        limits = packing.packer.limits
+        if limits is not None and name not in packing.tails:
+            left = min(left, limits.block - sum(share.used for share in packing.block_shares))
+        return left
 
     def _lacking_in_history(self, name: str, unit: Candidate) -> int:
         """Return the tokens from a message to the tail of its history, less those that are free."""

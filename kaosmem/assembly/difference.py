@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kaosmem.types.items import Item
@@ -28,6 +28,18 @@ class Difference:
             f"{len(self.came):,} in, {len(self.went):,} out, {len(self.replaced):,} replaced, "
             f"{len(self.moved):,} moved, {self.same:,} as before"
         )
+
+    def changes(self) -> Iterator[tuple[str, Item]]:
+        """Yield each changed item after a word: in, out, replaced, replacing or moved."""
+        for item in self.came:
+            yield "in", item
+        for item in self.went:
+            yield "out", item
+        for old, new in self.replaced:
+            yield "replaced", old
+            yield "replacing", new
+        for item in self.moved:
+            yield "moved", item
 
 
 def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:

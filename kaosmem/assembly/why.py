@@ -11,7 +11,7 @@ from kaosmem.language.analysis import analyze
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Decision
-    from kaosmem.assembly.cutoffs import Cutoff
+    from kaosmem.assembly.seen import Seen
     from kaosmem.types.items import Item
 
 _NEAREST = 3
@@ -46,24 +46,6 @@ class Why:
 
     def __str__(self) -> str:
         return self.sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The numbers of a turn that a sentence about one item needs.
-
-    cutoff: of its section, None if that offered nothing. lacking: how many more tokens would have
-        let it in, None if tokens did not decide.
-    twin: how the item that stands for it is shown, "" without one. since: its day.
-    """
-
-    decision: Decision
-    cutoff: Cutoff | None = None
-    lacking: int | None = None
-    twin: str = ""
-    since: str = ""
-    window: str = ""
-    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,126 +96,143 @@ def _shares(words: str, items: Iterable[Item]) -> list[tuple[float, Item]]:
     return found
 
 
-def never_stored(words: str, nearest: Sequence[Item]) -> Why:
-    """Return the answer for words that no item has."""
+def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
+    """Return the answer for words that no item has.
+
+    A source that could not be asked may hold such an item, so the answer names it.
+    """
     said = f"No item says {_quoted(words)}: it was never stored, or was erased."
+    silent = [f"{name} ({each})" for name, each in turn.sources.items() if not is_ok(str(each))]
+    if silent:
+        said = f"No item says {_quoted(words)}. It may be in a source that did not answer: "
+        said += f"{', '.join(silent)}."
     if nearest:
         texts = [f"{_quoted(item.text)} ({item.section})" for item in nearest]
         said += f" Nearest: {'; '.join(texts)}."
     return Why(None, said, tuple(nearest))
 
 
-def answer(facts: Facts, others: int = 0) -> Why:
-    """Return the answer for a decision and its numbers."""
-    decision = facts.decision
+def is_ok(report: str) -> bool:
+    """Return whether a source gave all that it has, by the text of its report."""
+    return report.startswith("ok")
+
+
+def answer(turn: Seen, decision: Decision, others: int = 0) -> Why:
+    """Return the answer for a decision of a turn. others: the other items that match."""
     name = _quoted(decision.item.text) if decision.item is not None else repr(decision.item_id)
     place = f"{name} ({decision.section})"
     if decision.included:
-        said = f"{place} is in, for {decision.tokens:,} tokens: {_why_in(facts)}."
+        said = f"{place} is in, for {decision.tokens:,} tokens: {_why_in(turn, decision)}."
     else:
-        said = f"{place} is out: {_why_out(facts)}."
+        said = f"{place} is out: {_why_out(turn, decision)}."
     if others:
         said += f" {others:,} other {'item matches' if others == 1 else 'items match'} as well."
     return Why(decision, said, others=others)
 
 
-def _why_in(facts: Facts) -> str:
-    decision = facts.decision
+def _why_in(turn: Seen, decision: Decision) -> str:
     reason = decision.reason.value
-    if reason in _IN:
-        return _IN[reason].format(rank=decision.rank, window=facts.window)
-    said = _ranked(facts)
+    if reason == "newest":
+        return f"it is number {decision.rank} of the newest items of its section"
+    if reason == "visible":
+        return f"an earlier turn of window {turn.window} showed it"
+    if reason not in ("relevant", "recalled"):
+        return MEANINGS[reason]
+    said = _ranked(turn, decision)
     strongest = max(decision.signals, key=lambda name: decision.signals[name], default="")
     if strongest and decision.signals[strongest] > 0:
         said += f", mostly by {strongest}"
-    lowest = None if facts.cutoff is None else facts.cutoff.lowest
-    if lowest is not None and decision.score is not None and decision.score > lowest:
-        said += f"; the lowest score that is in is {_score(lowest)}"
-    return said
+    return said + _lowest(turn, decision)
 
 
-def _why_out(facts: Facts) -> str:
-    decision = facts.decision
-    reason = decision.reason.value
-    if reason in ("archived", "filtered", "duplicate"):
-        return _named_reason(facts)
-    if reason in ("no_room", "before_tail"):
-        return _without_room(facts)
-    if reason == "outranked":
-        return _outranked(facts)
-    if reason == "unrelated" and decision.score is not None:
-        best = "" if facts.cutoff is None else _best(facts.cutoff)
-        return f"{_ranked(facts)}, below the least score that its section shows{best}"
-    if reason == "low_confidence" and facts.confidence is not None:
-        return f"it was retrieved, and the confidence {facts.confidence:.2f} is below the least that was asked for"
-    return _OUT.get(reason, reason).format(section=decision.section)
+def _why_out(turn: Seen, decision: Decision) -> str:
+    match decision.reason.value:
+        case "duplicate":
+            return f"it says the same as {_other(turn, decision)}, which is in"
+        case "filtered":
+            return f"it does not pass the filter: {decision.fault or 'a field has another value'}"
+        case "archived":
+            return decision.fault or _replaced(turn, decision)
+        case "no_room" | "before_tail":
+            return _without_room(turn, decision)
+        case "outranked":
+            return _outranked(turn, decision)
+        case "unrelated" if decision.score is not None:
+            said = f"{_ranked(turn, decision)}, below the least score that its section shows"
+            return said + _lowest(turn, decision)
+        case "low_confidence" if turn.confidence is not None:
+            return (
+                f"it was retrieved, and the confidence of {turn.confidence:.2f} is below the "
+                "least that was asked for"
+            )
+    return decision.fault or MEANINGS[decision.reason.value]
 
 
-def _named_reason(facts: Facts) -> str:
-    """Return why a filter, a replacement or a twin keeps an item out."""
-    decision = facts.decision
-    if decision.reason.value == "duplicate":
-        return f"it says the same as {facts.twin or decision.same_as}, which is in"
-    if decision.reason.value == "filtered":
-        return f"it does not pass the filter: {decision.fault or 'a field has another value'}"
-    if decision.fault:
-        return decision.fault
-    if decision.same_as is not None:
-        return f"{facts.twin or decision.same_as} with the same key replaced it{facts.since}"
-    return (
-        "it left its section for the archive (evicted, removed or updated), and the query did "
-        "not recall it"
-    )
+def _other(turn: Seen, decision: Decision) -> str:
+    """Return the text of the item that stands for another one."""
+    other = turn.decision(decision.same_as or "").item
+    return repr(decision.same_as) if other is None else _quoted(other.text)
 
 
-def _without_room(facts: Facts) -> str:
-    decision = facts.decision
-    cutoff = facts.cutoff
-    said = _ranked(facts)
+def _replaced(turn: Seen, decision: Decision) -> str:
+    if decision.same_as is None:
+        return f"{MEANINGS['archived']}, and the query did not recall it"
+    newer = turn.decision(decision.same_as).item
+    day = "" if newer is None else f" on {newer.valid_from.date()}"
+    return f"{_other(turn, decision)} with the same key replaced it{day}"
+
+
+def _without_room(turn: Seen, decision: Decision) -> str:
+    cutoff = turn._cutoffs.by_section.get(decision.section)
+    lacking = turn._cutoffs.lacking(decision.item_id)
+    said = _ranked(turn, decision)
     if decision.reason.value == "before_tail" and decision.score is None:
-        said = "it is an earlier message than the newest ones that fit"
-    if facts.lacking is None or cutoff is None:
+        said = MEANINGS["before_tail"]
+    if lacking is None or cutoff is None:
         return f"{said}, and it did not fit"
     said += f", and takes {decision.tokens:,} tokens, of which {cutoff.free:,} were free"
-    said += f". About {facts.lacking:,} more tokens{_more_score(facts)} would have let it in"
-    return said
+    score = _more_score(turn, decision)
+    score = f", or {score} more score" if score else ""
+    return f"{said}. About {lacking:,} more tokens{score} would have let it in"
 
 
-def _more_score(facts: Facts) -> str:
-    """Return how much more score would have put an item before the lowest one that is in."""
-    cutoff = facts.cutoff
-    score = facts.decision.score
-    if cutoff is None or cutoff.lowest is None or score is None or score >= cutoff.lowest:
-        return ""
-    return f", or {_score(cutoff.lowest - score)} more score"
-
-
-def _outranked(facts: Facts) -> str:
-    decision = facts.decision
-    cutoff = facts.cutoff
+def _outranked(turn: Seen, decision: Decision) -> str:
+    cutoff = turn._cutoffs.by_section.get(decision.section)
+    if cutoff is None or not cutoff.offered:
+        return f"{_ranked(turn, decision)}, and its section offered nothing"
     if decision.score is None:
-        offered = f"{cutoff.offered:,} newer or better units" if cutoff else "other items"
-        return f"the query does not rank it, and its section offered {offered} before it"
-    said = _ranked(facts)
-    if cutoff is None:
-        return f"{said}, and its section offered nothing"
+        return (
+            f"the query does not rank it, and its section offered {cutoff.offered:,} newer or "
+            "better units before it"
+        )
     order = "newest" if cutoff.lowest is None and cutoff.best_out is None else "best"
-    said += f", and its section offered only its {order} {cutoff.offered:,}{_best(cutoff)}"
-    more = _more_score(facts)
-    return f"{said}. About {more[5:]} would have let it in" if more else said
+    said = f"{_ranked(turn, decision)}, and its section offered only its {order} {cutoff.offered:,}"
+    said += _lowest(turn, decision)
+    score = _more_score(turn, decision)
+    return f"{said}. About {score} more score would have let it in" if score else said
 
 
-def _best(cutoff: Cutoff) -> str:
-    return (
-        "" if cutoff.lowest is None else f"; the lowest score that is in is {_score(cutoff.lowest)}"
-    )
+def _more_score(turn: Seen, decision: Decision) -> str:
+    """Return how much more score would have put an item before the lowest one that is in."""
+    cutoff = turn._cutoffs.by_section.get(decision.section)
+    if cutoff is None or cutoff.lowest is None or decision.score is None:
+        return ""
+    return _score(cutoff.lowest - decision.score) if decision.score < cutoff.lowest else ""
 
 
-def _ranked(facts: Facts) -> str:
-    decision = facts.decision
+def _lowest(turn: Seen, decision: Decision) -> str:
+    """Return the lowest score of the section that is in, if it is another item's."""
+    cutoff = turn._cutoffs.by_section.get(decision.section)
+    if cutoff is None or cutoff.lowest is None or cutoff.lowest == decision.score:
+        return ""
+    return f"; the lowest score that is in is {_score(cutoff.lowest)}"
+
+
+def _ranked(turn: Seen, decision: Decision) -> str:
     if decision.rank is None:
         return "it was not offered"
-    of = f" of {facts.cutoff.offered:,} offered" if facts.cutoff and decision.included else ""
+    cutoff = turn._cutoffs.by_section.get(decision.section)
+    of = f" of {cutoff.offered:,} offered" if cutoff and decision.included else ""
     if decision.score is None:
         return f"it is number {decision.rank:,}{of} in its section"
     return f"it ranked {decision.rank:,}{of} with score {_score(decision.score)}"
@@ -247,20 +246,29 @@ def _quoted(text: str) -> str:
     return f"'{preview(text, _PREVIEW_COLUMNS)}'"
 
 
-_IN = {
-    "must": "it must be shown (pinned, static, or the newest message)",
-    "shortened": "it is required or the best match, and a shortened copy fits",
-    "tail": "it belongs to the unbroken run of the newest messages",
-    "newest": "it is number {rank} of the newest items of its section",
-    "newer": "it gives another value for the subject of an earlier item that is in",
-    "visible": "an earlier turn of window {window} showed it",
+IN = frozenset({"must", "shortened", "tail", "relevant", "newest", "newer", "recalled", "visible"})
+"""The reasons of items that are in."""
+MEANINGS = {
+    "must": "it must be shown: static, pinned, or the newest message",
+    "shortened": "it is required or the best match; a shorter copy fits",
+    "tail": "it is in the unbroken run of the newest messages",
+    "relevant": "it is worth its tokens to the query",
+    "newest": "it is among the newest of its section",
+    "newer": "it gives another value than an earlier item that is in",
+    "recalled": "it was evicted, replaced or said before, and matches",
+    "unrelated": "nothing in the query speaks for it",
+    "no_room": "it did not fit",
+    "outdated": "later items give another value, and did not fit with it",
+    "held_back": "its tokens are kept for the floors of other sections",
+    "duplicate": "an item that is in says the same",
+    "before_tail": "it is an earlier message than the newest that fit",
+    "orphan": "it is a tool result without its call, or a second one",
+    "low_confidence": "the confidence is below the least asked for",
+    "filtered": "it does not pass the filter, or did not hold then",
+    "visible": "an earlier turn of the window showed it",
+    "later": "the window appends no block before the user speaks",
+    "outranked": "its section offered other items before it",
+    "not_shown": "its section was not asked for, or is never shown",
+    "archived": "it left its section: evicted, replaced or removed",
 }
-_OUT = {
-    "unrelated": "nothing in the query speaks for it, and its section does not fit whole",
-    "outdated": "later items give its subject another value, and they did not fit with it",
-    "held_back": "it is static, and its tokens are kept for the floors of other sections",
-    "orphan": "it is a tool result without its call, or a second one for the same call",
-    "low_confidence": "it was retrieved, and the confidence is below the least that was asked for",
-    "later": "the window appends no further block before the user speaks again",
-    "not_shown": "its section {section} was not asked for, or is never shown",
-}
+"""What each reason says, as a clause of a sentence, of a legend and of the page."""

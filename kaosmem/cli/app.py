@@ -366,13 +366,13 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Print which items came, went, were replaced or moved between two stored turns."""
-    from kaosmem.cli.turns import difference_json, print_difference, turns_difference
+    from kaosmem.cli.turns import difference_json, print_difference, two_turns
 
-    before, after, found = _run(turns_difference(url, namespace, turns))
+    found = _run(two_turns(url, namespace, turns))
     if as_json:
-        write_json(difference_json(before, after, found))
+        write_json(difference_json(found))
     else:
-        print_difference(before, after, found)
+        print_difference(found)
 
 
 @app.command(short_help="Follow a session's turns on the terminal.")

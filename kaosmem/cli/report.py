@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from kaosmem.assembly.context import Context, Decision, item_preview
-from kaosmem.assembly.explanation import is_including, legend, percent
+from kaosmem.assembly.explanation import figures, is_including, legend
 from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import Column, screen_lines, write, write_table
 from kaosmem.errors import CorruptionError
@@ -28,16 +28,13 @@ def _reason_style(cell: str) -> str:
     return "green" if is_including(cell) else "red"
 
 
-REASON_COLUMN = Column("reason", narrow="fold", style=_reason_style)
-"""The reasons of decisions: green for items that are in, red for the others."""
-
 _DECISION_COLUMNS = (
     Column("section"),
     Column("source", narrow="fold", min_chars=12),
     Column("rank", "right"),
     Column("score", "right"),
     Column("tokens", "right"),
-    REASON_COLUMN,
+    Column("reason", narrow="fold", style=_reason_style),
 )
 _ITEM_COLUMNS = (
     Column("item"),
@@ -288,9 +285,7 @@ def _decision_row(decision: Decision) -> tuple[str, ...]:
     return (
         decision.section,
         decision.label or decision.summary(40),
-        "-" if decision.rank is None else str(decision.rank),
-        "-" if decision.score is None else percent(decision.score),
-        str(decision.tokens),
+        *figures(decision),
         decision.why,
     )
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from kaosmem.display import visible, width
+from kaosmem.display import aligned, visible
 from kaosmem.types import JSONValue
 
 _WITHIN_LINE = re.compile(r"[^\n\t]+")
@@ -60,7 +60,9 @@ def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[s
     if sys.stdout.isatty():
         _write_framed(title, columns, rows)
     else:
-        _put("\n".join(["", title, *_plain_lines(columns, rows)]) + "\n")
+        numbers = [column.name for column in columns if column.justify == "right"]
+        lines = aligned([column.name for column in columns], rows, numbers) if rows else []
+        _put("\n".join(["", title, *lines]) + "\n")
 
 
 def screen_lines(text: str, *, indent: int) -> list[str]:
@@ -79,17 +81,6 @@ def _put(text: str) -> None:
         sys.stdout.write(text)
     except BrokenPipeError:
         raise SystemExit(0) from None
-
-
-def _plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    lines = [[column.name for column in columns], *rows] if rows else []
-    widths = [max(map(width, cells)) for cells in zip(*lines, strict=True)]
-    for line in lines:
-        cells = []
-        for cell, wide, column in zip(line, widths, columns, strict=True):
-            blanks = " " * (wide - width(cell))
-            cells.append(blanks + cell if column.justify == "right" else cell + blanks)
-        yield "  ".join(cells).rstrip()
 
 
 def _write_framed(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from kaosmem.arguments import Clock, check_share, check_text
 from kaosmem.assembly import Offers, Overflow, check_budget
@@ -17,12 +18,14 @@ from kaosmem.formats import Format, get_format
 from kaosmem.language.query import Query
 from kaosmem.names import shown, shown_name
 from kaosmem.sections import Candidate
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.proposer import LABEL_TOKENS
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster, qualified
+from kaosmem.session.saving.past import stored_versions
 from kaosmem.types.items import Item
 
 
@@ -80,7 +83,9 @@ class ContextCall:
         """
         text = await roster.question(specs) if self.query is None else self.query
         query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
-        inquiry = Inquiry(roster, specs, query, self.wanted, session.clock)
+        # Not the session itself: its trace keeps contexts, which would be a cycle.
+        stored = partial(stored_versions, session.log, session.saver.forgotten)
+        inquiry = Inquiry(roster, specs, query, self.wanted, session.clock, stored)
         proposals, reports = await inquiry.propose(window=self.tokens, block=block)
         return Offers(
             specs=list(specs.values()),
@@ -109,6 +114,7 @@ class Inquiry:
         query: The query, with the times that it asks for.
         wanted: The filter, or None.
         clock: Says which items are expired. Their units are left out.
+        stored: Yields the archived versions of the session's files.
     """
 
     roster: Roster
@@ -116,6 +122,7 @@ class Inquiry:
     query: Query
     wanted: MetadataFilter | None
     clock: Clock
+    stored: Callable[[], Iterable[Archived]]
 
     async def propose(
         self, *, window: int, block: int | None = None
@@ -249,8 +256,9 @@ class Inquiry:
         decision = self._decided(self.roster, item_id)
         if decision is not None:
             return decision
-        if self.roster.present is not None:
-            decision = self._decided(self.roster.present, item_id)
+        if self.roster.present is None:
+            return self._decided_in_files(item_id)
+        decision = self._decided(self.roster.present, item_id)
         if decision is None:
             raise NotFoundError(
                 f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too"
@@ -260,22 +268,29 @@ class Inquiry:
             decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault
         )
 
-    def known_items(self) -> Iterator[Item]:
-        """Yield the items at hand: live ones of all sections, then archived ones in memory."""
-        for _, section in self.roster.all_sections():
-            yield from section
+    def known_items(self, with_files: bool = False) -> Iterator[Item]:
+        """Yield the items at hand: archived ones, then live ones of all sections.
+
+        Args:
+            with_files: Read the archived items of the session's files, too.
+        """
+        for version in self.stored() if with_files else ():
+            yield version.item
         for section in self.roster.sections.values():
             for version in section.archive.in_memory():
                 yield version.item
+        for _, section in self.roster.all_sections():
+            yield from section
 
     def _decided(self, roster: Roster, item_id: str) -> Decision | None:
         for name, section in roster.all_sections():
             if item_id in section:
                 return self._decided_live(name, section, item_id)
         for name, section in roster.sections.items():
-            archived = section.archive.get(item_id)
-            if archived is not None:
-                return self._decided_archived(name, section, archived)
+            if section.archive.get(item_id) is not None:
+                for version in reversed(section.archive.in_memory()):
+                    if version.item.id == item_id:
+                        return self._decided_archived(name, section, version)
         return None
 
     def _decided_live(self, name: str, section: Section, item_id: str) -> Decision:
@@ -298,11 +313,28 @@ class Inquiry:
         reason = Reason.UNRELATED if is_unrelated else Reason.OUTRANKED
         return replace(out, reason=reason, rank=rank, score=score)
 
-    def _decided_archived(self, name: str, section: Section, item: Item) -> Decision:
+    def _decided_in_files(self, item_id: str) -> Decision:
+        """Return the decision on an item of the archive's files. Raises NotFoundError."""
+        found = None
+        for version in self.stored():
+            if version.item.id == item_id:
+                found = version
+        section = None if found is None else self.roster.sections.get(found.item.section)
+        if found is None or section is None:
+            raise NotFoundError(f"no item {shown(item_id)} in the session")
+        return self._decided_archived(section.spec.name, section, found)
+
+    def _decided_archived(self, name: str, section: Section, version: Archived) -> Decision:
+        item = version.item
         newest = None if item.key is None else section.keyed(item.key)
         fault = ""
         if newest is None and item.is_expired(self.clock()) and item.expires_at is not None:
             fault = f"it expired on {item.expires_at.isoformat()}"
+        elif newest is None and version.position is not None:
+            fault = f"it was evicted from its section, which keeps {_limit(section)}, and the query"
+            fault += " did not recall it"
+        elif newest is None and version.ended is not None:
+            fault = f"it was removed on {version.ended[1]:%Y-%m-%d %H:%M}"
         same_as = None if newest is None else newest.id
         out = Decision(item.id, name, False, Reason.ARCHIVED, None, None, item.tokens, same_as)
         return replace(out, item=item, fault=fault)
@@ -314,6 +346,16 @@ class Inquiry:
             if time is not None:
                 given.append(f"{name}={time.isoformat()}")
         return f"it did not hold, or was not known, at {' and '.join(given)}"
+
+
+def _limit(section: Section) -> str:
+    """Return how much a section keeps, in words."""
+    limits = []
+    if section.budget is not None:
+        limits.append(f"at most {section.budget:,} tokens")
+    if section.spec.max_items is not None:
+        limits.append(f"at most {section.spec.max_items:,} items")
+    return " and ".join(limits) or "no limit"
 
 
 class _KnownItems:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kaosmem.display import listed
-from kaosmem.errors import SourceError
+from kaosmem.errors import NotFoundError, SourceError
 from kaosmem.formation.shelf import SHELF
 from kaosmem.names import check_item_id
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SharedSessions
 from kaosmem.session.receipts import OLD_VERSIONS, ErasureReceipt, OldVersions
 from kaosmem.session.saving.saver import Erased
+from kaosmem.session.tracing import turns_of
 from kaosmem.types.items import Item
 
 
@@ -31,7 +32,7 @@ async def forget(
     session.check_writable()
     for item_id in item_ids:
         if check_item_id(item_id) not in session.saver.unpurged:
-            await session.fetch(item_id)
+            await _check_known(session, item_id)
     shelved, unable = await _forget_on_shelves(session, item_ids)
     for compaction in session.compactions:
         await compaction.undo(item_ids)
@@ -51,6 +52,16 @@ async def forget(
             receipt=receipt,
         )
     return receipt
+
+
+async def _check_known(session: OpenSession, item_id: str) -> None:
+    """Raise NotFoundError for an id that neither the session nor a turn of its trace knows."""
+    try:
+        await session.fetch(item_id)
+    except NotFoundError:
+        turns = await asyncio.to_thread(turns_of, session)
+        if not any(item_id in turn.shown for turn in turns):
+            raise
 
 
 async def _forget_on_shelves(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cached_property
 
-from kaosmem.assembly.context import Context
+from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.assembly.windows import digest
-from kaosmem.errors import NotFoundError
-from kaosmem.sections.archive import Archived
+from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.saving.past import check_archived
-from kaosmem.trace.trace import KEPT_TURNS, earlier, is_turn
-from kaosmem.trace.turn import Turn
+from kaosmem.session.saving.past import check_archived, stored_versions
+from kaosmem.trace.trace import KEPT_TURNS
+from kaosmem.trace.turn import Turn, number_of
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
@@ -22,16 +21,11 @@ _MOST_REQUESTS = 16
 
 def why(session: OpenSession, words: str, turn: int) -> Why:
     """Return why an item was in or out of a turn, as `SessionMemory.why` does."""
-    number = session.trace.number_of(turn)
-    recent = session.trace.recent(number)
-    if isinstance(recent, Context):
-        return recent.why(words)
-    found = {each.number: each for each in turns_of(session)}.get(number) or recent
-    if found is None:
-        raise NotFoundError(
-            f"turn {number} is not kept: without trace=True a session keeps its last {KEPT_TURNS}"
-        )
-    return found.why(words, items_at_hand(session))
+    number = number_of(turn, session.trace.total)
+    context = session.trace.context(number)
+    if words in session.saver.forgotten:
+        return Why(None, f"Item {words!r} was erased, so no turn shows it any more.")
+    return Replay(session).seen(number).why(words) if context is None else context.why(words)
 
 
 def turns_of(session: OpenSession) -> list[Turn]:
@@ -41,22 +35,14 @@ def turns_of(session: OpenSession) -> list[Turn]:
     return [turn.without(session.saver.unpurged) for turn in turns]
 
 
-def items_at_hand(session: OpenSession) -> dict[str, Item]:
-    """Return the items of a session by id: archived ones in memory, then live ones."""
-    items = {}
-    for section in session.sections.values():
-        for version in section.archive.in_memory():
-            items[version.item.id] = version.item
-    for _, section in session.roster.all_sections():
-        for item in section:
-            items[item.id] = item
-    return items
-
-
 class Replay:
-    """The requests of a session's turns as they were sent.
+    """The turns of a session, and their requests as they were sent.
 
     All texts of the session's files are read once.
+
+    Attributes:
+        turns: The turns that are kept, oldest first.
+        items: The items of the session and of its turns by id, each in its last version.
 
     Raises:
         CorruptionError: If the archive is damaged.
@@ -65,16 +51,41 @@ class Replay:
     def __init__(self, session: OpenSession) -> None:
         self.turns = turns_of(session)
         self.items: dict[str, Item] = {}
-        self._find = earlier(self.turns)
+        self._by_number = {turn.number: turn for turn in self.turns}
         self._requests: dict[int, JSONValue] = {}
         self._versions: dict[tuple[str, str], Item] = {}
-        for item in _all_versions(session):
+        for turn in self.turns:
+            self._note(*turn.guests)
+        for version in stored_versions(session.log, session.saver.unpurged):
+            self._note(version.item)
+        for section in session.sections.values():
+            self._note(*(version.item for version in section.archive.in_memory()))
+        for _, each in session.roster.all_sections():
+            self._note(*each)
+
+    def _note(self, *items: Item) -> None:
+        for item in items:
             self.items[item.id] = item
             self._versions[item.id, digest(item)] = item
 
+    @cached_property
+    def total(self) -> int:
+        """The number of the last turn, 0 without one."""
+        return max(self._by_number, default=0)
+
     def turn(self, number: int) -> Turn:
-        """Return a turn. Raises CorruptionError for one that is not kept."""
-        return self._find(number)
+        """Return a turn; -1 is the last one. Raises NotFoundError for one that is not kept."""
+        found = self._by_number.get(number_of(number, self.total))
+        if found is None:
+            raise NotFoundError(
+                f"turn {number} is not kept: without trace=True a session keeps its last "
+                f"{KEPT_TURNS}, and damage may have taken it"
+            )
+        return found
+
+    def seen(self, number: int) -> Seen:
+        """Return a turn that says why. Raises NotFoundError if it is not kept, or was erased."""
+        return self.turn(number).seen(self.items, self.version)
 
     def request(self, number: int) -> JSONValue:
         """Return the request of a turn: a text, or messages with their system.
@@ -85,7 +96,9 @@ class Replay:
         chain = []
         left: int | None = number
         while left is not None and left not in self._requests:
-            turn = self._find(left)
+            turn = self._by_number.get(left)
+            if turn is None:
+                raise CorruptionError(f"turn {left} is not kept, so no later one can be replayed")
             chain.append(turn)
             left = turn.base
         for turn in reversed(chain):
@@ -99,17 +112,3 @@ class Replay:
     def version(self, item_id: str, item_digest: str) -> Item | None:
         """Return an item as a turn showed it, or as it is now, None without one."""
         return self._versions.get((item_id, item_digest)) or self.items.get(item_id)
-
-
-def _all_versions(session: OpenSession) -> Iterator[Item]:
-    """Yield all versions of all items, live ones last."""
-    unpurged = session.saver.unpurged
-    for entry in session.log.archive(check_archived) if session.log.seq else ():
-        if not is_turn(entry) and entry[1]["id"] not in unpurged:
-            yield Archived.from_dict(entry[1], entry[0]).item
-    yield from items_at_hand(session).values()
-    for section in session.sections.values():
-        for version in section.archive.in_memory():
-            yield version.item
-    for _, section in session.roster.all_sections():
-        yield from section

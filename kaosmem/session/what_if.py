@@ -9,7 +9,7 @@ from kaosmem.arguments import check_instance, check_several
 from kaosmem.assembly import Overflow, check_budget
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.difference import Difference, difference
-from kaosmem.display import listed, padded, preview, table, visible, width
+from kaosmem.display import aligned, listed, preview, table, visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter
 from kaosmem.formats import Format
@@ -93,16 +93,8 @@ class WhatIf:
         return (max(smaller), OWN) if smaller else None
 
     def __repr__(self) -> str:
-        rows = [_COLUMNS, *self._rows()]
-        wide = [max(map(width, cells)) for cells in zip(*rows, strict=True)]
-        lines = [self._title]
-        for row in rows:
-            cells = []
-            for name, cell, columns in zip(_COLUMNS, row, wide, strict=True):
-                is_number = name in _NUMBERS
-                cells.append(cell.rjust(columns) if is_number else padded(cell, columns))
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join([*lines, *self._item_lines()])
+        lines = aligned(_COLUMNS, self._rows(), _NUMBERS)
+        return "\n".join([self._title, *lines, *self._item_lines()])
 
     def _repr_html_(self) -> str:
         return table(

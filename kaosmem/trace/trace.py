@@ -6,17 +6,17 @@ items that left the session. So a turn is written twice at most, and is not read
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kaosmem.arguments import Clock
 from kaosmem.assembly.context import Context
-from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.trace.turn import Assembly, Turn, number_of
+from kaosmem.assembly.windows import digest
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.trace.turn import Assembly, Turn
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, item_dict
 
 TRACE_SECTION = "~trace"
 """The name under which archive files hold turns. No section can have it."""
@@ -66,33 +66,29 @@ class Trace:
     Attributes:
         mode: True to store every turn, None to keep the last ones in memory, False to keep none.
         held: The turns that the log has and no archive file has.
+        stored: The number of turns that the log has.
     """
 
     def __init__(self, count: int = 0) -> None:
         self.mode: bool | None = None
         self.held: list[Turn] = []
-        self._count = count
-        self._unsaved: list[Assembly | Turn] = []
-        self._recent: deque[Assembly | Turn] = deque(maxlen=KEPT_TURNS)
+        self.stored = count
+        self._drained = count
+        self._kept: dict[int, Assembly | Turn] = {}
         self._last: dict[str, Assembly] = {}
+        self._guests: dict[str, int] = {}
 
     # Turns of this process.
 
     @property
     def total(self) -> int:
         """The number of all turns of the session."""
-        recent = max((each.number for each in self._recent), default=0)
-        return max(self._count + len(self._unsaved), recent)
+        return max(self.stored, max(self._kept, default=0))
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are turns that the log does not have."""
-        return bool(self._unsaved)
-
-    @property
-    def stored(self) -> int:
-        """The number of turns that the log has."""
-        return self._count
+        """Whether there are turns that the log does not have, and nobody writes."""
+        return self.mode is True and self.total > self._drained
 
     def note(
         self, context: Context, clock: Clock, seconds: float, visible: Collection[str]
@@ -100,38 +96,49 @@ class Trace:
         """Keep an assembly as a turn, as the mode says."""
         if self.mode is False:
             return
-        assembly = Assembly(self.total + 1, context, clock(), seconds, visible)
-        self._recent.append(assembly)
-        if self.mode:
-            self._unsaved.append(assembly)
-            if len(self._unsaved) > _MOST_UNSAVED:
-                self._make_turns(len(self._unsaved) // 2)
+        number = self.total + 1
+        last = self._last.get(context.window)
+        assembly = Assembly(number, context, clock(), seconds, visible, last)
+        self._kept[number] = assembly
+        self._last[context.window] = replace(assembly, previous=None)
+        waiting = number - _MOST_UNSAVED
+        if waiting in self._kept:
+            self._kept[waiting] = self._turn(waiting)
+        self._let_go()
 
-    def _make_turns(self, number: int) -> None:
-        """Make the oldest unsaved assemblies turns, which need no context any more."""
-        for place, each in enumerate(self._unsaved[:number]):
-            if isinstance(each, Assembly):
-                window = each.context.window
-                self._unsaved[place] = each.turn(self._last.get(window))
-                self._last[window] = each
+    def _let_go(self) -> None:
+        """Let go of old turns that need not be saved any more."""
+        newest = self.total - KEPT_TURNS
+        if self.mode:
+            newest = min(newest, self._drained)
+        for number in [each for each in self._kept if each <= newest]:
+            del self._kept[number]
+
+    def _turn(self, number: int) -> Turn:
+        """Return a kept assembly as a turn, which needs no context any more.
+
+        The first turn of this process that shows an item of a source keeps the item.
+        """
+        each = self._kept[number]
+        if isinstance(each, Turn):
+            return each
+        turn = each.turn
+        guests = []
+        for item in turn.guests:
+            known = f"{item.id} {digest(item)}"
+            if self._guests.setdefault(known, number) == number:
+                guests.append(item_dict(item))
+        return Turn(number, {**turn.data, "guests": guests})
 
     def items_before(self, window: str) -> tuple[Item, ...] | None:
         """Return the items of the last kept assembly of a window, None without one."""
-        for each in reversed(self._recent):
-            if isinstance(each, Assembly) and each.context.window == window:
-                return each.context.items
-        return None
+        last = self._last.get(window)
+        return None if last is None else last.context.items
 
-    def recent(self, number: int) -> Context | Turn | None:
-        """Return a turn that is in memory: its context, or its record."""
-        for each in self._recent:
-            if each.number == number:
-                return each.context if isinstance(each, Assembly) else each
-        return None
-
-    def number_of(self, turn: int) -> int:
-        """Return the number of a turn, where -1 is the last one. Raises NotFoundError."""
-        return number_of(turn, self.total)
+    def context(self, number: int) -> Context | None:
+        """Return the context of a turn that is in memory."""
+        each = self._kept.get(number)
+        return each.context if isinstance(each, Assembly) else None
 
     def all_turns(self, archived: Iterable[Entry]) -> list[Turn]:
         """Return all turns that are kept anywhere, oldest first.
@@ -139,23 +146,10 @@ class Trace:
         Args:
             archived: The entries of the archive files.
         """
-        self._make_turns(len(self._unsaved))
-        turns = {}
-        for each in archived_turns(archived):
-            turns[each.number] = each
-        for each in self.held:
-            turns[each.number] = each
-        previous: dict[str, Assembly] = {}
-        for kept in self._recent:
-            if isinstance(kept, Turn):
-                turns.setdefault(kept.number, kept)
-                continue
-            if kept.number not in turns:
-                turns[kept.number] = kept.turn(previous.get(kept.context.window))
-            previous[kept.context.window] = kept
-        for unsaved in self._unsaved:
-            if isinstance(unsaved, Turn):
-                turns[unsaved.number] = unsaved
+        turns = {turn.number: turn for turn in (*archived_turns(archived), *self.held)}
+        for number in sorted(self._kept):
+            if number not in turns:
+                turns[number] = self._turn(number)
         return [turns[number] for number in sorted(turns)]
 
     # Turns in the log.
@@ -164,18 +158,16 @@ class Trace:
         """Take in a turn of a record. Raises InvalidArgumentError."""
         turn = turn_of(stored)
         self.held.append(turn)
-        self._count = max(self._count, turn.number)
+        self.stored = max(self.stored, turn.number)
+        self._drained = max(self._drained, self.stored)
 
     def drain(self) -> list[dict[str, JSONValue]]:
         """Return the unsaved turns, as the log holds them."""
-        self._make_turns(len(self._unsaved))
-        drained = [turn_entry(each) for each in self._unsaved if isinstance(each, Turn)]
-        self._unsaved = []
-        return drained
-
-    def give_back(self, drained: Iterable[Mapping[str, Any]]) -> None:
-        """Take back drained turns that were not committed."""
-        self._unsaved = [*map(turn_of, drained), *self._unsaved]
+        if not self.has_unsaved:
+            return []
+        unsaved = [number for number in sorted(self._kept) if number > self._drained]
+        self._drained = self.total
+        return [turn_entry(self._turn(number)) for number in unsaved]
 
     def follow(self, theirs: Sequence[Mapping[str, Any]], stored: Trace | None) -> None:
         """Take in turns that others saved, and number the unsaved ones after them.
@@ -183,48 +175,43 @@ class Trace:
         Args:
             stored: The trace as the log has it now, if it was read.
         """
-        before = self._count
+        before = self.stored
         if stored is not None:
             self.held = list(stored.held)
-            self._count = stored.stored
-        else:
-            for each in theirs:
-                self.apply(each)
-        moved = self._count - before
+            self.stored = stored.stored
+        for each in theirs if stored is None else ():
+            self.apply(each)
+        self._drained = self.stored
+        moved = self.stored - before
         if moved:
-            self._unsaved = [_renumbered(each, moved, before) for each in self._unsaved]
+            renumbered = [_renumbered(each, moved, before) for each in self._kept.values()]
+            self._kept = {each.number: each for each in renumbered}
             self._last = {}
-            self._recent = deque(
-                (_renumbered(each, moved, before) for each in self._recent), maxlen=KEPT_TURNS
-            )
+            self._guests = {}
 
     def go_back(self, stored: Trace) -> None:
         """Drop the unsaved turns, and go on from the log."""
         self.held = list(stored.held)
-        self._count = stored.stored
-        self._unsaved = []
+        self.stored = self._drained = stored.stored
+        self._kept = {}
         self._last = {}
-        self._recent.clear()
+        self._guests = {}
 
     def forget(self, item_ids: Container[str]) -> None:
         """Erase items from all turns in memory.
 
         Contexts hold texts, so turns take their place.
         """
-        self._make_turns(len(self._unsaved))
-        self._unsaved = [each.without(item_ids) for each in self._unsaved if isinstance(each, Turn)]
         self.held = [each.without(item_ids) for each in self.held]
+        for number in sorted(self._kept):
+            self._kept[number] = self._turn(number).without(item_ids)
         self._last = {}
-        recent = []
-        for each in self._recent:
-            turn = each.turn() if isinstance(each, Assembly) else each
-            recent.append(turn.without(item_ids))
-        self._recent = deque(recent, maxlen=KEPT_TURNS)
 
     def archived(self, turns: Sequence[Turn]) -> None:
         """Let go of turns that an archive file has now."""
         numbers = {each.number for each in turns}
         self.held = [each for each in self.held if each.number not in numbers]
+        self._let_go()
 
 
 def archived_turns(entries: Iterable[Entry]) -> list[Turn]:
@@ -237,24 +224,15 @@ def archived_turns(entries: Iterable[Entry]) -> list[Turn]:
     return [turns[number] for number in sorted(turns)]
 
 
-def earlier(turns: Iterable[Turn]) -> Callable[[int], Turn]:
-    """Return a function that finds a turn by its number, and raises CorruptionError."""
-    by_number = {turn.number: turn for turn in turns}
-
-    def find(number: int) -> Turn:
-        if number not in by_number:
-            raise CorruptionError(f"turn {number} is not kept, so no later one can be replayed")
-        return by_number[number]
-
-    return find
-
-
 def _renumbered(each: Assembly | Turn, moved: int, before: int) -> Any:
     """Return a turn that follows more turns than it was numbered after."""
     if each.number <= before:
         return each
     if isinstance(each, Assembly):
-        return replace(each, number=each.number + moved)
+        previous = each.previous
+        if previous is not None:
+            previous = _renumbered(previous, moved, before)
+        return replace(each, number=each.number + moved, previous=previous)
     data = dict(each.data)
     after = data.get("request", {}).get("after")
     if after is not None and after[0] > before:

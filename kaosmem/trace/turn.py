@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
-from kaosmem.assembly.context import Context, Decision, Reason
+from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.cutoffs import Cutoff
-from kaosmem.assembly.why import Facts, Why, answer, find_item, never_stored
+from kaosmem.assembly.seen import Seen
+from kaosmem.assembly.why import IN
 from kaosmem.assembly.windows import digest
 from kaosmem.display import preview
 from kaosmem.errors import CorruptionError, NotFoundError
+from kaosmem.filters import parse_filter
+from kaosmem.names import shown as shown_name
 from kaosmem.trace.request import Splitter, digest_of, join, request_of
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, item_dict, item_of_dict
+
+Version: TypeAlias = Callable[[str, str], Item | None]
+"""Returns the item of an id and a digest, or None."""
 
 _ERASED = "erased"
 _MIN_SAID_CHARS = 12
@@ -57,12 +64,7 @@ class Turn:
         return tuple(item_id for item_id, _ in self.data.get("shown", ()))
 
     @property
-    def uses(self) -> dict[str, tuple[int, int]]:
-        """Tokens and items by section."""
-        return {name: (use[0], use[1]) for name, use in self.data["sections"].items()}
-
-    @property
-    def cutoffs(self) -> dict[str, Cutoff]:
+    def by_section(self) -> dict[str, Cutoff]:
         """Where the share of each section ended."""
         found = {}
         for name, (_, _, *cutoff) in self.data["sections"].items():
@@ -70,37 +72,26 @@ class Turn:
                 found[name] = Cutoff(*cutoff)
         return found
 
-    def decisions(self, items: Mapping[str, Item]) -> Iterator[Decision]:
-        """Yield the decisions, sections in order of declaration.
-
-        Args:
-            items: The items at hand, by id.
-        """
-        names = self.data.get("signals", ())
-        for section, rows in self.data.get("decisions", {}).items():
-            for item_id, reason, rank, score, tokens, same_as, _, signals in rows:
-                yield Decision(
-                    item_id,
-                    section,
-                    item_id in self._shown,
-                    Reason(reason),
-                    rank,
-                    score,
-                    tokens,
-                    same_as,
-                    {name: value for name, value in zip(names, signals, strict=False) if value},
-                    items.get(item_id),
-                )
+    def lacking(self, item_id: str) -> int | None:
+        """Return how many more tokens would have let an item in, None if tokens did not decide."""
+        for rows in self.data["decisions"].values():
+            for row in rows:
+                if row[0] == item_id:
+                    found: int | None = row[6]
+                    return found
+        return None
 
     @property
-    def _shown(self) -> frozenset[str]:
-        return frozenset(self.shown)
+    def guests(self) -> Iterator[Item]:
+        """Yield the items of attached sources that it keeps, since no section holds them."""
+        return map(item_of_dict, self.data.get("guests", ()))
 
-    def why(self, words: str, items: Mapping[str, Item]) -> Why:
-        """Return why an item was in or out, as `Context.why` does.
+    def seen(self, items: Mapping[str, Item], version: Version) -> Seen:
+        """Return the turn as its context was: it answers why, and explains itself.
 
         Args:
-            items: The items at hand, by id.
+            items: The items of the session, by id.
+            version: Returns the item of an id and a digest, or None.
 
         Raises:
             NotFoundError: If the turn was erased.
@@ -109,63 +100,86 @@ class Turn:
             raise NotFoundError(
                 f"turn {self.number} showed an item that was erased since, so only its sums are left"
             )
-        decided = {decision.item_id: decision for decision in self.decisions(items)}
-
-        def order(item: Item) -> int:
-            return 0 if item.id in self._shown else 1 if item.id in decided else 2
-
-        found = find_item(words, items.values(), order)
-        if found.item_id is None:
-            return never_stored(words, found.nearest)
-        decision = decided.get(found.item_id)
-        if decision is None:
-            return self._not_offered(items[found.item_id], items.values())
-        return answer(self._facts(decision, items), found.others)
-
-    def _not_offered(self, item: Item, items: Iterable[Item]) -> Why:
-        """Return the answer for an item without a decision in this turn."""
-        successor = _successor(item, items, self.at)
-        if item.created_at > self.at:
-            said = f"it was stored on {item.created_at:%Y-%m-%d %H:%M}, after this turn"
-        elif item.is_expired(self.at) and item.expires_at is not None:
-            said = f"it expired on {item.expires_at.isoformat()}"
-        elif successor is not None:
-            newer = preview(successor.text, 48)
-            said = f"'{newer}' with the same key replaced it on {successor.valid_from.date()}"
-        elif item.section not in self.data["sections"]:
-            said = f"its section {item.section} was not asked for, or offered nothing"
-        else:
-            said = f"its section did not offer it to turn {self.number}"
-            cutoff = self.cutoffs.get(item.section)
-            if cutoff is not None and cutoff.offered:
-                said += f": it offered {cutoff.offered:,} other units"
-            if cutoff is not None and cutoff.lowest is not None:
-                said += f", and the lowest score that is in is {cutoff.lowest:.2f}"
-        return Why(None, f"'{preview(item.text, 48)}' ({item.section}) is out: {said}.")
-
-    def _facts(self, decision: Decision, items: Mapping[str, Item]) -> Facts:
-        twin = items.get(decision.same_as or "")
-        lacking = None
-        for row in self.data["decisions"][decision.section]:
-            if row[0] == decision.item_id:
-                lacking = row[6]
-        return Facts(
-            decision,
-            self.cutoffs.get(decision.section),
-            lacking,
-            "" if twin is None else f"'{preview(twin.text, 48)}'",
-            "" if twin is None else f" on {twin.valid_from.date()}",
-            self.data.get("window", ""),
-            self.data.get("confidence"),
+        data = self.data
+        shown = [version(*each) for each in data["shown"]]
+        uses = {name: SectionUse(*use[:2]) for name, use in data["sections"].items()}
+        reports = {name: SourceReport(*each) for name, each in data["reports"].items()}
+        return Seen(
+            **{name: data[name] for name in _PLAIN},
+            query=self.query(items),
+            notices=tuple(data["notices"]),
+            items=tuple(item for item in shown if item is not None),
+            by_section=uses,
+            sources=reports,
+            _proposed=lambda: tuple(self._decisions(items)),
+            _others=lambda item_id: self._not_offered(item_id, items),
+            _judge=lambda: data["confidence"],
+            _known=lambda _: items.values(),
+            _cutoffs=self,
         )
 
-    def request(
-        self, items: Callable[[str, str], Item | None], before: Callable[[int], JSONValue]
-    ) -> JSONValue:
+    def _decisions(self, items: Mapping[str, Item]) -> Iterator[Decision]:
+        names = self.data["signals"]
+        for section, rows in self.data["decisions"].items():
+            for item_id, reason, rank, score, tokens, same_as, _, signals in rows:
+                given = zip(names, signals, strict=False)
+                yield Decision(
+                    item_id,
+                    section,
+                    reason in IN,
+                    Reason(reason),
+                    rank,
+                    score,
+                    tokens,
+                    same_as,
+                    {name: value for name, value in given if value},
+                    items.get(item_id),
+                )
+
+    def _not_offered(self, item_id: str, items: Mapping[str, Item]) -> Decision:
+        """Return the decision on an item that no section offered. Raises NotFoundError."""
+        item = items.get(item_id)
+        if item is None:
+            raise NotFoundError(f"no item {shown_name(item_id)} in the session")
+        reason, fault = self._reason(item, items.values())
+        return Decision(
+            item_id, item.section, False, reason, None, None, item.tokens, item=item, fault=fault
+        )
+
+    def _reason(self, item: Item, items: Iterable[Item]) -> tuple[Reason, str]:
+        successor = _successor(item, items, self.at)
+        if item.created_at > self.at:
+            fault = f"it was stored on {item.created_at:%Y-%m-%d %H:%M}, after this turn"
+            return Reason.NOT_SHOWN, fault
+        if item.is_expired(self.at) and item.expires_at is not None:
+            return Reason.ARCHIVED, f"it expired on {item.expires_at.isoformat()}"
+        if successor is not None:
+            newer = preview(successor.text, 48)
+            day = successor.valid_from.date()
+            return Reason.ARCHIVED, f"'{newer}' with the same key replaced it on {day}"
+        report = self.data["reports"].get(item.section)
+        if report is not None:
+            return Reason.OUTRANKED, f"its source did not offer it ({SourceReport(*report)})"
+        if item.section not in self.data["sections"]:
+            asked = ", ".join(self.data["sections"])
+            return Reason.NOT_SHOWN, f"its section was not asked for; the turn showed {asked}"
+        if "filter" in self.data:
+            wanted = parse_filter(self.data["filter"])
+            if not wanted(item.metadata):
+                return Reason.FILTERED, wanted.faults(item.metadata)
+        said = f"its section did not offer it to turn {self.number}"
+        cutoff = self.by_section.get(item.section)
+        if cutoff is not None and cutoff.offered:
+            said += f": it offered {cutoff.offered:,} other units"
+        if cutoff is not None and cutoff.lowest is not None:
+            said += f", and the lowest score that is in is {cutoff.lowest:.2f}"
+        return Reason.OUTRANKED, said
+
+    def request(self, version: Version, before: Callable[[int], JSONValue]) -> JSONValue:
         """Return the request of the turn as it was sent: a text, or messages with their system.
 
         Args:
-            items: Returns the item of an id and a digest, or None.
+            version: Returns the item of an id and a digest, or None.
             before: Returns the request of an earlier turn, which this one goes on from.
 
         Raises:
@@ -178,13 +192,12 @@ class Turn:
         stored = self.data["request"]
         known = {}
         for item_id, item_digest in self.data["shown"]:
-            item = items(item_id, item_digest)
+            item = version(item_id, item_digest)
             if item is not None:
                 known[item_id] = item
-        own: Any = join(stored["skeleton"], stored["parts"], known)
-        whole = own
+        whole: Any = join(stored["skeleton"], stored["parts"], known)
         if self.base is not None:
-            whole = _continued(before(self.base), own, stored["after"][1])
+            whole = _continued(before(self.base), whole, stored["after"][1])
         if digest_of(whole) != stored["sha256"]:
             raise CorruptionError(
                 f"turn {self.number} cannot be replayed: an item that it showed is not there as "
@@ -200,18 +213,17 @@ class Turn:
 
     def without(self, forgotten: Container[str]) -> Turn:
         """Return the turn without erased items: only its sums, if it showed one of them."""
+        guests = []
+        for guest in self.data["guests"]:
+            ids = [guest["id"], *guest.get("sources", ())]
+            if not any(item_id in forgotten for item_id in ids):
+                guests.append(guest)
+        data = {**self.data, "guests": guests}
         if self.is_erased:
-            return self
+            return Turn(self.number, data)
         if any(item_id in forgotten for item_id in self.data["sources"]):
-            sums = {name: self.data[name] for name in _SUMS if name in self.data}
-            return Turn(self.number, {**sums, _ERASED: True})
-        mentioned = any(
-            row[0] in forgotten or (row[5] is not None and row[5] in forgotten)
-            for rows in self.data["decisions"].values()
-            for row in rows
-        )
-        if not mentioned:
-            return self
+            sums = {name: self.data[name] for name in _SUMS}
+            return Turn(self.number, {**sums, "guests": guests, _ERASED: True})
         decisions = {}
         for name, rows in self.data["decisions"].items():
             kept = [list(row) for row in rows if row[0] not in forgotten]
@@ -219,25 +231,23 @@ class Turn:
                 if row[5] is not None and row[5] in forgotten:
                     row[5] = None
             decisions[name] = kept
-        return Turn(self.number, {**self.data, "decisions": decisions})
+        return Turn(self.number, {**data, "decisions": decisions})
 
 
-_SUMS = (
-    "at",
-    "seconds",
+_PLAIN = (
     "format",
     "budget",
-    "reserve",
     "used",
     "frame",
     "window",
     "epoch",
     "rebased",
-    "prefix",
+    "prefix_tokens",
     "appended",
-    "sections",
 )
-"""The fields of a turn that say nothing of an item."""
+"""The attributes of a context that a turn keeps as they are. They say nothing of an item."""
+_SUMS = ("at", "seconds", *_PLAIN, "sections")
+"""The fields that are left of a turn that showed an erased item."""
 
 
 def _successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
@@ -263,7 +273,8 @@ def _continued(before: Any, own: Any, count: int) -> Any:
 class Assembly:
     """An assembly of this process, from which a turn is made when it is needed.
 
-    at: its time. seconds: how long it took. visible: the ids of all that the window shows.
+    at: its time. seconds: how long it took. visible: the ids of all that the window shows. previous:
+        the assembly before it in the same window, from whose request this one may go on.
     """
 
     number: int
@@ -271,44 +282,35 @@ class Assembly:
     at: datetime
     seconds: float
     visible: Collection[str] = ()
+    previous: Assembly | None = None
 
-    def turn(self, previous: Assembly | None = None) -> Turn:
-        """Return the turn.
-
-        Args:
-            previous: An earlier assembly that is kept, of the same window. The request is stored
-                as the part after the beginning that both share.
-        """
+    @property
+    def turn(self) -> Turn:
+        """The turn, as it is stored."""
         context = self.context
         names = _signal_names(context.decisions)
-        shown = [(item.id, digest(item)) for item in self._stored_items()]
-        request = request_of(context.rendered)
+        items = self._stored_items()
+        shown = [(item.id, digest(item)) for item in items]
+        guests = [item for item in items if self._is_guest(item)]
         data: dict[str, Any] = {
             "at": self.at.isoformat(),
             "seconds": round(self.seconds, 6),
+            **{name: getattr(context, name) for name in _PLAIN},
             **self._query(),
-            "format": context.format,
-            "budget": context.budget,
-            "used": context.used,
-            "frame": context.frame,
+            "prefix_tokens": self._prefix(),
             "confidence": context.confidence,
-            "prefix": self._prefix(previous),
             "sections": _sections(context),
             "shown": [list(each) for each in shown],
+            "guests": [item_dict(item) for item in guests],
             "signals": names,
             "decisions": _decisions(context, names),
-            "sources": sorted({*self.visible, *(each for each, _ in shown), *self._said()}),
-            "reports": {name: str(report) for name, report in context.sources.items()},
+            "sources": sorted({*self.visible, *(each for each, _ in shown), *self._said(guests)}),
+            "reports": {name: list(astuple(each)) for name, each in context.sources.items()},
             "notices": list(context.notices),
-            "request": self._split(request, previous),
+            "request": self._split(items),
         }
-        if context.window:
-            data |= {
-                "window": context.window,
-                "epoch": context.epoch,
-                "rebased": context.rebased,
-                "appended": context.appended,
-            }
+        if context.filter is not None:
+            data["filter"] = json.loads(context.filter.text)
         return Turn(self.number, data)
 
     def _stored_items(self) -> list[Item]:
@@ -320,8 +322,14 @@ class Assembly:
         }
         whole = {}
         if shortened:
-            whole = {item.id: item for item in self.context._known() if item.id in shortened}
+            known = self.context._known(False)
+            whole = {item.id: item for item in known if item.id in shortened}
         return [whole.get(item.id, item) for item in self.context.items]
+
+    def _is_guest(self, item: Item) -> bool:
+        """Return whether an attached source gave an item, which no section of the session holds."""
+        decision = self.context._by_id.get(item.id)
+        return decision is not None and decision.section in self.context.sources
 
     def _query(self) -> dict[str, JSONValue]:
         """Return the query, as the id of the shown item that has the same text, if there is one."""
@@ -330,28 +338,32 @@ class Assembly:
                 return {"asked": item.id}
         return {"query": self.context.query}
 
-    def _said(self) -> Iterator[str]:
-        """Yield the ids of items whose text the query repeats, or is a part of."""
+    def _said(self, guests: Iterable[Item]) -> Iterator[str]:
+        """Yield the ids of items with a text that the turn keeps: in its query, or in a guest."""
+        for guest in guests:
+            yield from guest.sources
         query = self.context.query
         for decision in self.context.decisions:
             text = "" if decision.item is None else decision.item.text
             if min(len(text), len(query)) >= _MIN_SAID_CHARS and (text in query or query in text):
                 yield decision.item_id
 
-    def _prefix(self, previous: Assembly | None) -> int:
+    def _prefix(self) -> int:
         """Return the tokens of the beginning that a provider's cache has."""
-        if self.context.window:
-            return self.context.prefix_tokens
-        if previous is None or previous.context.format != self.context.format:
-            return 0
-        return self.context.shared_prefix(previous.context)
+        context = self.context
+        if context.window or self.previous is None:
+            return context.prefix_tokens
+        before = self.previous.context
+        return context.shared_prefix(before) if before.format == context.format else 0
 
-    def _split(self, request: Any, previous: Assembly | None) -> dict[str, JSONValue]:
-        splitter = Splitter(self._stored_items())
+    def _split(self, items: Sequence[Item]) -> dict[str, JSONValue]:
+        request = request_of(self.context.rendered)
         after = None
         own = request
-        if previous is not None and self.context.window:
-            after, own = _after(request, request_of(previous.context.rendered), previous.number)
+        if self.previous is not None and self.context.window:
+            before = request_of(self.previous.context.rendered)
+            after, own = _after(request, before, self.previous.number)
+        splitter = Splitter(items)
         skeleton = splitter.split(own)
         stored: dict[str, Any] = {
             "skeleton": skeleton,
@@ -399,8 +411,7 @@ def _sections(context: Context) -> dict[str, list[JSONValue]]:
         cutoff = cutoffs.get(name)
         bounds: list[JSONValue] = []
         if cutoff is not None:
-            bounds = [cutoff.cap, cutoff.used, cutoff.free, cutoff.lowest, cutoff.best_out]
-            bounds.append(cutoff.offered)
+            bounds = [*astuple(cutoff)]
         sections[name] = [use.used, use.items, *bounds]
     return sections
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kaosmem.assembly.context import Reason
-from kaosmem.assembly.explanation import MEANINGS
+from kaosmem.assembly.context import SourceReport
+from kaosmem.assembly.why import IN, MEANINGS
 from kaosmem.assembly.windows import digest
 from kaosmem.entities import Entity, part_of
 from kaosmem.formats.text import source_label
@@ -55,61 +55,57 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
     about = {
         "id": session.session_id,
         "sections": [name for name, _ in session.roster.all_sections()],
-        "reasons": dict(reason_texts()),
+        "reasons": dict(MEANINGS),
+        "including": sorted(IN),
         "live": is_live,
         "turns": lines,
     }
     turns = {}
     for turn in replay.turns:
-        turns[turn.number] = {name: turn.data[name] for name in _SHOWN if name in turn.data}
+        turns[turn.number] = _turn_json(turn)
     return PageData(about, items, turns)
 
 
-_SHOWN = "sections", "shown", "signals", "decisions", "request", "notices", "reports"
-"""The fields of a turn that the page reads when the turn is looked at."""
+_SHOWN = "sections", "shown", "signals", "decisions", "request", "notices"
+_LINE = (
+    "at",
+    "seconds",
+    "budget",
+    "used",
+    "frame",
+    "prefix_tokens",
+    "window",
+    "epoch",
+    "rebased",
+    "appended",
+)
 
 
-def reason_texts() -> Iterator[tuple[str, str]]:
-    """Yield each reason with its meaning."""
-    for reason in Reason:
-        yield reason.value, MEANINGS[reason]
+def _turn_json(turn: Turn) -> dict[str, JSONValue]:
+    """Return a turn as the page reads it when it is looked at."""
+    found = {name: turn.data[name] for name in _SHOWN if name in turn.data}
+    reports = turn.data.get("reports", {})
+    found["reports"] = {name: str(SourceReport(*each)) for name, each in reports.items()}
+    return found
 
 
 def _line(turn: Turn, query: str) -> dict[str, JSONValue]:
     """Return the line of a turn in the list of all turns."""
-    data = turn.data
-    sections: dict[str, JSONValue] = {}
-    for name, (used, _) in turn.uses.items():
-        if used:
-            sections[name] = used
-    rows = sum(map(len, data.get("decisions", {}).values()))
-    included = len(turn.shown)
+    shown = {*turn.shown}
+    out = 0
+    for rows in turn.data.get("decisions", {}).values():
+        shown |= {row[0] for row in rows if row[1] in IN}
+        out += sum(row[1] not in IN for row in rows)
+    sections = {name: use[0] for name, use in turn.data["sections"].items() if use[0]}
     return {
+        **{name: turn.data[name] for name in _LINE},
         "n": turn.number,
-        "at": data["at"],
-        "seconds": data.get("seconds"),
         "query": query[:_QUERY_CHARS],
-        "budget": data["budget"],
-        "used": data["used"],
-        "frame": data["frame"],
-        "prefix": data.get("prefix", 0),
-        "window": data.get("window", ""),
-        "epoch": data.get("epoch", 0),
-        "rebased": data.get("rebased"),
-        "appended": data.get("appended", 0),
         "sections": sections,
-        "shown": included,
-        "out": rows - _decided_in(turn),
+        "shown": len(shown),
+        "out": out,
         "erased": turn.is_erased,
     }
-
-
-def _decided_in(turn: Turn) -> int:
-    shown = {*turn.shown}
-    number = 0
-    for rows in turn.data.get("decisions", {}).values():
-        number += sum(row[0] in shown for row in rows)
-    return number
 
 
 def _item_json(item: Item, *, is_live: bool) -> dict[str, JSONValue]:

@@ -60,9 +60,10 @@ def test_top_prints_the_newest_turn_once_in_a_pipe(url: str, command: Command) -
     out = _ok(command("top", url))
     assert "3 turns" in out
     assert "Who owns the deal of room 3?" in out
-    bars = [line.split() for line in out.splitlines() if line.startswith("  ") and "%" in line]
-    assert sum(int(line[1].replace(",", "")) for line in bars) == 120
-    assert sum(int(line[2]) for line in bars) == 100
+    sums = [line.split() for line in out.splitlines() if line.startswith("  ") and "%" in line]
+    *parts, (_, budget, _, percents, _) = sums
+    assert sum(int(line[1]) for line in parts) == int(budget) == 120
+    assert sum(int(line[3]) for line in parts) == int(percents) == 100
 
 
 def test_budget_measures_the_session_s_own_questions(

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session.tracing import Replay, turns_of
+from kaosmem.sources import FactSource
+from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.trace.request import Splitter, join, request_bytes, request_of
 from kaosmem.types.items import Item
 from tests.places import files_in
@@ -84,7 +86,7 @@ async def test_forget_erases_turns_and_verify_covers_them(place: Any) -> None:
         turns = {turn.number: turn for turn in turns_of(memory._session)}
         erased = [number for number, turn in turns.items() if turn.is_erased]
         assert erased == [len(before) + 1, len(before) + 2]
-        assert turns[len(before) + 1].uses["findings"][0] > 0
+        assert turns[len(before) + 1].data["sections"]["findings"][0] > 0
         replay = _replay(memory)
         for number in range(1, len(before) + 1):
             assert request_bytes(replay.request(number)) == before[number - 1]
@@ -106,11 +108,34 @@ async def test_a_trace_that_names_an_erased_item_fails_verification(place: Any) 
         row = [item.id, "no_room", 1, 1.0, 5, None, None, []]
         turn = memory._session.trace.all_turns([])[-1]
         turn.data["decisions"]["findings"] = [row]
-        memory._session.trace._unsaved = [turn]
+        memory._session.trace._kept[turn.number] = turn
         await memory.save()
         assert any(
             "holds a turn that names" in reason for reason in await memory.admin.verify(receipt)
         )
+
+
+async def test_items_of_sources_are_replayed_and_erased(place: Any) -> None:
+    """The trace keeps an item of an attached source once, answers for it, and forgets it."""
+    facts = InMemoryLongTermMemory()
+    await facts.save("u", SECRET)
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        await memory.attach(FactSource(facts, "u"))
+        memory.add("findings", "Ann owns the deal.")
+        contexts = [await memory.assemble_context("password of the safe", budget=500)]
+        contexts.append(await memory.assemble_context("password?", budget=500, window="main"))
+        (item,) = [each for each in contexts[0].items if each.section == "facts"]
+    assert b"".join(files_in(place).values()).count(b"swordfish") == 2  # the trace, the window
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        replay = _replay(memory)
+        for number, context in enumerate(contexts, 1):
+            assert replay.request(number) == context.text
+            assert "is in, " in str(memory.why("swordfish", turn=number))
+        await memory.attach(FactSource(facts, "u"))
+        receipt = await memory.forget(item.id)
+        assert await memory.admin.verify(receipt) == ()
+        assert "was erased" in str(memory.why(item.id))
+    assert not any(b"swordfish" in data for data in files_in(place).values())
 
 
 async def test_texts_are_stored_once(place: Any) -> None:
@@ -204,10 +229,12 @@ async def test_a_stored_turn_answers_as_its_context_did() -> None:
     for number in range(15):
         memory.add("messages", f"A question about room {number} and its view?")
     contexts = [await memory.assemble_context("room 17", budget=size) for size in (60, 200, 900)]
-    items = {item.id: item for section in memory for item in section}
-    for turn, context in zip(turns_of(memory._session), contexts, strict=True):
+    replay = _replay(memory)
+    for number, context in enumerate(contexts, 1):
+        turn = replay.seen(number)
+        assert turn.explain() == context.explain()
         for decision in context.decisions:
-            assert str(turn.why(decision.item_id, items)) == str(context.why(decision.item_id))
+            assert str(turn.why(decision.item_id)) == str(context.why(decision.item_id))
 
 
 _TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem import SessionMemory
-from kaosmem.view.data import PageData, page_data, reason_texts
+from kaosmem.assembly.why import IN, MEANINGS
+from kaosmem.view.data import PageData, page_data
 from kaosmem.view.page import html_page
 
 HOSTILE = [
@@ -93,7 +94,7 @@ def many_turns(turns: int, offered: int) -> PageData:
                 "budget": 4_000,
                 "used": 1_400,
                 "frame": 20,
-                "prefix": 700,
+                "prefix_tokens": 700,
                 "window": "main",
                 "epoch": 1 + turn // 100,
                 "rebased": "full" if turn % 100 == 0 else None,
@@ -105,7 +106,7 @@ def many_turns(turns: int, offered: int) -> PageData:
             }
         )
         data[turn] = {
-            "sections": {"documents": [1_380, 20, 4_000, 1_380, 9, 5.0, 4.7, offered]},
+            "sections": {"documents": [1_380, 20, 9, 5.0, 4.7, offered]},
             "shown": [[name, "0" * 16] for name in chosen[:20]],
             "signals": ["words", "phrases"],
             "decisions": {"documents": rows},
@@ -114,7 +115,8 @@ def many_turns(turns: int, offered: int) -> PageData:
     about = {
         "id": "many",
         "sections": ["documents"],
-        "reasons": dict(reason_texts()),
+        "reasons": dict(MEANINGS),
+        "including": sorted(IN),
         "live": False,
         "turns": lines,
     }

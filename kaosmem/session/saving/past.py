@@ -130,6 +130,16 @@ def archived_items(log: SessionLog) -> list[Entry]:
     return [entry for entry in log.archive(check_archived) if not is_turn(entry)]
 
 
+def stored_versions(log: SessionLog, forgotten: Container[str]) -> Iterator[Archived]:
+    """Yield the archived versions in the files of a log, without forgotten items.
+
+    This reads files. Raises CorruptionError.
+    """
+    for name, data in archived_items(log) if log.seq else ():
+        if data["id"] not in forgotten:
+            yield Archived.from_dict(data, name)
+
+
 def check_archived(entry: Entry) -> None:
     """Raise InvalidArgumentError for a stored version or turn that makes no sense."""
     section, data = entry

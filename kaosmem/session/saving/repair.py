@@ -28,7 +28,7 @@ from kaosmem.sections.operations import Describe
 from kaosmem.sections.section import Section
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
 from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
-from kaosmem.trace.trace import is_turn
+from kaosmem.trace.trace import TRACE_SECTION, archived_turns, is_turn, turn_entry
 from kaosmem.types import JSONValue
 
 NEWER_TEXT_LOST = "newer_text_lost"
@@ -67,9 +67,9 @@ async def repair_session(
     *,
     single_writer: bool = False,
 ) -> RepairReport:
-    """Copy everything intact of a damaged session into a new session.
+    """Copy everything intact of a damaged session into a new session, its kept turns too.
 
-    The damaged session stays as it is.
+    The damaged session stays as it is. Windows are packed anew.
 
     into: the id of the new session. The default is `<session_id>-repaired`, with a number if it is
         taken.
@@ -106,14 +106,21 @@ class _Found:
     """A session as it was read.
 
     header, items: as `SessionLog.purge` takes them. archived: all archived versions, oldest first.
+    turns: the turns of the trace, in the form of archived versions.
     outdated: the items whose newest text is lost, by id, with the time of the update that is lost.
     """
 
     header: Mapping[str, JSONValue]
     items: list[Entry]
     archived: list[Entry]
+    turns: list[Entry]
     outdated: Mapping[str, JSONValue]
     damage: tuple[CorruptionError, ...]
+
+    @property
+    def text(self) -> str:
+        """All that is stored, as a text to compare."""
+        return json_text([*self.items, *self.archived, *self.turns])
 
     def report(self, session_id: str, into: str | None) -> RepairReport:
         """Return the report of a repair into another session, or of a sound session."""
@@ -144,7 +151,8 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
     """
     log, recovered = place.open(session_id, read_only=read_only)
     with closing(log):
-        stored = [entry for entry in log.archive() if not is_turn(entry)]
+        entries = list(log.archive())
+        stored = [entry for entry in entries if not is_turn(entry)]
         specs = stored_specs(recovered, {name for name, _ in stored})
         counter = stored_counter(recovered)
         try:
@@ -166,8 +174,15 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
         }.values()
         outdated = _outdated(versions, sections)
         archived = [_noted(*version, outdated) for version in versions]
-        header = {**frozen.header, "states": _states(frozen.header["states"], archived, sections)}
-        return _Found(header, list(frozen.items), archived, outdated, log.damage)
+        turns = {turn.number: turn for turn in (*archived_turns(entries), *hydrated.trace.held)}
+        kept = [turns[number].without(hydrated.unpurged) for number in sorted(turns)]
+        header = {
+            **frozen.header,
+            "states": _states(frozen.header["states"], archived, sections),
+            "turns": max(turns, default=0),
+        }
+        stored_turns = [(TRACE_SECTION, turn_entry(turn)) for turn in kept]
+        return _Found(header, list(frozen.items), archived, stored_turns, outdated, log.damage)
 
 
 def _usable(
@@ -269,7 +284,7 @@ def _store(place: _Place, session_id: str, found: _Found) -> bool:
             }
             log.commit([Change("", Describe.op, description)])
         # Without the snapshot, no log is to pass for an empty session.
-        log.purge(found.header, found.items, archived=found.archived)
+        log.purge(found.header, found.items, archived=[*found.archived, *found.turns])
         return True
 
 
@@ -277,8 +292,7 @@ def _check(place: _Place, session_id: str, stored: _Found) -> None:
     """Raise DurabilityError unless a new session is read back as it was written."""
     try:
         found = _read(place, session_id)
-        written, read = (json_text([*each.items, *each.archived]) for each in (stored, found))
-        if read == written:
+        if found.text == stored.text:
             return
         reason = "other items were read"
     except KaosmemError as error:

@@ -353,7 +353,6 @@ class Saver:
             touched=touched,
         )
         self._follow_windows(ours, theirs, stored, forgotten, is_whole=touched is None)
-        self.trace.give_back([each.data for each in ours if isinstance(each, TraceTurn)])
         turns = [each.data for each in theirs if isinstance(each, TraceTurn)]
         self.trace.follow(turns, None if stored is None else stored.trace)
 

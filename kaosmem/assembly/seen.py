@@ -1,0 +1,162 @@
+"""One turn and its reasons: the part that a context and a stored turn have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from kaosmem.arguments import check_text
+from kaosmem.assembly.why import Found, Why, answer, find_item, never_stored
+
+if TYPE_CHECKING:
+    from kaosmem.assembly.context import Decision, SectionUse, SourceReport
+    from kaosmem.assembly.cutoffs import Cutoff
+    from kaosmem.filters import MetadataFilter
+    from kaosmem.types.items import Item
+
+
+class Ends(Protocol):
+    """The places where the shares of sections ended, and the tokens that items lacked."""
+
+    @property
+    def by_section(self) -> Mapping[str, Cutoff]:
+        """The cutoff of each section that offered a unit."""
+        ...
+
+    def lacking(self, item_id: str) -> int | None:
+        """Return how many more tokens would have let an item in, None if tokens did not decide."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Seen:
+    """One turn: the shown items in order, and a decision for every item.
+
+    The attributes are those of a `Context`, which is a turn that was just assembled.
+    """
+
+    format: str
+    query: str
+    budget: int
+    used: int
+    frame: int
+    items: tuple[Item, ...]
+    by_section: Mapping[str, SectionUse]
+    sources: Mapping[str, SourceReport]
+    window: str = ""
+    epoch: int = 0
+    rebased: str | None = None
+    prefix_tokens: int = 0
+    appended: int = 0
+    notices: tuple[str, ...] = ()
+    before: tuple[Item, ...] | None = field(default=None, compare=False)
+    filter: MetadataFilter | None = field(default=None, compare=False)
+    _proposed: Callable[[], tuple[Decision, ...]] = field(compare=False)
+    _others: Callable[[str], Decision] = field(compare=False)
+    _judge: Callable[[], float | None] = field(compare=False)
+    _known: Callable[[bool], Iterable[Item]] = field(compare=False)
+    _cutoffs: Ends = field(compare=False)
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """One decision for every proposed item, sections as declared, ranks ascending."""
+        return self._proposed()
+
+    @cached_property
+    def _by_id(self) -> dict[str, Decision]:
+        return {decision.item_id: decision for decision in self.decisions}
+
+    @property
+    def confidence(self) -> float | None:
+        """Return how likely the evidence for the query is in the context, 0 to 1.
+
+        None for a query without terms.
+
+        It compares the words of the query with those of the shown items, whatever ranks them. It is
+        computed when it is first asked. With `min_confidence`, it is that of the context before
+        retrieved items were left out.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
+        >>> known = await memory.assemble_context("What does room 17 cost?", budget=200)
+        >>> unknown = await memory.assemble_context("Which wine goes with oysters?", budget=200)
+        >>> known.confidence > 0.8, unknown.confidence < 0.4
+        (True, True)
+        """
+        return self._judge()
+
+    def decision(self, item_id: str) -> Decision:
+        """Return why any item is in or out.
+
+        Raises NotFoundError for an id that the session does not know.
+        """
+        proposed = self._by_id.get(item_id)
+        return self._others(item_id) if proposed is None else proposed
+
+    def why(self, words: str) -> Why:
+        """Return why an item is in or out, in one or two sentences with numbers.
+
+        If no item in memory has the words, the archive files of a stored session are read.
+
+        Args:
+            words: The id of an item, a part of its text, or most of its words.
+
+        Raises:
+            CorruptionError: If the archive files are damaged.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
+        >>> context = await memory.assemble_context("What does room 17 cost?", budget=40)
+        >>> context.why("room 99 costs").decision.reason
+        <Reason.OUTRANKED: 'outranked'>
+        """
+        check_text(words, "words")
+        found = self._find(words, with_files=False)
+        if found.item_id is None:
+            found = self._find(words, with_files=True)
+        if found.item_id is None:
+            return never_stored(self, words, found.nearest)
+        return answer(self, self.decision(found.item_id), found.others)
+
+    def _find(self, words: str, *, with_files: bool) -> Found:
+        """Return the item that some words mean: rather one that is in, or was offered."""
+        items = {item.id: item for item in self._known(with_files)}
+        for decision in self.decisions:
+            if decision.item is not None:
+                items[decision.item_id] = decision.item
+        included = {item.id for item in self.items}
+
+        def order(item: Item) -> int:
+            if item.id in included:
+                return 0
+            return 1 if item.id in self._by_id else 2
+
+        return find_item(words, items.values(), order)
+
+    def explain(self, *, misses: int = 10, color: bool = False) -> str:
+        """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`.
+
+        The sums add up to the budget. The cutoff of a section is its lowest score that is in.
+
+        Args:
+            misses: The number of items to list that are out.
+            color: Use the colours of a terminal.
+        """
+        from kaosmem.assembly.explanation import explanation
+
+        return explanation(self, misses=misses, color=color)
+
+    def nearest_misses(self, count: int = 10) -> list[Decision]:
+        """Return decisions on the items that came closest to being in: by score, then by rank."""
+        missed = [decision for decision in self.decisions if not decision.included]
+        missed.sort(key=lambda decision: (-(decision.score or 0.0), decision.rank or 0))
+        return missed[:count]
+
+    def _repr_html_(self) -> str:
+        from kaosmem.assembly.explanation import html
+
+        return html(self)
