@@ -103,6 +103,7 @@ class Offers:
             _judge=judge,
             notices=tuple(_notices(self.proposals, packed.packing)),
             filter=self.wanted,
+            asked=tuple(spec.name for spec in self.specs),
         )
         return context, packed.packing
 

@@ -34,7 +34,8 @@ class Ends(Protocol):
 class Seen:
     """One turn: the shown items in order, and a decision for every item.
 
-    The attributes are those of a `Context`, which is a turn that was just assembled.
+    The attributes are those of a `Context`, which is a turn that was just assembled. asked: names of
+    the sections and sources that could be shown.
     """
 
     format: str
@@ -45,6 +46,7 @@ class Seen:
     items: tuple[Item, ...]
     by_section: Mapping[str, SectionUse]
     sources: Mapping[str, SourceReport]
+    asked: tuple[str, ...] = ()
     window: str = ""
     epoch: int = 0
     rebased: str | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kaosmem.display import preview, scored
+from kaosmem.display import listed, preview, scored
 from kaosmem.language.analysis import analyze
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _NEAREST = 3
 _PREVIEW_COLUMNS = 48
-_MATCHING_SHARE = 2 / 3
+_MATCHING_SHARE = 3 / 4
 """An item is the one that is meant if it has this share of the words."""
 
 
@@ -102,19 +103,17 @@ def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
     A source that could not be asked may hold such an item, so the answer names it.
     """
     said = f"No item says {_quoted(words)}: it was never stored, or was erased."
-    silent = [f"{name} ({each})" for name, each in turn.sources.items() if not is_ok(str(each))]
+    silent = []
+    for name, report in turn.sources.items():
+        if report.status not in ("ok", "degraded"):
+            silent.append(f"{name} ({report})")
     if silent:
-        said = f"No item says {_quoted(words)}. It may be in a source that did not answer: "
-        said += f"{', '.join(silent)}."
+        said = f"No item says {_quoted(words)}: it was never stored, was erased, or is in a source "
+        said += f"that did not answer: {', '.join(silent)}."
     if nearest:
         texts = [f"{_quoted(item.text)} ({item.section})" for item in nearest]
         said += f" Nearest: {'; '.join(texts)}."
     return Why(None, said, tuple(nearest))
-
-
-def is_ok(report: str) -> bool:
-    """Return whether a source gave all that it has, by the text of its report."""
-    return report.startswith("ok")
 
 
 def answer(turn: Seen, decision: Decision, others: int = 0) -> Why:
@@ -156,7 +155,9 @@ def _why_out(turn: Seen, decision: Decision) -> str:
         case "no_room" | "before_tail":
             return _without_room(turn, decision)
         case "outranked":
-            return _outranked(turn, decision)
+            return decision.fault or _outranked(turn, decision)
+        case "not_shown" if turn.asked and decision.section not in turn.asked:
+            return decision.fault or f"the turn asked for {listed(turn.asked, 4)} alone"
         case "unrelated" if decision.score is not None:
             said = f"{_ranked(turn, decision)}, below the least score that its section shows"
             return said + _lowest(turn, decision)
@@ -178,8 +179,24 @@ def _replaced(turn: Seen, decision: Decision) -> str:
     if decision.same_as is None:
         return f"{MEANINGS['archived']}, and the query did not recall it"
     newer = turn.decision(decision.same_as).item
-    day = "" if newer is None else f" on {newer.valid_from.date()}"
-    return f"{_other(turn, decision)} with the same key replaced it{day}"
+    return f"{decision.same_as!r} replaced it" if newer is None else replaced_by(newer)
+
+
+def replaced_by(newer: Item) -> str:
+    """Return the words for an item that a newer version replaced."""
+    return f"{_quoted(newer.text)} with the same key replaced it on {newer.valid_from.date()}"
+
+
+def successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
+    """Return the newest item with the key of another one that was stored between it and a time."""
+    if item.key is None:
+        return None
+    found = None
+    for each in items:
+        is_later = item.created_at < each.created_at <= at
+        if is_later and (each.section, each.key) == (item.section, item.key):
+            found = each if found is None or each.created_at > found.created_at else found
+    return found
 
 
 def _without_room(turn: Seen, decision: Decision) -> str:
@@ -190,7 +207,9 @@ def _without_room(turn: Seen, decision: Decision) -> str:
         said = MEANINGS["before_tail"]
     if lacking is None or cutoff is None:
         return f"{said}, and it did not fit"
-    said += f", and takes {decision.tokens:,} tokens, of which {cutoff.free:,} were free"
+    needed = cutoff.free + lacking
+    layout = "the messages after it" if decision.reason.value == "before_tail" else "its layout"
+    said += f", and needs {needed:,} tokens with {layout}, of which {cutoff.free:,} were free"
     score = _more_score(turn, decision)
     score = f", or {score} more score" if score else ""
     return f"{said}. About {lacking:,} more tokens{score} would have let it in"

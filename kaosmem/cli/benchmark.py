@@ -112,10 +112,11 @@ def print_budgets(report: Report) -> None:
     write(f"session {name}: {report.questions:,} questions\n")
     rows = figures_rows(report)
     write_table("what each budget buys", _columns(FIGURES_HEADER), rows)
-    largest = report.budgets[-1]
+    ((_, label),) = report.categories
+    largest = report.figures(report.assemblers[0], report.budgets[-1])
     write(
-        f"recall: share of the items that the session's own ranker retrieves at {largest:,} tokens "
-        "with at least a tenth of the best score\n"
+        f"recall: share of the evidence that is shown; {largest.scored:,} questions have some. An "
+        f"item is evidence if {label}\n"
     )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import zip_longest
 
 from kaosmem.assembly.context import Context, Reason
+from kaosmem.assembly.credit import find_uses
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import Packer, Selection, faults, handed_over
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
@@ -19,10 +22,12 @@ from kaosmem.session.what_if import Rehearsal, rehearsals
 from kaosmem.units import Link
 
 RELEVANT_SHARE = 0.1
-"""An item is evidence for a question if it has this share of the best item's score.
+"""Without replies, an item is evidence if it has this share of the best item's score.
 
 A budget is filled with weak matches too. Recall of all of them would only say how large it is.
 """
+BY_REPLIES = "the recorded reply used it"
+BY_SCORES = "the session's own ranker gives it a tenth of the best score or more"
 
 
 async def evaluate_session(
@@ -36,9 +41,12 @@ async def evaluate_session(
     """Ask a session its own questions at every budget, and return a report.
 
     The questions are the queries of the kept turns, or the live user messages if there are none.
-    Nobody has said which items answer them. So the evidence of a question is what the session's own
-    ranker retrieves at the largest budget with at least a tenth of the best score. Recall is the
-    share of it that a budget shows. Nothing in the session changes.
+    The evidence of a question is pooled: of the items that any of the rankers offers at the largest
+    budget, and that were stored before the question, those that the recorded reply used, as
+    `Context.credit` finds them. A question whose reply used none is not scored. If the session has
+    no replies, the evidence is what its own ranker retrieves with at least a tenth of the best
+    score. The category of the questions says which. Recall is the share of the evidence that a
+    budget shows. Nothing in the session changes.
 
     Args:
         rankers: Rankers to compare with those of the session.
@@ -51,19 +59,21 @@ async def evaluate_session(
     """
     sizes = check_budgets(budgets)
     replay = Replay(memory._session)
-    asked = [turn.query(replay.items) for turn in replay.turns]
-    queries = [*dict.fromkeys(filter(None, asked))] or [*dict.fromkeys(_user_messages(memory))]
-    if not queries:
+    asked = [*_asked(replay, memory)][-limit:]
+    if not asked:
         raise InvalidArgumentError(
             f"session {memory.admin.session_id!r} has no questions; open it with trace=True to "
             "keep its turns, or add user messages"
         )
     named = await rehearsals(memory._session, rankers)
     assemblers = [RehearsedSession(name, memory, each) for name, each in named.items()]
+    has_replies = any(each.reply for each in asked)
     questions = []
-    for number, query in enumerate(queries[-limit:], 1):
-        context = await assemblers[0].context(query, sizes[-1])
-        questions.append(Question(str(number), query, tuple(_relevant(context, memory))))
+    for number, each in enumerate(asked, 1):
+        contexts = [await ranked.context(each.query, sizes[-1]) for ranked in assemblers]
+        evidence = each.used(contexts) if has_replies else _relevant(contexts[0], memory)
+        category = BY_REPLIES if has_replies else BY_SCORES
+        questions.append(Question(str(number), each.query, tuple(evidence), category))
     items = [EvidenceItem(item.id, item.text) for item in replay.items.values()]
     return await evaluate(
         [Corpus(memory.admin.session_id, tuple(items), tuple(questions))],
@@ -74,12 +84,47 @@ async def evaluate_session(
     )
 
 
-def _user_messages(memory: SessionMemory) -> Iterator[str]:
-    for section in memory:
-        if section.spec.placement == "history":
-            for item in section:
-                if item.role == "user" and item.text and not Link.of(item).is_results:
-                    yield item.text
+@dataclass(frozen=True)
+class _Asked:
+    """A question that the session was asked, its time, and the reply that followed."""
+
+    query: str
+    at: datetime
+    reply: str = ""
+
+    def used(self, contexts: Iterable[Context]) -> list[str]:
+        """Return the ids of older items that some contexts were offered and the reply used."""
+        pool = {}
+        for context in contexts:
+            for decision in context.decisions:
+                item = decision.item
+                if item is not None and item.created_at < self.at:
+                    pool[item.id] = item
+        units = dict(zip(pool, pool, strict=True))
+        uses = find_uses(self.reply, self.query, pool.values(), units)
+        return [each.item.id for each in uses]
+
+
+def _asked(replay: Replay, memory: SessionMemory) -> Iterator[_Asked]:
+    """Yield the questions of the kept turns, each once, or the user messages if there are none."""
+    histories = {spec.name for spec in memory.sections if spec.placement == "history"}
+    said = [item for item in replay.items.values() if item.section in histories]
+    said.sort(key=lambda item: item.created_at)
+    asked = [(turn.query(replay.items), turn.at) for turn in replay.turns]
+    if not any(query for query, _ in asked):
+        users = [item for item in said if item.role == "user" and not Link.of(item).is_results]
+        asked = [(item.text, item.created_at) for item in users]
+    ends = [at for _, at in asked[1:]]
+    found = {}
+    for (query, at), end in zip_longest(asked, ends):
+        replies = []
+        for item in said:
+            is_next = item.created_at >= at and (end is None or item.created_at < end)
+            if is_next and item.role == "assistant" and not item.sources:
+                replies.append(item.text)
+        if query:
+            found[query] = _Asked(query, at, "\n".join(replies))
+    yield from found.values()
 
 
 def _relevant(context: Context, memory: SessionMemory) -> list[str]:
@@ -109,13 +154,21 @@ class RehearsedSession:
     rehearsal: Rehearsal = field(repr=False)
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Return the packer. The session has the items already."""
+        """Return the packer. The session has the items already.
+
+        A reply may repeat an item word by word, and stand in its place: both count as shown.
+        """
+        same: dict[str, list[str]] = {}
+        for each in items:
+            same.setdefault(each.text, []).append(each.id)
 
         async def pack(query: str, budget: int) -> Selection:
             context = await self.context(query, budget)
-            ids = tuple(item.id for item in context.items)
+            ids = []
+            for item in context.items:
+                ids += same.get(item.text, [item.id])
             found = handed_over(context)
-            return Selection(ids, context.used, found, lambda: faults(context, self.memory))
+            return Selection(tuple(ids), context.used, found, lambda: faults(context, self.memory))
 
         return pack
 

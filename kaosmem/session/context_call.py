@@ -12,6 +12,7 @@ from kaosmem.arguments import Clock, check_share, check_text
 from kaosmem.assembly import Offers, Overflow, check_budget
 from kaosmem.assembly.allocation import cap_of, items_of
 from kaosmem.assembly.context import Decision, Reason, SourceReport
+from kaosmem.assembly.why import replaced_by, successor
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formats import Format, get_format
@@ -329,12 +330,15 @@ class Inquiry:
         newest = None if item.key is None else section.keyed(item.key)
         fault = ""
         if newest is None and item.is_expired(self.clock()) and item.expires_at is not None:
-            fault = f"it expired on {item.expires_at.isoformat()}"
+            fault = f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
+        elif newest is None and version.ended is not None:
+            newer = successor(item, self.known_items(with_files=True), self.clock())
+            fault = f"it was removed on {version.ended[1]:%Y-%m-%d %H:%M}"
+            if newer is not None:
+                fault = replaced_by(newer)
         elif newest is None and version.position is not None:
             fault = f"it was evicted from its section, which keeps {_limit(section)}, and the query"
             fault += " did not recall it"
-        elif newest is None and version.ended is not None:
-            fault = f"it was removed on {version.ended[1]:%Y-%m-%d %H:%M}"
         same_as = None if newest is None else newest.id
         out = Decision(item.id, name, False, Reason.ARCHIVED, None, None, item.tokens, same_as)
         return replace(out, item=item, fault=fault)

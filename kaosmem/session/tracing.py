@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cached_property
 
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.assembly.windows import digest
 from kaosmem.errors import CorruptionError, NotFoundError
+from kaosmem.sections.archive import Archived
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.saving.past import check_archived, stored_versions
 from kaosmem.trace.trace import KEPT_TURNS
@@ -52,14 +54,16 @@ class Replay:
         self.turns = turns_of(session)
         self.items: dict[str, Item] = {}
         self._by_number = {turn.number: turn for turn in self.turns}
+        self._ended: dict[str, datetime] = {}
         self._requests: dict[int, JSONValue] = {}
         self._versions: dict[tuple[str, str], Item] = {}
         for turn in self.turns:
             self._note(*turn.guests)
         for version in stored_versions(session.log, session.saver.unpurged):
-            self._note(version.item)
+            self._note_archived(version)
         for section in session.sections.values():
-            self._note(*(version.item for version in section.archive.in_memory()))
+            for version in section.archive.in_memory():
+                self._note_archived(version)
         for _, each in session.roster.all_sections():
             self._note(*each)
 
@@ -67,6 +71,11 @@ class Replay:
         for item in items:
             self.items[item.id] = item
             self._versions[item.id, digest(item)] = item
+
+    def _note_archived(self, version: Archived) -> None:
+        self._note(version.item)
+        if version.ended is not None:
+            self._ended[version.item.id] = version.ended[1]
 
     @cached_property
     def total(self) -> int:
@@ -85,7 +94,7 @@ class Replay:
 
     def seen(self, number: int) -> Seen:
         """Return a turn that says why. Raises NotFoundError if it is not kept, or was erased."""
-        return self.turn(number).seen(self.items, self.version)
+        return self.turn(number).seen(self.items, self.version, self._ended)
 
     def request(self, number: int) -> JSONValue:
         """Return the request of a turn: a text, or messages with their system.

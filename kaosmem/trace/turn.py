@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.cutoffs import Cutoff
 from kaosmem.assembly.seen import Seen
-from kaosmem.assembly.why import IN
+from kaosmem.assembly.why import IN, replaced_by, successor
 from kaosmem.assembly.windows import digest
-from kaosmem.display import preview
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.names import shown as shown_name
@@ -86,12 +85,15 @@ class Turn:
         """Yield the items of attached sources that it keeps, since no section holds them."""
         return map(item_of_dict, self.data.get("guests", ()))
 
-    def seen(self, items: Mapping[str, Item], version: Version) -> Seen:
+    def seen(
+        self, items: Mapping[str, Item], version: Version, ended: Mapping[str, datetime]
+    ) -> Seen:
         """Return the turn as its context was: it answers why, and explains itself.
 
         Args:
             items: The items of the session, by id.
             version: Returns the item of an id and a digest, or None.
+            ended: The times at which items were removed or replaced, by id.
 
         Raises:
             NotFoundError: If the turn was erased.
@@ -108,11 +110,12 @@ class Turn:
             **{name: data[name] for name in _PLAIN},
             query=self.query(items),
             notices=tuple(data["notices"]),
+            asked=tuple(data["names"]),
             items=tuple(item for item in shown if item is not None),
             by_section=uses,
             sources=reports,
             _proposed=lambda: tuple(self._decisions(items)),
-            _others=lambda item_id: self._not_offered(item_id, items),
+            _others=lambda item_id: self._not_offered(item_id, items, ended),
             _judge=lambda: data["confidence"],
             _known=lambda _: items.values(),
             _cutoffs=self,
@@ -136,43 +139,51 @@ class Turn:
                     items.get(item_id),
                 )
 
-    def _not_offered(self, item_id: str, items: Mapping[str, Item]) -> Decision:
+    def _not_offered(
+        self, item_id: str, items: Mapping[str, Item], ended: Mapping[str, datetime]
+    ) -> Decision:
         """Return the decision on an item that no section offered. Raises NotFoundError."""
         item = items.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
-        reason, fault = self._reason(item, items.values())
+        reason = Reason.ARCHIVED
+        fault = self._gone(item, items.values(), ended.get(item_id))
+        if not fault:
+            reason, fault = self._passed_over(item)
         return Decision(
             item_id, item.section, False, reason, None, None, item.tokens, item=item, fault=fault
         )
 
-    def _reason(self, item: Item, items: Iterable[Item]) -> tuple[Reason, str]:
-        successor = _successor(item, items, self.at)
+    def _gone(self, item: Item, items: Iterable[Item], removed: datetime | None) -> str:
+        """Return why the session did not hold an item at the time of the turn, "" if it did."""
         if item.created_at > self.at:
-            fault = f"it was stored on {item.created_at:%Y-%m-%d %H:%M}, after this turn"
-            return Reason.NOT_SHOWN, fault
+            return f"it was stored on {item.created_at:%Y-%m-%d %H:%M:%S}, after this turn"
         if item.is_expired(self.at) and item.expires_at is not None:
-            return Reason.ARCHIVED, f"it expired on {item.expires_at.isoformat()}"
-        if successor is not None:
-            newer = preview(successor.text, 48)
-            day = successor.valid_from.date()
-            return Reason.ARCHIVED, f"'{newer}' with the same key replaced it on {day}"
+            return f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
+        newer = successor(item, items, self.at)
+        if newer is not None:
+            return replaced_by(newer)
+        if removed is not None and removed <= self.at:
+            return f"it was removed on {removed:%Y-%m-%d %H:%M}"
+        return ""
+
+    def _passed_over(self, item: Item) -> tuple[Reason, str]:
+        """Return why the turn left out an item that the session held."""
         report = self.data["reports"].get(item.section)
         if report is not None:
             return Reason.OUTRANKED, f"its source did not offer it ({SourceReport(*report)})"
-        if item.section not in self.data["sections"]:
-            asked = ", ".join(self.data["sections"])
-            return Reason.NOT_SHOWN, f"its section was not asked for; the turn showed {asked}"
+        if item.section not in self.data["names"]:
+            return Reason.NOT_SHOWN, ""
         if "filter" in self.data:
             wanted = parse_filter(self.data["filter"])
             if not wanted(item.metadata):
                 return Reason.FILTERED, wanted.faults(item.metadata)
-        said = f"its section did not offer it to turn {self.number}"
         cutoff = self.by_section.get(item.section)
-        if cutoff is not None and cutoff.offered:
-            said += f": it offered {cutoff.offered:,} other units"
+        offered = 0 if cutoff is None else cutoff.offered
+        said = f"it was not among the {offered:,} units that its section offered to turn"
+        said += f" {self.number}"
         if cutoff is not None and cutoff.lowest is not None:
-            said += f", and the lowest score that is in is {cutoff.lowest:.2f}"
+            said += f"; the lowest score that is in is {cutoff.lowest:.2f}"
         return Reason.OUTRANKED, said
 
     def request(self, version: Version, before: Callable[[int], JSONValue]) -> JSONValue:
@@ -250,18 +261,6 @@ _SUMS = ("at", "seconds", *_PLAIN, "sections")
 """The fields that are left of a turn that showed an erased item."""
 
 
-def _successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
-    """Return the newest item with the key of another one that was stored between it and a time."""
-    if item.key is None:
-        return None
-    found = None
-    for each in items:
-        is_later = item.created_at < each.created_at <= at
-        if is_later and (each.section, each.key) == (item.section, item.key):
-            found = each if found is None or each.created_at > found.created_at else found
-    return found
-
-
 def _continued(before: Any, own: Any, count: int) -> Any:
     """Return a request that goes on from the first `count` characters or messages of another."""
     if isinstance(own, str):
@@ -307,6 +306,7 @@ class Assembly:
             "sources": sorted({*self.visible, *(each for each, _ in shown), *self._said(guests)}),
             "reports": {name: list(astuple(each)) for name, each in context.sources.items()},
             "notices": list(context.notices),
+            "names": list(context.asked),
             "request": self._split(items),
         }
         if context.filter is not None:

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.session.saving.repair import repair_session
 from kaosmem.session.tracing import Replay, turns_of
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.trace.request import Splitter, join, request_bytes, request_of
 from kaosmem.types.items import Item
 from tests.places import files_in
+from tests.session.test_repair import break_log
 
 SECRET = "The password of the safe is swordfish-4711."
 CALLS: list[dict[str, Any]] = [
@@ -150,6 +152,34 @@ async def test_texts_are_stored_once(place: Any) -> None:
             await memory.assemble_context(budget=2_000)
     data = b"".join(files_in(place).values())
     assert [data.count(mark.encode()) for mark in marks] == [1] * 8
+
+
+async def test_a_repaired_copy_keeps_its_turns(place: Any) -> None:
+    """All but the damaged turn are in the copy, and those that do not go on from it are replayed."""
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+        memory.add("documents", "A text.", id="long")
+        sent = await _talk(memory, 2)
+    break_log(place)
+    report = await repair_session(place, "s")
+    assert report.into is not None
+    assert "~trace" not in {*report.items, *report.archived}
+    async with SessionMemory.open(place, report.into, trace=True) as memory:
+        replay = _replay(memory)
+        kept = [turn.number for turn in replay.turns]
+        (lost,) = {*range(1, len(sent) + 1)}.difference(kept)
+        for turn in replay.turns:
+            if turn.base == lost:
+                with pytest.raises(CorruptionError, match=f"turn {lost} is not kept"):
+                    replay.request(turn.number)
+            else:
+                assert request_bytes(replay.request(turn.number)) == sent[turn.number - 1]
+        assert "is in, " in str(memory.why("room 3 costs", turn=1))
+        with pytest.raises(NotFoundError, match="damage may have taken it"):
+            memory.why("room 3 costs", turn=lost)
+        await memory.assemble_context("room 3", budget=60)
+    async with SessionMemory.open(place, report.into, read_only=True) as memory:
+        assert _replay(memory).turns[-1].number == len(sent) + 1
 
 
 async def test_two_writers_keep_the_turns_of_both(place: Any) -> None:
