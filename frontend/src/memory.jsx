@@ -7,7 +7,7 @@ const plain = () => Object.entries(items).filter(([key]) => !key.includes('\u000
 
 export function Memory({ setOpen }) {
   const facts = useMemo(factsOf, [items])
-  const made = useMemo(() => plain().filter(([, item]) => (item.sources || []).length || item.quotes), [items])
+  const made = useMemo(() => plain().filter(([, item]) => !item.edge && ((item.sources || []).length || item.quotes)), [items])
   const edges = useMemo(() => plain().filter(([, item]) => item.edge).map(([id, item]) => ({ id, ...item.edge })), [items])
   return (
     <div class="memory" tabindex="0" role="region" aria-label="What the session knows">
@@ -84,16 +84,17 @@ function Neighbours({ edges, setOpen }) {
   const [center, setCenter] = useState(names[0][0])
   const near = edges.filter(edge => edge.from === center || edge.to === center).slice(0, 16)
   const places = [...new Set(near.map(edge => (edge.from === center ? edge.to : edge.from)))].filter(name => name !== center)
+  const middle = innerWidth < 640 ? 175 : 320
   const spot = new Map(places.map((name, place) => {
     const angle = (2 * Math.PI * place) / places.length - Math.PI / 2
-    return [name, [320 + 220 * Math.cos(angle), 170 + 130 * Math.sin(angle)]]
+    return [name, [middle + 0.7 * middle * Math.cos(angle), 170 + 130 * Math.sin(angle)]]
   }))
-  spot.set(center, [320, 170])
+  spot.set(center, [middle, 170])
   const short = name => (name.length > 22 ? `${name.slice(0, 21)}…` : name)
   return (
     <div class="graph">
       <label>Around <select value={center} onChange={event => setCenter(event.currentTarget.value)}>{names.slice(0, 500).map(([name, degree]) => <option key={name} value={name}>{name} ({degree})</option>)}</select></label>
-      <svg viewBox="0 0 640 340" role="img" aria-label={`${center} and ${places.length} neighbours`}>
+      <svg viewBox={`0 0 ${2 * middle} 340`} role="img" aria-label={`${center} and ${places.length} neighbours`}>
         {near.map(edge => {
           const [x1, y1] = spot.get(edge.from)
           const [x2, y2] = spot.get(edge.to)
@@ -101,7 +102,7 @@ function Neighbours({ edges, setOpen }) {
         })}
         {[...spot].map(([name, [x, y]]) => <g key={name}><circle cx={x} cy={y} r={name === center ? 8 : 6} class={name === center ? 'center' : ''} /><text x={x} y={y + 22}>{short(name)}</text></g>)}
       </svg>
-      <ul class="links">{near.map(edge => <li key={edge.id}><button type="button" class="link" onClick={() => setOpen(edge.id)}>{edge.from} – {edge.type} → {edge.to}</button> {places.includes(edge.to) && <button type="button" onClick={() => setCenter(edge.to)} aria-label={`Go to ${edge.to}`}>go</button>}</li>)}</ul>
+      <ul class="links">{near.map(edge => <li key={edge.id}><button type="button" class="link" onClick={() => setOpen(edge.id)}>{edge.from} – {edge.type} → {edge.to}</button> {[edge.from, edge.to].filter(name => name !== center).map(name => <button key={name} type="button" onClick={() => setCenter(name)} aria-label={`Go to ${name}`}>go</button>)}</li>)}</ul>
     </div>
   )
 }
