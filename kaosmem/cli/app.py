@@ -15,7 +15,6 @@ import typer
 import kaosmem
 from kaosmem.arguments import check_share, check_text
 from kaosmem.assembly import check_budget
-from kaosmem.assembly.context import Context
 from kaosmem.cli.corpora import ingest
 from kaosmem.cli.devstack import devstack
 from kaosmem.cli.report import (
@@ -32,11 +31,12 @@ from kaosmem.cli.report import (
 )
 from kaosmem.cli.sessions import (
     Listed,
+    answered,
     check_stored,
     erased,
     listed_sessions,
     opened,
-    opened_corpus,
+    opened_or_new,
     print_receipt,
     print_repair,
     print_sessions,
@@ -49,7 +49,6 @@ from kaosmem.cli.terminal import Phases, write, write_json
 from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import FORMATS
-from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import shown
 from kaosmem.retrieval.rankers import RANKERS
 from kaosmem.session import RepairReport
@@ -204,39 +203,19 @@ def assemble(
     tokens = check_budget(_whole_number(budget))
     check_text(query, "query")
     check_share(min_confidence, "min_confidence")
-
-    async def answer() -> tuple[SessionMemory, IngestReport | None, Context]:
-        chosen = RANKERS[ranker]()
-        if path is None:
-            opening = opened(session or "", namespace, counter, chosen)
-        else:
-            opening = opened_corpus(session, namespace, counter, chosen)
-        report = None
-        with Phases() as phases:
-            phases.begin("opening the session")
-            async with opening as memory:
-                if path is not None:
-                    phases.begin("reading files")
-                    report = await memory.ingest(
-                        path,
-                        include=include or (),
-                        exclude=exclude or (),
-                        gitignore=gitignore,
-                        progress=phases.show,
-                    )
-                    if session is not None:
-                        phases.begin("saving")
-                        await memory.save()
-                phases.begin("indexing items")
-                await memory.admin.prepare(progress=partial(phases.show, ""))
-                phases.begin("ranking and packing")
-                context = await memory.assemble_context(
-                    query, budget=tokens, format=format.value, min_confidence=min_confidence
-                )
-                phases.begin("closing")
-            return memory, report, context
-
-    memory, report, context = _run(answer())
+    opening = opened_or_new(path, session, namespace, counter, RANKERS[ranker]())
+    reading = partial(
+        SessionMemory.ingest, include=include or (), exclude=exclude or (), gitignore=gitignore
+    )
+    asking = partial(
+        SessionMemory.assemble_context,
+        query=query,
+        budget=tokens,
+        format=format.value,
+        min_confidence=min_confidence,
+    )
+    is_saved = session is not None
+    memory, report, context = _run(answered(opening, path, reading, asking, is_saved=is_saved))
     notes = [f"note: {notice}" for notice in memory.notices]
     if report is not None:
         notes += ingest_summary(report, all_skipped=all_skipped)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kaosmem.assembly.context import Context
 from kaosmem.cli.report import damage_json, number_or_dash
-from kaosmem.cli.terminal import Column, write, write_table
+from kaosmem.cli.terminal import Column, Phases, write, write_table
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
+from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name, shown, shown_location
 from kaosmem.persistence.storage.places import StoredSession, filesystem_of, unknown_session
 from kaosmem.retrieval.ranker import Ranker
@@ -163,6 +166,47 @@ async def opened_corpus(
         ranker=ranker,
     ) as memory:
         yield memory
+
+
+def opened_or_new(
+    path: str | None, url: str | None, namespace: str, counter: str, ranker: Ranker
+) -> AbstractAsyncContextManager[SessionMemory]:
+    """Open a session for reading, or for writing if a path of files is given."""
+    if path is None:
+        return opened(url or "", namespace, counter, ranker)
+    return opened_corpus(url, namespace, counter, ranker)
+
+
+async def answered(
+    opening: AbstractAsyncContextManager[SessionMemory],
+    path: str | None,
+    reading: Callable[..., Awaitable[IngestReport]],
+    asking: Callable[[SessionMemory], Awaitable[Context]],
+    *,
+    is_saved: bool,
+) -> tuple[SessionMemory, IngestReport | None, Context]:
+    """Read files into a session if a path is given, ask it, and show the progress.
+
+    Args:
+        reading: Reads a path into a session.
+        is_saved: Save the session between both.
+    """
+    report = None
+    with Phases() as phases:
+        phases.begin("opening the session")
+        async with opening as memory:
+            if path is not None:
+                phases.begin("reading files")
+                report = await reading(memory, path, progress=phases.show)
+                if is_saved:
+                    phases.begin("saving")
+                    await memory.save()
+            phases.begin("indexing items")
+            await memory.admin.prepare(progress=partial(phases.show, ""))
+            phases.begin("ranking and packing")
+            context = await asking(memory)
+            phases.begin("closing")
+    return memory, report, context
 
 
 @asynccontextmanager

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory
-from kaosmem.assembly.context import Context, Reason
+from kaosmem import SectionSpec, SessionMemory, Window
+from kaosmem.assembly.context import Context, Decision, Reason
+from kaosmem.sections.spec import DEFAULT_SECTIONS
 
 ROOMS = [f"Room {number} costs {number} euros." for number in range(200)]
 
@@ -52,6 +55,57 @@ async def test_the_missing_tokens_let_the_item_in() -> None:
     for budget, is_in in ((10 + lacking - 1, False), (10 + lacking, True)):
         again = await memory.assemble_context("Who owns the deal?", budget=budget)
         assert again.decision(item.id).included is is_in
+
+
+@pytest.mark.parametrize("block", [30, 40, 60])
+async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block: int) -> None:
+    """The block of a window has less room than the window: its missing tokens are told."""
+
+    async def decided(size: int, item_id: str = "") -> Decision:
+        memory = SessionMemory.test_mode()
+        for number in range(12):
+            text = f"Ann owns deal number {number}, and nobody else has a share in it."
+            memory.add("findings", text, id=f"deal-{number}")
+        window = Window("main", block=size)
+        query = "Who owns the deal number 3?"
+        context = await memory.assemble_context(query, budget=2_000, window=window)
+        if item_id:
+            return context.decision(item_id)
+        missed = next(each for each in context.decisions if each.reason is Reason.NO_ROOM)
+        told.append(str(context.why(missed.item_id)))
+        return missed
+
+    told: list[str] = []
+    missed = await decided(block)
+    lacking = int(told[0].split("About ")[1].split(" more tokens")[0])
+    assert not (await decided(block + lacking - 1, missed.item_id)).included
+    assert (await decided(block + lacking, missed.item_id)).included
+
+
+async def test_an_item_that_only_files_hold_is_found(tmp_path: Path) -> None:
+    """An evicted or removed item is not called never stored; a silent source is named instead."""
+    sections = DEFAULT_SECTIONS.replace(findings={"budget": 100})
+    async with SessionMemory.open(tmp_path, "s", trace=True, sections=sections) as memory:
+        memory.add("findings", "The plumber is called Otto.")
+        memory.remove(memory.add("findings", "The cook is called Rita.").id)
+        memory.add_many("findings", [f"Finding {n} about the weather." for n in range(40)])
+        await memory.forget(memory.add("findings", "A secret.").id)
+        await memory.assemble_context("weather?", budget=60)
+    async with SessionMemory.open(tmp_path, "s", sections=sections) as memory:
+        context = await memory.assemble_context("weather?", budget=60, sections=["findings"])
+        assert "keeps at most 100 tokens" in str(context.why("plumber is called Otto"))
+        assert "it was removed on " in str(context.why("cook is called Rita"))
+        assert "it was removed on " in str(memory.why("cook is called Rita", turn=1))
+        assert "was not among the" in str(memory.why("plumber is called Otto", turn=1))
+        memory.add("documents", "The rent is 900 euros.", metadata={"year": "2024"})
+        context = await memory.assemble_context("rent?", budget=60, sections=["findings"])
+        assert "the turn asked for findings alone" in str(context.why("rent is 900"))
+        context = await memory.assemble_context("rent?", budget=60, filter={"year": 2024})
+        expected = str(context.why("rent is 900"))
+    async with SessionMemory.open(tmp_path, "s", read_only=True) as memory:
+        assert "after this turn" in str(memory.why("rent is 900", turn=1))
+        assert "was never stored" in str(memory.why("the wine list of the house", turn=1))
+    assert "'year' is a text and the filter gives a number" in expected
 
 
 async def test_a_replaced_item_names_its_successor_and_the_day() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,23 @@ def test_budget_measures_the_session_s_own_questions(
     assert ["40", "own"] in rows
     assert ["400", "own"] in rows
     assert files_in(place) == before
+
+
+def test_budget_takes_what_a_reply_used_for_evidence(tmp_path: Path, command: Command) -> None:
+    """A reply names the item that it rests on, whatever ranks it; a reply that used none is left out."""
+
+    async def talk() -> None:
+        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
+            memory.add_many("documents", [f"Room {n} costs {100 + n} euros." for n in range(99)])
+            for number, reply in ((17, "It costs 117 euros."), (31, "I do not know.")):
+                memory.add("messages", f"What does room {number} cost?")
+                await memory.assemble_context(budget=200)
+                memory.add("messages", reply, role="assistant")
+
+    asyncio.run(talk())
+    out = _ok(command("budget", f"{tmp_path}/s", "--budgets", "400", "--ranker", "bm25"))
+    assert "1 questions have some. An item is evidence if the recorded reply used it" in out
+    assert re.search(r"400  own +1\.000", out)
 
 
 def test_budget_asks_user_messages_without_turns(tmp_path: Path, command: Command) -> None:
