@@ -230,7 +230,9 @@ def _use(turn: Seen, name: str) -> str:
     cutoff = turn._cutoffs.by_section.get(name)
     said = _counted(turn.by_section[name].items)
     if cutoff is not None and cutoff.offered:
-        said += f" of {cutoff.offered:,} offered"
+        # A window shows items of earlier turns, which are offered no more.
+        of = " of" if cutoff.offered >= turn.by_section[name].items else ","
+        said += f"{of} {cutoff.offered:,} offered"
     if cutoff is not None and cutoff.lowest is not None:
         said += f", cutoff {percent(cutoff.lowest)}"
     return said
