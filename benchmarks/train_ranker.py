@@ -2,13 +2,15 @@
 
     KAOSMEM_DATA=FOLDERS python -m benchmarks.train_ranker --validate --save kaosmem/retrieval/weights.json
     KAOSMEM_DATA=FOLDERS python -m benchmarks.train_ranker --dense --save kaosmem/retrieval/weights_dense.json
+    KAOSMEM_DATA=FOLDERS python -m benchmarks.train_ranker --all kaosmem/retrieval
 
 FOLDERS are folders as of `benchmarks.evidence_recall`, with `:` between them (`;` on Windows). Without `--save` the
 weights are printed. `--validate` leaves each data set out in turn: it learns weights from the others, measures kaosmem
 with them on that set, and compares with BM25 alone, also by category; `--parts` does so without each group of
 signals in turn, at 2,048 tokens, which shows what it brings, and tells how long it takes. `--dense` does all that for
 `DenseRanker`, and `--embedder module:class` with another embedder than its own (`weights_wordllama.json` is of
-`kaosmem.retrieval.embedders:WordLlamaEmbedder`); each text is embedded once.
+`kaosmem.retrieval.embedders:WordLlamaEmbedder`); each text is embedded once. `--all` learns every file of weights that
+comes with kaosmem.
 """
 
 from __future__ import annotations
@@ -83,6 +85,14 @@ DENSE_PARTS = {
     "source's likeness": ("likeness_in_source", "likeness_of_source"),
     "neighbours' likeness": ("nearby_likeness", "further_likeness"),
 }
+
+
+FILES = {
+    "weights.json": None,
+    "weights_dense.json": "kaosmem.retrieval.embedders:MiniLMEmbedder",
+    "weights_wordllama.json": "kaosmem.retrieval.embedders:WordLlamaEmbedder",
+}
+"""The files of weights that come with kaosmem, with the embedder that each is learned with."""
 
 
 class Remembering:
@@ -211,6 +221,16 @@ def dense_ranker(embedder: str | None) -> DenseRanker:
     return DenseRanker(embedder=Remembering(getattr(import_module(module), name)()))
 
 
+def learn_all(corpora: Sequence[Corpus], folder: Path) -> None:
+    """Learn every file of FILES from corpora, and save them in a folder."""
+    for file, embedder in FILES.items():
+        ranker = LinearRanker() if embedder is None else dense_ranker(embedder)
+        with Phases(per_second=1) as phases:
+            phases.begin(f"learning {file}")
+            learned = learn_weights(read_lessons(corpora, ranker=ranker))
+        (folder / file).write_text(learned.to_json(), encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, and print or save what was learned."""
     parser = argparse.ArgumentParser(
@@ -219,6 +239,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", metavar="FOLDERS", default=os.environ.get("KAOSMEM_DATA"))
     parser.add_argument(
         "--save", metavar="FILE", type=Path, help="of JSON; without it the weights are printed"
+    )
+    parser.add_argument(
+        "--all", metavar="FOLDER", type=Path, help="save every file of weights in a folder"
     )
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--parts", action="store_true")
@@ -230,6 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     corpora = tuple(
         corpus for folder in options.data.split(os.pathsep) for corpus in read_corpora(folder)
     )
+    if options.all:
+        learn_all(corpora, options.all)
+        return
     with Phases(per_second=1) as phases:
         phases.begin("reading what each question can be answered from")
         ranker = dense_ranker(options.embedder) if options.dense else LinearRanker()

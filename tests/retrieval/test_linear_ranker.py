@@ -451,6 +451,25 @@ def test_weights_are_learned_from_questions() -> None:
         learn_weights([])
 
 
+def saved_corpora(folder: Path) -> tuple[Corpus, ...]:
+    """Return small corpora whose files are in a folder."""
+    few = corpora(3)
+    for corpus in few:
+        lines = [
+            json.dumps({"id": each.id, "session": each.session, "text": each.text})
+            for each in corpus.items
+        ]
+        (folder / f"{corpus.name}.items.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        questions = [
+            json.dumps({"id": each.id, "query": each.query, "evidence_ids": each.evidence_ids})
+            for each in corpus.questions
+        ]
+        (folder / f"{corpus.name}.questions.jsonl").write_text(
+            "\n".join(questions), encoding="utf-8"
+        )
+    return few
+
+
 @pytest.mark.parametrize(
     "embedder", ["", "kaosmem.retrieval.embedders:WordLlamaEmbedder"], ids=["linear", "dense"]
 )
@@ -458,20 +477,7 @@ def test_the_script_that_learns_saves_and_validates(
     embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On data of one's own: the weights as a file, and what they do on corpora that they were not learned from."""
-    few = corpora(3)
-    for corpus in few:
-        lines = [
-            json.dumps({"id": each.id, "session": each.session, "text": each.text})
-            for each in corpus.items
-        ]
-        (tmp_path / f"{corpus.name}.items.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        questions = [
-            json.dumps({"id": each.id, "query": each.query, "evidence_ids": each.evidence_ids})
-            for each in corpus.questions
-        ]
-        (tmp_path / f"{corpus.name}.questions.jsonl").write_text(
-            "\n".join(questions), encoding="utf-8"
-        )
+    few = saved_corpora(tmp_path)
     saved = tmp_path / "weights.json"
     dense = ["--dense", "--embedder", embedder] if embedder else []
     train_ranker.main(["--data", str(tmp_path), "--save", str(saved), "--parts", *dense])
@@ -493,6 +499,15 @@ def test_the_script_that_learns_saves_and_validates(
     assert {
         signal for signals in parts.values() for signal in signals
     } <= known.documents.keys() | known.conversation
+
+
+def test_one_command_learns_all_weights(tmp_path: Path) -> None:
+    """Every file that comes with kaosmem is learned, with a weight of each signal."""
+    saved_corpora(tmp_path)
+    train_ranker.main(["--data", str(tmp_path), "--all", str(tmp_path)])
+    for file in train_ranker.FILES:
+        learned = Weights.from_json((tmp_path / file).read_text(encoding="utf-8"))
+        assert learned.documents.keys() == default_weights(file).documents.keys()
 
 
 def test_weights_are_read_as_they_were_written() -> None:
