@@ -14,7 +14,8 @@ The menu, of which every combination is enumerated and each different result is 
   one alone, and the last so many. A sector is written whole or not; bytes of it that were durable
   stay.
 - Several such files: all combinations; above `MAX_FILES` each file in all its states beside the
-  others in their first and last (nothing and everything kept).
+  others in their first and last (nothing and everything kept). The soak tests take up to
+  `MAX_FILES_OF_A_SOAK` combinations.
 
 Locks are free after it. What is not on the menu: stale bytes instead of NULs, and damage to durable
 bytes.
@@ -43,7 +44,8 @@ from tests.simulation.disk import (
 SECTOR = 512
 EDGE = 3
 MAX_CHANGES, MAX_SECTORS = 4, 4
-MAX_ENTRIES, MAX_FILES = 200, 5_000
+MAX_ENTRIES, MAX_FILES = 200, 300
+MAX_FILES_OF_A_SOAK = 5_000
 
 Change = Written | Torn | Truncated
 

@@ -18,6 +18,7 @@ from tests.persistence.crashes.scenarios import (
     SNAPSHOT,
     adding,
 )
+from tests.simulation import power_loss
 from tests.tables import add_table
 
 Table = dict[str, Count]
@@ -41,6 +42,15 @@ MANY_STATES = "an index", "a snapshot"
 def each(names: Iterable[str]) -> list[Any]:
     """Return names as parameters: beside the simulation of whole sessions, the default run tries few of them."""
     return [pytest.param(name, marks=() if name in BRIEF else pytest.mark.soak) for name in names]
+
+
+@pytest.fixture(autouse=True)
+def _more_combinations_in_a_soak(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let a soak test combine more states of several files."""
+    if request.node.get_closest_marker("soak"):
+        monkeypatch.setattr(power_loss, "MAX_FILES", power_loss.MAX_FILES_OF_A_SOAK)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +103,7 @@ def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", MANY_STATES)
+@pytest.mark.parametrize("name", OVERTAKEN)
 def test_who_is_there_when_another_is_killed_at_any_call_loses_nothing(
     name: str, table: Table
 ) -> None:
