@@ -8,6 +8,7 @@ import io
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cache
 from types import FrameType, ModuleType
 
 import numpy as np
@@ -23,6 +24,8 @@ _NOT_SEARCHED = (
     pytest.Config,
 )
 _EMPTY = (int, float, bool, type(None))
+_TEXT = (str, bytes, bytearray)
+_HIDING = (dict, io.BytesIO, io.StringIO, np.ndarray, array, memoryview)
 
 
 def modules_of(package: str = "kaosmem") -> list[ModuleType]:
@@ -56,24 +59,37 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
     alive = list[object]()
     found = list[str]()
     left = list(roots)
-    passed_over = dict.fromkeys(
-        _EMPTY, True
-    )  # asked once per type, since there are millions of objects
+    kinds = _Kinds()  # asked once per type, since there are millions of objects
     while left:
         each = left.pop()
-        hidden = [*_hidden(each)]
-        if any(_holds(part, sought, encoded) for part in (each, *hidden)):
+        if kinds.is_text(type(each)) and _holds(each, sought, encoded):
             found.append(_way_to(each, parents))
-        for inner in (*gc.get_referents(each), *hidden):
-            is_passed_over = passed_over.get(type(inner))
-            if is_passed_over is None:
-                is_passed_over = passed_over[type(inner)] = isinstance(inner, _NOT_SEARCHED)
-            if is_passed_over or id(inner) in parents or id(inner) in others:
+        for inner in kinds.parts_of(each):
+            if kinds.is_passed_over(type(inner)) or id(inner) in parents or id(inner) in others:
                 continue
             parents[id(inner)] = each
             alive.append(inner)  # or another object might get its id
             left.append(inner)
     return found
+
+
+class _Kinds:
+    """What is known of the types of objects."""
+
+    def __init__(self) -> None:
+        self.is_text = cache(lambda kind: issubclass(kind, _TEXT))
+        self.is_passed_over = cache(lambda kind: kind in _EMPTY or issubclass(kind, _NOT_SEARCHED))
+        self._is_hiding = cache(lambda kind: issubclass(kind, _HIDING))
+
+    def parts_of(self, each: object) -> Iterable[object]:
+        """Return what an object holds."""
+        kind = type(each)
+        if kind is str or kind is bytes:
+            return ()
+        parts = gc.get_referents(each)
+        if self._is_hiding(kind):
+            parts += _hidden(each)
+        return parts
 
 
 def _parts(module: object) -> Iterator[object]:
@@ -84,8 +100,6 @@ def _parts(module: object) -> Iterator[object]:
 
 def _hidden(each: object) -> Iterator[object]:
     """Yield what an object holds that `gc` does not see."""
-    if type(each) in (str, tuple, list):
-        return
     if isinstance(each, dict):
         yield from dict.keys(each)  # those that are text
     elif isinstance(each, io.BytesIO | io.StringIO) and not each.closed:
@@ -101,7 +115,9 @@ def _hidden(each: object) -> Iterator[object]:
 def _holds(each: object, sought: list[str], encoded: list[bytes]) -> bool:
     if isinstance(each, str):
         folded = each.casefold()
-        return any(needle in folded for needle in sought)
+        for needle in sought:
+            if needle in folded:
+                return True
     if isinstance(each, bytes | bytearray):
         lowered = bytes(each).lower()
         return any(needle in lowered for needle in encoded)
