@@ -740,9 +740,9 @@ async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
     }
     talk = Talk("log")
     talk.source = ConversationSource(talk.log, condensers[kind])
-    rebased = await rebases_of(talk, turns=150, budget=16_000)
+    rebased = await rebases_of(talk, turns=80, budget=8_000)
     if not _REBASES_OF_A_THREAD:
-        _REBASES_OF_A_THREAD.update(await rebases_of(Talk("thread"), turns=150, budget=16_000))
+        _REBASES_OF_A_THREAD.update(await rebases_of(Talk("thread"), turns=80, budget=8_000))
     assert set(rebased) == set(_REBASES_OF_A_THREAD) == {"new", None, "full"}
     assert rebased["full"] <= _REBASES_OF_A_THREAD["full"] + 2
     has_condensed = any(isinstance(event, Condensation) for event in talk.log)
@@ -765,14 +765,14 @@ async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_conden
     memory = SessionMemory.test_mode()
     await memory.attach(source)
     rebased: Counter[str | None] = Counter()
-    for number in range(100):
+    for number in range(60):
         log.append(
             ActionEvent(
                 "message", f"What does room {number} cost? " + "Say why. " * 80, source="user"
             )
         )
         context = await memory.assemble_context(
-            "The cost?", budget=32_000, format="openai", window="main"
+            "The cost?", budget=16_000, format="openai", window="main"
         )
         rebased[context.rebased] += 1
         if context.rebased is None:

@@ -29,8 +29,13 @@ days = st.integers(0, 9)
 
 async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, SessionMemory]:
     """Return facts in which an address was replaced, among so many others, and a session that shows them."""
+    facts = await replaced(others, **old)
+    return facts, await session_over(facts)
+
+
+async def replaced(others: int = 0, **old: Any) -> InMemoryLongTermMemory:
+    """Return facts in which an address was replaced, among so many others."""
     facts = InMemoryLongTermMemory()
-    memory = SessionMemory.test_mode()
     metadata = {"timestamp": "2023-03-01", **old}
     await facts.save("a", OLD, key="address", metadata=metadata)
     for number in range(others):
@@ -39,11 +44,22 @@ async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, Se
             f"Note {number}: the user's {('cat', 'dog', 'car')[number % 3]} has number {number}.",
         )
     await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01"})
+    return facts
+
+
+async def session_over(facts: InMemoryLongTermMemory) -> SessionMemory:
+    """Return a session that shows facts."""
+    memory = SessionMemory.test_mode()
     await memory.attach(FactSource(facts, "a"))
-    return facts, memory
+    return memory
 
 
-@pytest.mark.parametrize("others", [0, 1, 40, 2_000])
+@pytest.fixture(scope="module", params=[0, 1, 40, 2_000])
+def others(request: pytest.FixtureRequest) -> tuple[int, InMemoryLongTermMemory]:
+    """Return a number of other facts, and the store that holds them, which no test changes."""
+    return request.param, asyncio.run(replaced(request.param))
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -53,22 +69,26 @@ async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, Se
         "Who lived at 1 Elm Street before?",
     ],
 )
-async def test_a_question_about_the_past_is_shown_both(others: int, query: str) -> None:
+async def test_a_question_about_the_past_is_shown_both(
+    others: tuple[int, InMemoryLongTermMemory], query: str
+) -> None:
     """The replaced version stands right before the current one, each with the interval in which it held."""
-    _, memory = await moved(others)
+    memory = await session_over(others[1])
     lines = (await memory.assemble_context(query, budget=200)).text.splitlines()
     at = lines.index(f"[1 March 2023 until 1 June 2024] {OLD}")
     assert lines[at + 1] == f"[since 1 June 2024] {NEW}"
 
 
-@pytest.mark.parametrize("others", [0, 1, 40, 2_000])
 @pytest.mark.parametrize(
     "query", ["What is the user's address?", "The user's address in July 2024?"]
 )
-async def test_a_question_about_now_is_shown_the_current_one(others: int, query: str) -> None:
+async def test_a_question_about_now_is_shown_the_current_one(
+    others: tuple[int, InMemoryLongTermMemory], query: str
+) -> None:
     """A superseded fact is not shown, even if everything fits."""
-    _, memory = await moved(others)
-    context = await memory.assemble_context(query, budget=200 if others > 40 else 2_000)
+    number, facts = others
+    memory = await session_over(facts)
+    context = await memory.assemble_context(query, budget=200 if number > 40 else 2_000)
     assert OLD not in context.text
     assert f"[1 June 2024] {NEW}" in context.text
 
