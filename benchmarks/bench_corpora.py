@@ -21,13 +21,13 @@ import random
 import re
 import resource
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -37,9 +37,13 @@ from kaosmem import SessionMemory
 from kaosmem.corpora import Corpus, CorpusSource, LanceCorpus, PgCorpus
 from kaosmem.language.analysis import analyze
 
+T = TypeVar("T")
+
 _BATCH = 5_000
 _PER_SOURCE = 50
 _COMPACTED_EVERY = 200_000
+_WARMING = 3
+"""The first questions open files, and do not count."""
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
 _NUMBER = re.compile(r"\d+")
 
@@ -93,7 +97,7 @@ def write(corpus: Corpus, start: int, stop: int, words: int) -> int:
     """Write the passages of some places in a worker; return its peak memory in bytes."""
     batch = list(passages(start, stop, words))
     sources = {each["source"]: None for each in batch}
-    asyncio.run(corpus.replace(list(sources), batch))
+    asyncio.run(closing(corpus, corpus.replace(list(sources), batch)))
     return peak_bytes()
 
 
@@ -165,7 +169,7 @@ def queries(words: int, number: int) -> list[str]:
     return found
 
 
-async def questions(corpus: Corpus, words: int, number: int) -> dict[str, float]:
+async def questions(corpus: Corpus, asked: Sequence[str]) -> dict[str, float]:
     """Return milliseconds of the engine's candidates alone, and of contexts of 4,000 tokens."""
     memory = SessionMemory.test_mode()
     await memory.attach(CorpusSource(corpus))
@@ -174,7 +178,7 @@ async def questions(corpus: Corpus, words: int, number: int) -> dict[str, float]
     analyze("Load what the analysis needs.")
     opened = peak_bytes()
     cpu_begin = cpu_s()
-    for query in queries(words, number + 3):
+    for query in asked:
         begin = time.perf_counter()
         await corpus.candidates(analyze(query))
         middle = time.perf_counter()
@@ -184,18 +188,26 @@ async def questions(corpus: Corpus, words: int, number: int) -> dict[str, float]
         packed.append(time.perf_counter() - middle)
     figures = {"first_ms": 1_000 * proposed[0]}
     for name, times in (("candidates", proposed), ("context", packed)):
-        ordered = sorted(times[3:])  # the first ones open files
+        ordered = sorted(times[_WARMING:]) or times
         figures[f"{name}_p50_ms"] = 1_000 * ordered[len(ordered) // 2]
         figures[f"{name}_p95_ms"] = 1_000 * ordered[int(0.95 * (len(ordered) - 1))]
-    figures["cpu_ms_a_question"] = 1_000 * (cpu_s() - cpu_begin) / (number + 3)
+    figures["cpu_ms_a_question"] = 1_000 * (cpu_s() - cpu_begin) / len(asked)
     figures["client_mb"] = peak_bytes() / 1e6
     figures["client_before_mb"] = opened / 1e6
     return figures
 
 
-def ask(corpus: Corpus, words: int, number: int) -> dict[str, float]:
+def ask(corpus: Corpus, asked: Sequence[str]) -> dict[str, float]:
     """Return the figures of questions that this process asks."""
-    return asyncio.run(questions(corpus, words, number))
+    return asyncio.run(closing(corpus, questions(corpus, asked)))
+
+
+async def closing(corpus: Corpus, work: Awaitable[T]) -> T:
+    """Return the result of some work, after which this process needs the corpus no more."""
+    try:
+        return await work
+    finally:
+        await corpus.close()
 
 
 async def in_process(work: Callable[..., Any], *given: Any) -> Any:
@@ -207,7 +219,7 @@ async def in_process(work: Callable[..., Any], *given: Any) -> Any:
 async def changes(corpus: Corpus, *, erases: bool) -> dict[str, float]:
     """Return the seconds until an added passage is found, a removed one is gone, one is erased."""
     new = {"id": "new", "source": "new.md", "text": "The zyxword was never said before."}
-    analyze("Load what the analysis needs.")
+    await corpus.candidates(analyze("Open what a question needs."))
     begin = time.perf_counter()
     await corpus.add([new])
     (found,) = (await corpus.candidates(analyze("zyxword"))).found
@@ -229,7 +241,7 @@ async def changes(corpus: Corpus, *, erases: bool) -> dict[str, float]:
 
 def change(corpus: Corpus, erases: bool) -> dict[str, float]:
     """Return the figures of changes that this process makes."""
-    figures = asyncio.run(changes(corpus, erases=erases))
+    figures = asyncio.run(closing(corpus, changes(corpus, erases=erases)))
     return {**figures, "changing_client_mb": peak_bytes() / 1e6}
 
 
@@ -259,8 +271,9 @@ async def remote_figures(
     """Return times, and requests and bytes of a cold client, of each question and of a change."""
     async with on_s3(folder, delay_s) as (corpus, counts):
         figures: dict[str, Any] = {}
-        figures["cold"] = await counts.during(in_process(ask, corpus, words, 1))
-        both = await counts.during(in_process(ask, corpus, words, asked + 1))
+        chosen = queries(words, asked + _WARMING)
+        figures["cold"] = await counts.during(in_process(ask, corpus, chosen[:_WARMING]))
+        both = await counts.during(in_process(ask, corpus, chosen))
         for name in ("gets", "puts", "others", "megabytes"):
             both[f"{name}_a_question"] = (both.pop(name) - figures["cold"][name]) / asked
         figures["questions"] = both
@@ -284,7 +297,8 @@ async def run(given: argparse.Namespace, url: str = "") -> dict[str, Any]:
         figures |= await ingest(corpus, number, given.words, given.writers)
         print(json.dumps(rounded(figures)), flush=True)
     figures |= sizes(given.folder)
-    figures["local"] = await in_process(ask, corpus, given.words, given.questions)
+    asked = queries(given.words, given.questions + _WARMING)
+    figures["local"] = await in_process(ask, corpus, asked)
     print(json.dumps(rounded(figures)), flush=True)
     if given.s3:
         remote = partial(remote_figures, given.folder, given.words, given.questions)

@@ -111,17 +111,13 @@ async def _read_all(
     done: list[_Batch],
     progress: Progress | None,
 ) -> None:
-    """Read all files in batches, so many at once, and compact the corpus now and then.
-
-    The first batch is read alone: it may make the tenant, which is for one writer.
-    """
+    """Read all files in batches, so many at once, and compact the corpus now and then."""
     batches = _batches(files)
     waiting: set[asyncio.Task[_Batch]] = set()
     number = 0
     try:
         while True:
-            writers = at_once if done else 1
-            while len(waiting) < writers and (batch := next(batches, None)):
+            while len(waiting) < at_once and (batch := next(batches, None)):
                 waiting.add(asyncio.ensure_future(read(batch)))
             if not waiting:
                 return
@@ -213,8 +209,18 @@ def _ray_cluster(address: str) -> Iterator[ModuleType]:
 
 
 def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
-    """Read files and put their passages in place of those that their sources have."""
-    return asyncio.run(_take(corpus, files, label))
+    """Read files and put their passages in place of those that their sources have.
+
+    The corpus is one of this process alone, and is closed.
+    """
+
+    async def take() -> _Batch:
+        try:
+            return await _take(corpus, files, label)
+        finally:
+            await corpus.close()
+
+    return asyncio.run(take())
 
 
 async def _take(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:

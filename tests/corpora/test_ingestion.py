@@ -184,7 +184,7 @@ async def test_a_cluster_of_two_nodes_reads(tmp_path: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
         cluster.add_node(num_cpus=1)
-        corpus = LanceCorpus(tmp_path / "corpus")
+        corpus = LanceCorpus(tmp_path / "corpus", timeout_s=300)
         report = await ingest_files(folder, corpus, ray=cluster.address)
         assert len(report.new) == 201
         assert len(await texts_of(corpus, "rent garden")) == 201

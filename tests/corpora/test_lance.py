@@ -209,3 +209,52 @@ async def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     await corpus.add([passage("c", "rent")])
     assert await ids(corpus, "rent") == {"a", "c"}
     assert (await corpus.statistics(["rent"])).entries == 2
+
+
+_STEPS = """
+import asyncio, sys
+from kaosmem.corpora import LanceCorpus
+
+async def main():
+    corpus = LanceCorpus(sys.argv[1])
+    for number in range(100):
+        print("replace", flush=True)
+        pair = [{"id": f"{number % 3}-{half}", "text": f"rent round{number}", "source": f"s{number % 3}"}
+                for half in "xy"]
+        await corpus.replace(f"s{number % 3}", pair)
+        if number % 3 == 1:
+            print("compact", flush=True)
+            await corpus.compact()
+        if number % 3 == 2:
+            print("erase", flush=True)
+            await corpus.erase("s0")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("steps", range(1, 11))
+async def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path: Path, steps: int) -> None:
+    """After kill -9 in a replace, a compaction or an erasure, pairs are whole and counts exact."""
+    command = [sys.executable, "-c", _STEPS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        for _ in range(steps):
+            assert running.stdout.readline()
+        await asyncio.sleep(0.01 * (steps % 4))
+        running.kill()
+    corpus = LanceCorpus(tmp_path)
+    found = (await corpus.candidates(["rent"])).found
+    texts: dict[str, set[str]] = {}
+    for each in found:
+        texts.setdefault(each.passage.source, set()).add(each.passage.text)
+    assert all(len(of_source) == 1 for of_source in texts.values())
+    assert len(found) == 2 * len(texts)
+    counts = await corpus.statistics(["rent"])
+    assert (counts.entries, counts.frequencies) == (len(found), {"rent": len(found)})
+    await corpus.add([passage("new", "rent", "new")])
+    await corpus.compact()
+    receipt = await corpus.erase(["s0", "s1", "s2"], alone=True)
+    assert await corpus.verify(receipt) == ()
+    assert await ids(corpus, "rent") == {"new"}
