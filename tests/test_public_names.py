@@ -32,16 +32,16 @@ def test_the_top_level_holds_few_names() -> None:
 
 
 def test_packages_export_few_names() -> None:
-    """All packages together export at most 202 names; internal ones come from their modules."""
+    """All packages together export at most 203 names; internal ones come from their modules."""
     number = 0
     for path in Path(kaosmem.__file__).parent.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 number += len(ast.literal_eval(node.value))
     # Eight of them are for corpora: protocol, contract, receipts, three engines, source, ingestion.
-    # Ten are for formation: formers and their changes, a plan, a shelf of facts, and a profile.
+    # Eleven are for formation: four formers and their changes, a plan, a shelf of facts, a profile.
     # Two are for retention: a policy and its report.
-    assert number <= 202
+    assert number <= 203
 
 
 def test_a_memory_has_few_members_and_parameters() -> None:

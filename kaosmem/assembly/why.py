@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.display import listed, preview, scored
 from kaosmem.language.analysis import analyze
+from kaosmem.types.outcomes import RETIRED, Outcomes
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Decision
@@ -119,7 +120,9 @@ def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
 def answer(turn: Seen, decision: Decision, others: int = 0) -> Why:
     """Return the answer for a decision of a turn. others: the other items that match."""
     name = _quoted(decision.item.text) if decision.item is not None else repr(decision.item_id)
-    place = f"{name} ({decision.section})"
+    outcomes = None if decision.item is None else Outcomes.of(decision.item)
+    note = f", {outcomes.note}" if outcomes else ""
+    place = f"{name} ({decision.section}{note})"
     if decision.included:
         said = f"{place} is in, for {decision.tokens:,} tokens: {_why_in(turn, decision)}."
     else:
@@ -176,6 +179,9 @@ def _other(turn: Seen, decision: Decision) -> str:
 
 
 def _replaced(turn: Seen, decision: Decision) -> str:
+    """Return why an item is archived: retired, replaced or moved."""
+    if decision.item is not None and RETIRED in decision.item.metadata:
+        return f"it was retired to the archive, as it {decision.item.metadata[RETIRED]}"
     if decision.same_as is None:
         return f"{MEANINGS['archived']}, and the query did not recall it"
     newer = turn.decision(decision.same_as).item

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kaosmem.formation.episodes import EpisodeFormer
     from kaosmem.formation.llm_former import LLMFormer
     from kaosmem.formation.pattern_former import PatternFormer
+    from kaosmem.formation.procedures import ProcedureFormer
 
 __all__ = [
     "AppliedChange",
@@ -21,6 +22,7 @@ __all__ = [
     "FormsFrom",
     "LLMFormer",
     "PatternFormer",
+    "ProcedureFormer",
     "ProposedChange",
 ]
 
@@ -29,6 +31,7 @@ _FORMERS = {
     "EpisodeFormer": "episodes",
     "LLMFormer": "llm_former",
     "PatternFormer": "pattern_former",
+    "ProcedureFormer": "procedures",
 }
 
 

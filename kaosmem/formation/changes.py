@@ -15,6 +15,9 @@ Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 ACTIONS = ("add", "update", "retire")
 KINDS = ("semantic", "episodic", "procedural")
 
+NOT_PEOPLE = frozenset(("assistant", "system", "tool", "summary"))
+"""Roles whose messages are no words of a person."""
+
 DISPUTED = "disputed"
 """The tag of a formed item that contradicts another one. Both are shown until a person decides."""
 
@@ -32,6 +35,8 @@ class ProposedChange:
         key: The name of the fact, such as `ann.home`. A new value of a key is a new version.
         valid_from: When the fact began to hold, in ISO 8601. The default is the time of the quote.
         details: Further metadata of the item, such as the title of an episode.
+        worked: Of a procedure: whether its quote says that it worked, or that it failed. A run of
+            a known procedure is counted for it. An unknown one is added if it worked.
     """
 
     text: str
@@ -42,6 +47,12 @@ class ProposedChange:
     key: str | None = None
     valid_from: str | None = None
     details: Mapping[str, JSONValue] = field(default_factory=dict, hash=False)
+    worked: bool | None = None
+
+    @property
+    def is_run(self) -> bool:
+        """Return whether it tells of a run of a procedure, with its outcome."""
+        return self.kind == "procedural" and self.action != "retire" and self.worked is not None
 
 
 @dataclass(frozen=True, slots=True)

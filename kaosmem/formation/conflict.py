@@ -1,4 +1,7 @@
-"""The conflict rule: a new value of a key is a new version, unless there is a doubt."""
+"""The conflict rule: a new value of a key is a new version, unless there is a doubt.
+
+Procedures have no versions: a run of the same steps counts for the known procedure.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +45,25 @@ def shares_subject(text: str, live: Item, key: str) -> bool:
     """
     shared = frozenset(analyze(text)).intersection(analyze(f"{live.text} {key_words(key)}"))
     return bool(shared - _PERSONS - frozenset(analyze(live.role)))
+
+
+def is_run_of(procedure: Item, text: str, *, worked: bool) -> bool:
+    r"""Return whether a run, written as a procedure, is one of a known procedure.
+
+    Both have the same steps, and their tasks have a word in common. A run that failed may have
+    ended early.
+
+    >>> from kaosmem import SessionMemory
+    >>> known = SessionMemory.test_mode().add("findings", "Run the tests.\n1. build()\n2. test()")
+    >>> is_run_of(known, "Please run all tests\n1. build()", worked=False)
+    True
+    >>> is_run_of(known, "Run the tests.\n1. build()", worked=True)
+    False
+    """
+    task, *steps = text.strip().split("\n")
+    known_task, *known_steps = procedure.text.split("\n")
+    if not steps:
+        return analyze(text) == analyze(procedure.text)
+    if not worked:
+        known_steps = known_steps[: len(steps)]
+    return steps == known_steps and not {*analyze(task)}.isdisjoint(analyze(known_task))

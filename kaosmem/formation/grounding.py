@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kaosmem.formation.changes import ACTIONS, KINDS, ProposedChange
+from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import plain_rules_in, rules_in
@@ -43,6 +43,7 @@ NOT_ASKED = "nobody asked to remember it"
 _SPACES = re.compile(r"\s+")
 _QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
 _TOKEN = re.compile(r"[^\W_](?:[\w'’.,:/@#%$€£+-]*[^\W_])?")
+_STEP_NUMBER = re.compile(r"^\d{1,2}\. ", re.MULTILINE)
 _DIGIT = re.compile(r"\d")
 _ADDRESS = re.compile(r"\w[@/.:]\w")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}\b)")
@@ -72,7 +73,6 @@ _MONTH_NAMES = """
     january february march april may june july august september october november december
 """
 _MONTHS = _MONTH_NAMES.split()
-_UNTRUSTED_ROLES = frozenset(("assistant", "system", "tool", "summary"))
 _ASKED = re.compile(
     r"\b(?:(?:please |do |always )?remember (?:that|this|to|my|for|i\b|we\b|the\b)|"
     r"don['’]t forget|do not forget|never forget|keep in mind|bear in mind|make a note|"
@@ -165,6 +165,8 @@ def terms_in_order(text: str) -> tuple[str, ...]:
 
 def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
     """Return the reason if a statement says more, or the opposite of what its sources say."""
+    if change.is_run:
+        text = _STEP_NUMBER.sub("", text)
     known = _words(grounds.text)
     fault = _unknown_word(text, known)
     if fault:
@@ -175,11 +177,14 @@ def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
         is_denied = _NEGATION.search(text) is not None
         if is_denied != (_NEGATION.search(change.quote) is not None):
             return NEGATED
+    if change.is_run and change.worked and _NEGATION.search(change.quote):
+        return NEGATED
     terms = [term for term in analyze(text) if term not in _FRAME]
     shared = frozenset(analyze(grounds.text)).intersection(terms)
     if len(shared) < _LEAST_SHARE * len({*terms}):
         return UNSAID
-    if terms and shared.isdisjoint(analyze(f"{grounds.quoted.role} {change.quote}")):
+    says_it = not shared.isdisjoint(analyze(f"{grounds.quoted.role} {change.quote}"))
+    if terms and not says_it and not change.is_run:
         return UNSAID
     return ""
 
@@ -262,7 +267,7 @@ def _is_said_day(stated: str, grounds: Grounds, known: Collection[str]) -> bool:
 
 
 def _is_untrusted(grounds: Grounds) -> bool:
-    return grounds.trust < Trust.MODEL or grounds.quoted.role.casefold() in _UNTRUSTED_ROLES
+    return grounds.trust < Trust.MODEL or grounds.quoted.role.casefold() in NOT_PEOPLE
 
 
 def _asks_for_rules(text: str) -> bool:

@@ -31,6 +31,7 @@ _FIELDS: Mapping[str, JSONValue] = {
     "quote": _TEXT,
     "sources": {"type": "array", "items": {"type": "integer"}},
     "valid_from": _OPTIONAL_TEXT,
+    "worked": {"type": ["boolean", "null"]},
 }
 CHANGES_TOOL: Mapping[str, JSONValue] = {
     "name": TOOL_NAME,
@@ -89,7 +90,7 @@ class LLMFormer:
     >>> from kaosmem.testing import ScriptedLLM
     >>> change = {
     ...     "action": "add", "kind": "semantic", "key": "ann.home", "text": "Ann lives in Oslo.",
-    ...     "quote": "I live in Oslo", "sources": [1], "valid_from": None,
+    ...     "quote": "I live in Oslo", "sources": [1], "valid_from": None, "worked": None,
     ... }
     >>> model = ScriptedLLM([json.dumps({"changes": [change]})])
     >>> memory = SessionMemory.test_mode()
@@ -276,6 +277,9 @@ def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
     texts = [entry.get(name) for name in ("action", "kind", "text", "quote")]
     optional = [entry.get(name) for name in ("key", "valid_from")]
     numbers = entry.get("sources")
+    worked = entry.get("worked")
+    if worked is not None and not isinstance(worked, bool):
+        return None
     if not all(isinstance(text, str) for text in texts) or not isinstance(numbers, list):
         return None
     if not all(text is None or isinstance(text, str) for text in optional):
@@ -298,4 +302,5 @@ def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
         kind=entry["kind"],
         key=entry.get("key") or None,
         valid_from=entry.get("valid_from") or None,
+        worked=worked,
     )

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formation.changes import Draft, Kind, ProposedChange
+from kaosmem.formation.changes import NOT_PEOPLE, Draft, Kind, ProposedChange
 from kaosmem.language.rules import MAX_RULE_CHARS, plain_rules_in
 from kaosmem.language.sentences import sentence_ends
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
-_OTHERS = frozenset(("assistant", "system", "tool", "summary"))
-"""Roles whose messages hold no own statements of a person."""
 _LEAST_CHARS = 8
 _PART = re.compile(r"\{([a-z_]+)\}")
 _LINE_BREAK = re.compile(r"\n\s*")
 _FENCE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
+_FORWARDED = re.compile(
+    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
+    re.DOTALL | re.MULTILINE,
+)
+_QUOTED = re.compile(r"""(?:(?<=[\s(])|^)["“](?:[^"”\s]+[ \t]+){2,}[^"”\n]*["”]""", re.MULTILINE)
+"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence."""
 _SPACES = re.compile(r"\s+")
 _STANDING = re.compile(
     r"\b(?:always|never|from now on|going forward|in (?:the )?future|"
@@ -67,7 +71,7 @@ class PatternFormer:
         """Return one change for each statement."""
         changes: list[ProposedChange] = []
         for item in said:
-            if item.role.casefold() not in _OTHERS and item.trust >= Trust.MODEL:
+            if item.role.casefold() not in NOT_PEOPLE and item.trust >= Trust.MODEL:
                 changes += self._table.statements(item)
         return Draft(changes, has_exact_keys=True)
 
@@ -75,7 +79,8 @@ class PatternFormer:
 class _Row:
     """One pattern of the table."""
 
-    def __init__(self, row: Mapping[str, Any], expand: Any) -> None:
+    def __init__(self, row: Mapping[str, Any], expand: Any, same: Mapping[str, str]) -> None:
+        self._same = same
         self.kind: Kind = row["kind"]
         self.about: str = row["about"]
         self.signs: Sequence[str] = row.get("signs", ())
@@ -91,7 +96,10 @@ class _Row:
         """Return the key of a statement, None if its pattern gives none."""
         if not self.key:
             return None
-        named = {name: value or "" for name, value in found.groupdict().items()}
+        named = {}
+        for name, value in found.groupdict().items():
+            word = (value or "").casefold()
+            named[name] = self._same.get(word, word)
         key = self.key.format(speaker=speaker or "user", **named)
         return _SPACES.sub(" ", key).strip().casefold()
 
@@ -103,7 +111,8 @@ class _Table:
         try:
             table = tomllib.loads(text)
             self._parts: dict[str, str] = table.get("parts", {})
-            self._rows = [_Row(row, self._expanded) for row in table["statements"]]
+            same: dict[str, str] = table.get("same", {})
+            self._rows = [_Row(row, self._expanded, same) for row in table["statements"]]
             self._lead = re.compile(self._expanded(table.get("leads", "")), re.IGNORECASE)
             excluded = self._expanded(table.get("excluded", "(?!)"))
             self._excluded = re.compile(excluded, re.IGNORECASE)
@@ -124,8 +133,12 @@ class _Table:
             change = self._change(sentence, item)
             if change is not None:
                 yield change
-            elif sentence in rules and _STANDING.search(sentence):
+            elif sentence in rules and self._is_standing(sentence):
                 yield ProposedChange(sentence, sentence, (item.id,), kind="procedural")
+
+    def _is_standing(self, sentence: str) -> bool:
+        """Return whether a rule holds from now on, and can be understood alone."""
+        return bool(_STANDING.search(sentence)) and not self._excluded.search(sentence)
 
     def _change(self, sentence: str, item: Item) -> ProposedChange | None:
         lowered = sentence.casefold()
@@ -164,10 +177,11 @@ def _english() -> _Table:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message that may hold a statement. Code and quotes hold none."""
+    """Yield the sentences that may hold a statement of the speaker: no code, quotes or mails."""
     begin = 0
     if "```" in text or ">" in text:
         text = _FENCE.sub("\n", text)
+    text = _QUOTED.sub("\n", _FORWARDED.sub("", text))
     for end in (*sentence_ends(text), len(text)):
         sentence = _bare(text[begin:end])
         begin = end

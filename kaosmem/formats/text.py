@@ -47,6 +47,7 @@ from kaosmem.formats.delimiters import (
 from kaosmem.formats.layout import Mark, Rendered
 from kaosmem.memos import register_memo
 from kaosmem.types.content import Trust
+from kaosmem.types.outcomes import Outcomes
 from kaosmem.types.versions import day_text
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ class LabelStyle:
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
         disputed = DISPUTED if "disputes" in item.metadata else ""
-        notes = ", ".join(filter(None, (note, disputed, trust)))
+        outcomes = Outcomes.of(item)
+        outcome = outcomes.note if outcomes else ""
+        notes = ", ".join(filter(None, (note, disputed, outcome, trust)))
         if self.has_speaker(item):
             line = (
                 f"{_speaker(item.shown_role)} ({notes}): "

@@ -1,4 +1,4 @@
-"""The part of a section that its formation keeps: marks, open proposals and counts of refusals."""
+"""The part of a section that its formation keeps: marks, proposals, refusals and outcomes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
+
+MAX_RUNS = 100
+"""A procedure is judged by its newest runs, so many at most."""
 
 
 @dataclass
@@ -19,11 +22,13 @@ class FormationState:
             later items were not.
         pending: The proposals that wait for a decision, by id. No context shows them.
         refused: The number of refused proposals by reason.
+        outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
     """
 
     marks: dict[str, int] = field(default_factory=dict)
     pending: dict[str, Item] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     def advance(self, mark: str, until: int) -> None:
         """Move a mark forward."""
@@ -40,9 +45,30 @@ class FormationState:
         for item_id in item_ids:
             self.pending.pop(item_id, None)
 
-    def pending_among(self, item_ids: Set[str]) -> set[str]:
-        """Return which of these ids are those of open proposals."""
-        return self.pending.keys() & item_ids
+    def known_among(self, item_ids: Set[str]) -> set[str]:
+        """Return which of these ids are those of open proposals, or name counted runs."""
+        known = self.pending.keys() & item_ids
+        for runs in self.outcomes.values():
+            known |= runs.keys() & item_ids
+        return known
+
+    def count_outcome(self, item_id: str, run: str, *, worked: bool) -> None:
+        """Count a run of a procedure, once. Each procedure keeps its newest runs."""
+        runs = self.outcomes.setdefault(item_id, {})
+        runs.setdefault(run, worked)
+        if len(runs) > MAX_RUNS:
+            del runs[next(iter(runs))]
+
+    def forget_runs(self, item_ids: Set[str]) -> list[str]:
+        """Drop forgotten procedures and runs. Return the ids of procedures that lost a run."""
+        for item_id in self.outcomes.keys() & item_ids:
+            del self.outcomes[item_id]
+        changed = []
+        for item_id, runs in self.outcomes.items():
+            for run in runs.keys() & item_ids:
+                del runs[run]
+                changed.append(item_id)
+        return changed
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the state as JSON values, empty if nothing was ever formed."""
@@ -53,6 +79,8 @@ class FormationState:
             stored["pending"] = [item.to_dict() for item in self.pending.values()]
         if self.refused:
             stored["refused"] = dict(self.refused)
+        if self.outcomes:
+            stored["outcomes"] = {item_id: dict(runs) for item_id, runs in self.outcomes.items()}
         return stored
 
     @classmethod
@@ -68,7 +96,10 @@ class FormationState:
         for entry in stored.get("pending", ()):
             item = Item.from_dict(entry, section)
             pending[item.id] = item
-        return cls(marks, pending, refused)
+        outcomes = {}
+        for item_id, runs in stored.get("outcomes", {}).items():
+            outcomes[item_id] = {run: bool(worked) for run, worked in runs.items()}
+        return cls(marks, pending, refused, outcomes)
 
 
 def check_numbers(stored: JSONValue) -> dict[str, int]:

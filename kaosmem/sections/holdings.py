@@ -50,6 +50,7 @@ class Holdings:
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
         usage: How often replies used the items, evicted ones too.
+        outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
     """
 
     def __init__(self, spec: SectionSpec) -> None:
@@ -78,6 +79,7 @@ class Holdings:
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
         self.usage = Usage()
+        self.outcomes: Mapping[str, Mapping[str, bool]] = {}
 
     def __len__(self) -> int:
         return len(self._held)

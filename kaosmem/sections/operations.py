@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import datetime
 from itertools import filterfalse
 from typing import Any, ClassVar, NamedTuple, Self
@@ -25,6 +25,7 @@ from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.sections.table import Table
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
+from kaosmem.types.outcomes import OUTCOMES, RETIRED, Outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +382,8 @@ class Forget(SectionOperation):
         held.usage.forget(erased)
         table.removed -= erased
         table.formation.settle(erased)
+        for item_id in table.formation.forget_runs(erased):
+            _show_outcomes(table, item_id)
         clear_memos()
 
     @property
@@ -446,6 +449,47 @@ class Form(SectionOperation):
         formation.settle(self.settled)
         formation.pending |= {item.id: item for item in self.pending}
         formation.count_refusals(self.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(SectionOperation):
+    """A run of a procedure succeeded or failed.
+
+    It touches no item in the sense of clashes: two writers may count runs of one procedure.
+
+    id: the procedure. run: the name of the run, which counts once. at: when the session was told.
+    """
+
+    op = "outcome"
+    id: str
+    run: str
+    worked: bool
+    at: datetime | None = None
+
+    def apply(self, table: Table) -> None:
+        if type(self.run) is not str or type(self.worked) is not bool:
+            raise InvalidArgumentError("an outcome has no run, or neither succeeded nor failed")
+        table.held.ordinal(self.id)
+        table.formation.count_outcome(self.id, self.run, worked=self.worked)
+        _show_outcomes(table, self.id, self.at)
+
+
+def _show_outcomes(table: Table, item_id: str, at: datetime | None = None) -> None:
+    """Note the counts of a procedure in its metadata. Retire it if it failed too often."""
+    ordinal = table.held.ordinals.get(item_id)
+    if ordinal is None:
+        return
+    item = table.held[ordinal]
+    outcomes = Outcomes.of_runs(table.formation.outcomes[item_id].values())
+    metadata = {**item.metadata, OUTCOMES: list(outcomes)}
+    is_retired = outcomes.is_worn_out and not item.pinned
+    if is_retired:
+        metadata[RETIRED] = outcomes.note
+    table.held.replace(ordinal, replace(item, metadata=metadata))
+    table.index.changed((ordinal,))
+    if is_retired:
+        del table.formation.outcomes[item_id]
+        remove(table, item_id, at)
 
 
 def evicted_by(operation: SectionOperation) -> int:
@@ -532,6 +576,7 @@ _OPERATIONS = {
         Expand,
         Forget,
         Form,
+        Outcome,
         Replace,
     )
 }

@@ -54,7 +54,8 @@ class _Scores:
     def of_units(cls, held: Holdings, found: Found, limit: int) -> _Scores:
         """Return the scores of units, each the sum over its items.
 
-        Units of the query's periods without any of its words have no score. Their place is that of
+        The score of a procedure is multiplied by its smoothed rate of success. Units of the
+        query's periods without any of its words have no score. Their place is that of
         `found.newest`.
         """
         ranked = found.ranked.matches
@@ -69,6 +70,10 @@ class _Scores:
             ):
                 scores[first] = round(scores[first] + score, 9) if first in scores else score
                 best_of.setdefault(first, ordinal)
+        for item_id, runs in [*held.outcomes.items()]:  # another thread may count a run
+            first = held.ordinals.get(item_id, -1)
+            if first in scores:
+                scores[first] = round(scores[first] * Outcomes.of_runs(runs.values()).prior, 9)
         worth = _by_worth(held, scores)
         newest = held.firsts(found.newest)
         by_worth = [

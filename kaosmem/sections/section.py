@@ -21,6 +21,7 @@ from kaosmem.sections.operations import (
     Expand,
     Forget,
     Form,
+    Outcome,
     Remove,
     SectionOperation,
     Update,
@@ -335,6 +336,12 @@ class Section(Table):
         """Note the mark and the proposals of a formation. The caller adds and removes its items."""
         self._check_writable()
         self._change(formation)
+
+    def count_outcome(self, item_id: str, run: str, *, worked: bool, at: datetime | None) -> None:
+        """Count a run of a procedure, once. Raises NotFoundError, ReadOnlyError."""
+        self._check_change(self.peek(item_id))
+        if run not in self.formation.outcomes.get(item_id, ()):
+            self._change(Outcome(self.spec.name, item_id, run, worked, at))
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; items that have left the section are passed over."""

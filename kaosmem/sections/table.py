@@ -62,6 +62,7 @@ class Table:
         self.removed: set[str] = set()
         self.lost: list[CorruptionError] = []
         self.formation = FormationState()
+        self.held.outcomes = self.formation.outcomes
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
@@ -94,6 +95,7 @@ class Table:
             held.past.expect(state["evicted"])
         restored = cls(spec, ranker=ranker, held=held, archive=archive)
         restored.formation = FormationState.from_dict(state.get("formation", {}), spec.name)
+        held.outcomes = restored.formation.outcomes
         return restored
 
     def state(self) -> dict[str, JSONValue]:
@@ -147,7 +149,7 @@ class Table:
         evicted = past.ordinals(wanted)
         known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
-        known |= self.formation.pending_among(wanted)
+        known |= self.formation.known_among(wanted)
         known |= self.held.usage.among(wanted)
         evicted |= {
             version.position for version in versions if version.position is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_instance
 from kaosmem.errors import InvalidArgumentError, ReadOnlyError
-from kaosmem.names import shown
+from kaosmem.names import check_id, shown
 from kaosmem.persistence.storage.places import filesystem_of
 from kaosmem.sections.proposal import Source
 from kaosmem.sections.section import Section
@@ -17,6 +18,7 @@ from kaosmem.session.opening import SharedSessions
 from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.retention import RetentionPolicy, RetentionReport, retain
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -219,6 +221,42 @@ class SessionAdmin:
         except Exception as error:  # any error of a store
             return f"the facts of {shown(name)} cannot be asked: {type(error).__name__}"
         return f"the facts of {shown(name)} hold {', '.join(map(shown, held))}" if held else ""
+
+    def record_outcome(self, procedure_id: str, *, worked: bool, run: str | None = None) -> Item:
+        """Count whether a procedure worked, and return it with its new counts.
+
+        Its label says "worked 4 of 5 times", and a ranking prefers what worked. A procedure that
+        failed most of three times or more is said to fail. After two failures for each success, in
+        six runs or more, it moves to the archive, and its metadata say why (`retired`). The
+        formation counts the outcomes that users and tools state by itself.
+
+        Args:
+            procedure_id: The id of a live item.
+            worked: Whether it worked.
+            run: A name of the run. A run counts once, whoever reports it. The default counts anew.
+
+        Raises:
+            NotFoundError: If no live item has the id.
+            ReadOnlyError: If the session cannot be changed.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> way = memory.add("findings", "To release: build, then upload.")
+        >>> for run in ("monday", "tuesday", "tuesday"):
+        ...     way = memory.admin.record_outcome(way.id, worked=True, run=run)
+        >>> way.metadata["outcomes"]
+        [2, 0]
+        """
+        session = self._session
+        check_instance(worked, bool, "worked")
+        name = secrets.token_hex(8) if run is None else check_id(run, "run")
+        section = session.live_section(procedure_id)
+        section.count_outcome(procedure_id, name, worked=worked, at=session.clock())
+        if procedure_id in section:
+            return section.peek(procedure_id)
+        retired = section.archive.get(procedure_id)
+        assert retired is not None
+        return retired
 
     async def close(self) -> None:
         """Wait for a running snapshot and release the log. `async with` does this.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kaosmem.errors import KaosmemError
-from kaosmem.formation.changes import AppliedChange, Former
+from kaosmem.formation.changes import NOT_PEOPLE, AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -75,19 +75,42 @@ class Formations:
         """Count a turn, and start the formations that are due. No turn waits for them."""
         for name, plan in self.plans.items():
             if plan.every_turns is not None:
-                self._turns[name] = self._turns.get(name, 0) + 1
+                turns = self._turns.get(name)
+                self._turns[name] = self._waiting(name, plan) if turns is None else turns + 1
                 if self._turns[name] >= plan.every_turns:
                     self._turns[name] = 0
                     self._start(self._form_beside(name, plan))
             if plan.idle_s is not None:
                 self._wait_for_idleness(name, plan, plan.idle_s)
 
-    async def finish(self) -> None:
-        """Form the sections that are formed when the session ends, after those under way."""
+    def _waiting(self, name: str, plan: FormsFrom) -> int:
+        """Return how many messages of people wait for a formation, at most as many as are due.
+
+        So a worker that opens the session for one turn knows of the turns of others.
+        """
+        found = 0
+        for source in plan.sections:
+            section = self._session.section(source)
+            mark = f"{source}/{plan.former.name}"
+            since = self._session.section(name).formation.marks.get(mark, 0)
+            for ordinal in reversed(section.held):
+                if ordinal < since or found == plan.every_turns:
+                    break
+                found += section.held[ordinal].role.casefold() not in NOT_PEOPLE
+        return max(1, found)
+
+    async def finish(self, save: Callable[[], Awaitable[None]]) -> None:
+        """Form the sections that are formed when the session ends, after those under way.
+
+        Args:
+            save: Saves the session, so that its last messages are formed too.
+        """
         await self.settle()
-        for name, plan in self.plans.items():
-            if plan.at_close:
-                await self._form_beside(name, plan)
+        due = {name: plan for name, plan in self.plans.items() if plan.at_close}
+        if due:
+            await save()
+        for name, plan in due.items():
+            await self._form_beside(name, plan)
 
     async def settle(self) -> None:
         """Wait until no formation is under way, and start no more by idleness."""

@@ -14,7 +14,12 @@ from kaosmem.formation.changes import (
     Draft,
     ProposedChange,
 )
-from kaosmem.formation.conflict import ANOTHER_SUBJECT, doubt_about, shares_subject
+from kaosmem.formation.conflict import (
+    ANOTHER_SUBJECT,
+    doubt_about,
+    is_run_of,
+    shares_subject,
+)
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF, FactShelf
@@ -28,12 +33,14 @@ from kaosmem.session.open_session import OpenSession
 from kaosmem.session.saving.past import check_archived
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, decoded
+from kaosmem.types.outcomes import RUN
 
 NOTHING_NEW = "nothing new"
 NOTHING_TO_RETIRE = "nothing to retire"
 NO_ROOM = "no room in the section"
 UNUSABLE = "unusable answer"
 FORGOTTEN = "source forgotten meanwhile"
+NOT_SUCCESSFUL = "never worked"
 REVIEW = "review"
 _COPIED = ("timestamp", "source")
 """Fields of the quoted message's metadata that a formed item takes over."""
@@ -183,6 +190,13 @@ class _Outcome:
         fault = fault_of(change, grounds, explicit_only=self._plan.explicit_only)
         if fault:
             return fault
+        if change.is_run:
+            known = self._procedure_of(change)
+            if known is not None:
+                self._count(known.id, grounds.quoted.id, worked=bool(change.worked))
+                return ""
+            if not change.worked:
+                return NOT_SUCCESSFUL
         item = self._made(change, grounds)
         live = None if change.key is None else self._section.keyed(change.key)
         if change.action == "retire":
@@ -198,7 +212,22 @@ class _Outcome:
                 doubt = doubt or ANOTHER_SUBJECT
         if live is not None and doubt:
             item = _disputed(item, live, doubt)
-        return self._add(change, item)
+        reason = self._add(change, item)
+        if change.is_run and item.id in self._section:
+            self._count(item.id, grounds.quoted.id, worked=True)
+        return reason
+
+    def _procedure_of(self, change: ProposedChange) -> Item | None:
+        """Return the live procedure that a run is one of, None if it is not known."""
+        for item_id in self._section.formation.outcomes:
+            if item_id in self._section:
+                item = self._section.peek(item_id)
+                if is_run_of(item, change.text, worked=bool(change.worked)):
+                    return item
+        return None
+
+    def _count(self, item_id: str, run: str, *, worked: bool) -> None:
+        self._section.count_outcome(item_id, run, worked=worked, at=self._session.clock())
 
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
         """Return a change as an item, with the speaker, the time and the trust of its sources."""
@@ -209,12 +238,14 @@ class _Outcome:
         metadata |= change.details
         if change.valid_from is not None:
             metadata["timestamp"] = change.valid_from
+        if change.is_run:
+            metadata[RUN] = grounds.quoted.id
         if self._plan.shelf is not None:
             metadata[SHELF] = self._plan.shelf.name
         item = self._session.factory.make(
             self._section.spec,
             change.text.strip(),
-            role="" if change.kind == "episodic" else grounds.quoted.role,
+            role="" if change.kind == "episodic" or change.is_run else grounds.quoted.role,
             key=change.key,
             tags=(FORMED, change.kind),
             metadata=metadata,

@@ -262,7 +262,7 @@ class SessionMemory:
         is_told = session.saver.is_in_conflict
         try:
             if kind is None and not session.read_only and not session.is_closed:
-                await self._formations.finish()
+                await self._formations.finish(self.save)
                 await self.save()
         except ConflictError:
             if not is_told:

@@ -13,6 +13,7 @@ from kaosmem.sections.operations import Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types.items import Item
+from kaosmem.types.outcomes import RUN
 
 _OWN_FIELDS = frozenset(("action", "doubt", "disputes", "of"))
 """Fields of metadata that only an open proposal has."""
@@ -115,6 +116,9 @@ class Proposals:
             return live or waiting
         item = _undisputed(waiting)
         section.add(item)
+        if RUN in item.metadata:
+            run = str(item.metadata[RUN])
+            section.count_outcome(item.id, run, worked=True, at=self._session.clock())
         section.form(replace(settled, added=(item.id,)))
         return item
 

@@ -223,6 +223,7 @@ class SyncAdmin(_InLoop[SessionAdmin]):
     prepare = _awaited(SessionAdmin.prepare)
     verify = _awaited(SessionAdmin.verify)
     retain = _awaited(SessionAdmin.retain)
+    record_outcome = _called(SessionAdmin.record_outcome)
 
     @property
     def inner(self) -> SessionAdmin:

@@ -288,7 +288,6 @@ async def test_a_plan_forms_at_the_end_and_when_idle() -> None:
     memory = planned(LineFormer(), at_close=True)
     async with memory:
         memory.add("messages", "home: I live in Oslo.")
-        await memory.save()
     async with SessionMemory.open(memory.admin.fs, "test", sections=memory.sections) as again:
         assert len(again["facts"]) == 1
     former = WaitingFormer()
@@ -300,6 +299,20 @@ async def test_a_plan_forms_at_the_end_and_when_idle() -> None:
     former.may_end.set()
     await idle._formations.settle()
     assert len(idle["facts"]) == 1
+
+
+async def test_workers_of_one_turn_form_every_few_turns() -> None:
+    """A worker that opens the session for one turn counts the messages that wait."""
+    memory = planned(LineFormer(), every_turns=3)
+    seen = []
+    for number in range(6):
+        opened = SessionMemory.open(memory.admin.fs, "test", sections=memory.sections)
+        async with opened as worker:
+            worker.add("messages", f"fact{number}: it is number {number}.")
+            await worker.assemble_context(budget=500)
+            worker.add("messages", "Noted.", role="assistant")
+        seen.append(len(worker["facts"]))
+    assert seen == [0, 0, 2, 2, 4, 4]
 
 
 async def test_a_failure_beside_the_turns_becomes_a_notice() -> None:

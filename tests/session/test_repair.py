@@ -24,6 +24,7 @@ from kaosmem.errors import (
     NotFoundError,
     UnsupportedVersionError,
 )
+from kaosmem.formation import PatternFormer
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -412,3 +413,23 @@ def test_reports_show_no_content() -> None:
     """The repr of a report has names and counts."""
     report = RepairReport("s", "t", {"documents": 1}, {}, (CorruptionError("secret"),))
     assert "secret" not in repr(report)
+
+
+@pytest.mark.parametrize("lost", ["I live in Oslo.", "I prefer tea.", "Good night."])
+async def test_a_repaired_session_forms_only_what_it_lost(lost: str, tmp_path: Path) -> None:
+    """Marks of formation come along. Where a formed item is lost, its message is formed again."""
+    async with SessionMemory.open(tmp_path, "s") as memory:
+        for text in ("I live in Oslo.", "I prefer tea.", "Good night."):
+            memory.add("messages", text, role="Ann")
+            await memory.form(PatternFormer())
+        formed = [item.text for item in memory["findings"]]
+    (log,) = tmp_path.glob("*/s/log/*")
+    data = log.read_bytes()
+    place = data.rindex(lost.encode())
+    log.write_bytes(data[:place] + b"X" + data[place + 1 :])
+    report = await repair_session(tmp_path, "s")
+    async with SessionMemory.open(tmp_path, str(report.into)) as memory:
+        changes = [str(change) for change in await memory.form(PatternFormer())]
+        assert changes == ([lost] if lost in formed else [])
+        assert sorted(item.text for item in memory["findings"]) == sorted(formed)
+        assert await memory.form(PatternFormer()) == []

@@ -25,6 +25,7 @@ from kaosmem.sections.operations import (
     Forget,
     Form,
     Operation,
+    Outcome,
     Remove,
     Replace,
     SectionOperation,
@@ -192,6 +193,8 @@ def _repeat(section: Section, change: SectionOperation) -> None:
                 section.use(change.ids)
             case Form():
                 section.form(change)
+            case Outcome() if change.id in section:
+                section.count_outcome(change.id, change.run, worked=change.worked, at=change.at)
     except (DuplicateError, InvalidArgumentError, SectionFullError, NotFoundError) as error:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session "

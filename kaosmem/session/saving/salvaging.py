@@ -25,6 +25,7 @@ from kaosmem.sections.operations import (
     Describe,
     Evict,
     Forget,
+    Form,
     Operation,
     Remove,
     SectionOperation,
@@ -185,6 +186,8 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
             operation = replace(operation, ids=_live(section, operation.ids))
         case Add() | Update():
             operation = replace(operation, evicted=_live(section, operation.evicted))
+        case Form():
+            operation = _without_gaps(section, operation)
     items = [item for item in operation.touched.values() if item is not None]
     for item in items:
         _end_older(section, item, operation.touched)
@@ -199,6 +202,16 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
         for item in items:
             change = Update if item.id in section else Add
             section.apply(change(section.spec.name, item, ()))
+
+
+def _without_gaps(section: Section, formation: Form) -> Form:
+    """Return a formation whose mark stays if items are lost that were formed before it.
+
+    The messages from there on are formed again, and what is there already is refused.
+    """
+    is_gap = formation.since > section.formation.marks.get(formation.mark, 0)
+    is_lost = len(_live(section, formation.added)) < len(formation.added)
+    return replace(formation, mark="") if is_gap or is_lost else formation
 
 
 def _live(section: Section, item_ids: Iterable[str]) -> list[str]:

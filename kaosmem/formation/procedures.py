@@ -1,0 +1,236 @@
+"""ProcedureFormer: what worked for a task becomes steps with their outcome."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from kaosmem.arguments import check_count, json_text
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formation.changes import Draft, ProposedChange
+from kaosmem.formation.grounding import MAX_TEXT_CHARS
+from kaosmem.language.sentences import sentence_ends
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import Item
+from kaosmem.units import Link
+
+_MAX_TASK_CHARS = 160
+_MAX_VALUE_CHARS = 80
+_MAX_RESULT_CHARS = 2_000
+"""The end of a result in which its outcome is looked for."""
+_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.\w+|\w+://[^\s\"'<>)]+")
+_NAMES = ("user_failed", "user_worked", "tool_failed", "tool_worked")
+
+
+class ProcedureFormer:
+    """Forms procedures: the tool calls that a task took, if somebody says that they worked.
+
+    A run begins with a message of a user, the task, and ends before the next one. Its outcome is
+    what the user then says, such as "thanks" or "that did not work", else what the last result of
+    a tool says: an error, `exit code 0`, `12 passed`. A run without such words forms nothing, and
+    so does one that goes on. The steps are the calls whose results are no errors. A run of the
+    same steps for a task with a word in common counts for the procedure that is known.
+
+    Args:
+        least: The number of steps from which a run is a procedure.
+        patterns: A file in TOML with the words of outcomes, in place of those for English. The file
+            `kaosmem/formation/patterns/outcomes.toml` describes the form.
+        name: The name of the former's mark in the session's log.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
+
+    >>> from kaosmem import SessionMemory
+    >>> from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+    >>> memory = SessionMemory.test_mode()
+    >>> for role, content in (
+    ...     ("user", "Release the app."),
+    ...     ("assistant", [ToolUseBlock("1", "build", {"target": "app"})]),
+    ...     ("tool", [ToolResultBlock("1", "built")]),
+    ...     ("assistant", [ToolUseBlock("2", "upload", {"file": "app.zip"})]),
+    ...     ("tool", [ToolResultBlock("2", "uploaded")]),
+    ...     ("user", "Thanks, that works!"),
+    ... ):
+    ...     said = memory.add("messages", content, role=role)
+    >>> print(*await memory.form(ProcedureFormer()))
+    Release the app.
+    1. build(target="app")
+    2. upload(file="app.zip")
+    """
+
+    def __init__(
+        self, *, least: int = 2, patterns: str | Path | None = None, name: str = "procedures"
+    ) -> None:
+        self.name = name
+        self._least = check_count(least, "least", least=1)
+        if patterns is None:
+            self._words = _english()
+        else:
+            self._words = _read_words(Path(patterns).read_text(encoding="utf-8"))
+
+    def __repr__(self) -> str:
+        return f"<ProcedureFormer {self.name!r}>"
+
+    async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+        """Return one change for each run that has ended with an outcome."""
+        changes = []
+        covered = 0
+        for run in _runs(said):
+            if run.answer is None and run.calls:
+                break
+            covered = run.end
+            change = self._change(run)
+            if change is not None:
+                changes.append(change)
+        return Draft(changes, covered)
+
+    def _change(self, run: _Run) -> ProposedChange | None:
+        """Return a procedure, or None for a run that is none."""
+        outcome = self._outcome(run)
+        if outcome is None:
+            return None
+        quote, quoted, worked = outcome
+        calls = run.calls
+        if worked:
+            calls = [call for call in calls if call.id not in run.failed]
+        task = _first_sentence(run.task.text)
+        text = _written(task, calls)
+        if len(calls) < self._least or not task or not text:
+            return None
+        if _names_others(text, run.task.text):
+            return None
+        sources = [run.task.id, *(item.id for item in run.items), quoted.id]
+        return ProposedChange(
+            text,
+            quote,
+            tuple(dict.fromkeys(sources)),
+            kind="procedural",
+            details={"title": task},
+            worked=worked,
+        )
+
+    def _outcome(self, run: _Run) -> tuple[str, Item, bool] | None:
+        """Return the words of the outcome, the message that has them, and whether it worked."""
+        for kind, item in (("user", run.answer), ("tool", run.last_result)):
+            if item is None:
+                continue
+            lines = item.text[-_MAX_RESULT_CHARS:].splitlines()
+            if kind == "user":
+                lines = [_first_sentence(item.text, most=_MAX_RESULT_CHARS)]
+            for name in ("failed", "worked"):
+                said = filter(self._words[f"{kind}_{name}"].search, lines)
+                for line in said:
+                    return line.strip(), item, name == "worked"
+        return None
+
+
+@dataclass
+class _Run:
+    """A task, and the calls that were made for it.
+
+    Attributes:
+        task: The message that asks for it.
+        end: The number of messages until the run's end.
+        items: The messages with its calls and results.
+        failed: The ids of the calls whose results are errors.
+        answer: The next message of a user, None if the run goes on.
+    """
+
+    task: Item
+    end: int = 0
+    items: list[Item] = field(default_factory=list)
+    calls: list[ToolUseBlock] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    last_result: Item | None = None
+    answer: Item | None = None
+
+    def take(self, item: Item) -> None:
+        """Take in a message with calls or results."""
+        blocks = () if isinstance(item.content, str) else item.content
+        calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
+        results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+        self.calls += calls
+        self.failed.update(result.tool_use_id for result in results if result.is_error)
+        if results:
+            self.last_result = item
+        if calls or results:
+            self.items.append(item)
+
+
+def _runs(said: Sequence[Item]) -> Iterator[_Run]:
+    """Yield the runs of messages in order, the last one without an answer."""
+    run: _Run | None = None
+    for place, item in enumerate(said):
+        if item.role == "user" and not Link.of(item).answers:
+            if run is not None:
+                run.answer = item
+                yield run
+            run = _Run(item)
+        elif run is not None:
+            run.take(item)
+        if run is not None:
+            run.end = place + 1
+    if run is not None:
+        yield run
+
+
+def _written(task: str, calls: Sequence[ToolUseBlock]) -> str:
+    """Return a procedure as text, without arguments if it would be too long, "" if it still is."""
+    for is_whole in (True, False):
+        lines = dict.fromkeys(_step_text(call, is_whole=is_whole) for call in calls)
+        numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
+        text = "\n".join([task, *numbered])
+        if len(text) <= MAX_TEXT_CHARS:
+            return text
+    return ""
+
+
+def _step_text(call: ToolUseBlock, *, is_whole: bool) -> str:
+    """Return a call in one line. Long values are left out."""
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        arguments = None
+    if not is_whole or not isinstance(arguments, dict):
+        return call.name
+    parts = []
+    for name, value in arguments.items():
+        text = json_text(value)
+        parts.append(f"{name}={text}" if len(text) <= _MAX_VALUE_CHARS else f"{name}=…")
+    return f"{call.name}({', '.join(parts)})"
+
+
+def _names_others(text: str, task: str) -> bool:
+    """Return whether steps hold an address that the task does not: it may be that of a hostile text."""
+    return any(address not in task for address in _ADDRESS.findall(text))
+
+
+def _first_sentence(text: str, *, most: int = _MAX_TASK_CHARS) -> str:
+    """Return the first sentence of a text in one line, "" if it is too long."""
+    end = next(iter(sentence_ends(text)), len(text))
+    sentence = " ".join(text[:end].split())
+    return sentence if len(sentence) <= most else ""
+
+
+@cache
+def _english() -> dict[str, re.Pattern[str]]:
+    file = files("kaosmem.formation").joinpath("patterns", "outcomes.toml")
+    return _read_words(file.read_text(encoding="utf-8"))
+
+
+def _read_words(text: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns of outcomes by name. Raises InvalidArgumentError."""
+    try:
+        table = tomllib.loads(text)
+        return {name: re.compile(table[name], re.IGNORECASE | re.MULTILINE) for name in _NAMES}
+    except (KeyError, TypeError, ValueError, re.error) as error:
+        raise InvalidArgumentError(
+            f"the file has no patterns of outcomes ({type(error).__name__}); the file "
+            "kaosmem/formation/patterns/outcomes.toml describes the form"
+        ) from None
