@@ -5,6 +5,8 @@ Procedures have no versions: a run of the same steps counts for the known proced
 
 from __future__ import annotations
 
+import re
+
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
 from kaosmem.types.items import Item
@@ -13,6 +15,8 @@ ANOTHER_SPEAKER = "another speaker"
 LOWER_TRUST = "lower trust"
 NO_CLEAR_TIME = "no clear time"
 ANOTHER_SUBJECT = "no word in common"
+NO_END = "no word that it is over"
+_VALUES = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*|\S*\d\S*")
 _PERSONS = frozenset(analyze("I me my we our user assistant"))
 
 
@@ -41,9 +45,12 @@ def doubt_about(new: Item, live: Item) -> str:
 def shares_subject(text: str, live: Item, key: str) -> bool:
     """Return whether a text has a word in common with a live item or the key of both.
 
-    The words for the speaker do not count.
+    The words for the speaker do not count, and neither do names and numbers of the live item: they
+    are its value, and not its subject.
     """
+    values = " ".join(_VALUES.findall(live.text))
     shared = frozenset(analyze(text)).intersection(analyze(f"{live.text} {key_words(key)}"))
+    shared -= frozenset(analyze(values)) - frozenset(analyze(key_words(key)))
     return bool(shared - _PERSONS - frozenset(analyze(live.role)))
 
 

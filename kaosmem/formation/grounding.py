@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
+from kaosmem.formation.statements import clause_of, fault_of_statement
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import plain_rules_in, rules_in
@@ -174,9 +175,9 @@ def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
     if change.valid_from is not None and not _is_said_day(change.valid_from, grounds, known):
         return UNKNOWN_DATE
     if change.kind == "semantic" and change.action != "retire":
-        is_denied = _NEGATION.search(text) is not None
-        if is_denied != (_NEGATION.search(change.quote) is not None):
-            return NEGATED
+        fault = _misread(text, change, grounds)
+        if fault:
+            return fault
     if change.is_run and change.worked and _NEGATION.search(change.quote):
         return NEGATED
     terms = [term for term in analyze(text) if term not in _FRAME]
@@ -187,6 +188,17 @@ def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
     if terms and not says_it and not change.is_run:
         return UNSAID
     return ""
+
+
+def _misread(text: str, change: ProposedChange, grounds: Grounds) -> str:
+    """Return the reason if a fact is not what the quote states where it stands."""
+    quote = plain(change.quote)
+    source = plain(grounds.quoted.text)
+    is_denied = _NEGATION.search(text) is not None
+    if is_denied != (_NEGATION.search(clause_of(quote, source)) is not None):
+        return NEGATED
+    others = {item.role.casefold() for item in grounds.items}
+    return fault_of_statement(plain(text), quote, source, grounds.quoted, others)
 
 
 def _unknown_word(text: str, known: Collection[str]) -> str:

@@ -19,6 +19,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import KnownVersions, SectionCorrections, ShownVersions, tied
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
+from kaosmem.types.outcomes import Outcomes
 
 _RANK_SLACK = 256
 """How many more items are ranked than fit on average, since worth prefers the shorter ones."""

@@ -62,8 +62,7 @@ class Formations:
             applied: dict[str, list[AppliedChange]] = {}
             for name, formation in formations.items():
                 applied[name] = await formation.run()
-            await session.saver.save()
-            for formation in formations.values():
+                await session.saver.save()  # the next section may be formed from this one
                 await formation.deliver()
             await session.saver.save()
         kept = []
@@ -107,9 +106,8 @@ class Formations:
         """
         await self.settle()
         due = {name: plan for name, plan in self.plans.items() if plan.at_close}
-        if due:
-            await save()
         for name, plan in due.items():
+            await save()
             await self._form_beside(name, plan)
 
     async def settle(self) -> None:

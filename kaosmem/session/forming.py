@@ -16,6 +16,7 @@ from kaosmem.formation.changes import (
 )
 from kaosmem.formation.conflict import (
     ANOTHER_SUBJECT,
+    NO_END,
     doubt_about,
     is_run_of,
     shares_subject,
@@ -23,6 +24,7 @@ from kaosmem.formation.conflict import (
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF, FactShelf
+from kaosmem.formation.statements import says_end
 from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
@@ -274,6 +276,8 @@ class _Outcome:
         doubt = doubt_about(item, live)
         if not shares_subject(change.quote, live, change.key or ""):
             doubt = doubt or ANOTHER_SUBJECT
+        if not says_end(change.quote):
+            doubt = doubt or NO_END
         if self._plan.review or doubt:
             return self._wait(item, change, doubt or REVIEW)
         self._retired.append(live)

@@ -41,6 +41,7 @@ from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.backends.hostile_values import NOTHING, SECRET, HostileValues, everything, read, write
 from tests.console import Console
 from tests.embeddings import Words
+from tests.formation.formers import check_shelf
 from tests.servers import example, postgres_server
 
 INJECTIONS = (
@@ -165,6 +166,11 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
         for store in others.values():
             await store.delete_all()
         assert await read(own, "victim", SECRET) == everything("victim", SECRET)
+
+
+async def test_formed_facts_are_kept_and_erased(postgres: str) -> None:
+    async with PostgresDatabase(postgres, schema=f"t{next(_schemas)}") as database:
+        await check_shelf(PostgresLongTermMemory(database))
 
 
 async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres: str) -> None:

@@ -24,6 +24,7 @@ from kaosmem.errors import InvalidNameError
 from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
+from tests.formation.formers import check_shelf
 from tests.servers import example, own_redis_server, redis_server
 
 _tenants = count(1)
@@ -290,6 +291,11 @@ async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
         versions = await stores[0].versions("a", "rent")
         assert sorted(each.item.content for each in versions) == sorted(texts)
         assert [each.is_current for each in versions] == [False] * 23 + [True]
+
+
+async def test_formed_facts_are_kept_and_erased(url: str) -> None:
+    async with RedisDatabase(url, tenant=f"t{next(_tenants)}") as database:
+        await check_shelf(RedisLongTermMemory(database))
 
 
 async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
-from kaosmem import Item
-from kaosmem.formation import Draft, ProposedChange
+from kaosmem import Item, SessionMemory
+from kaosmem.formation import Draft, FactShelf, FormsFrom, ProposedChange
 
 
 class LineFormer:
@@ -45,3 +46,21 @@ class WaitingFormer(LineFormer):
         self.has_begun.set()
         await self.may_end.wait()
         return await super().propose(said, known)
+
+
+async def check_shelf(store: Any) -> None:
+    """Check that a long-term memory gets formed facts as versions, and loses what is forgotten."""
+    shelf = FactShelf(store, "ann", "tenant-7")
+    memory = SessionMemory.test_mode()
+    for text in ("home: I live in Oslo.", "home: I live in Bergen.", "pet: I have a cat."):
+        said = memory.add("messages", text)
+        await memory.form(FormsFrom(LineFormer(), shelf=shelf))
+    found = await store.search("ann", "home pet live", "tenant-7")
+    assert {fact.content for fact in found} == {"home: I live in Bergen.", "pet: I have a cat."}
+    assert len(await store.versions("ann", "home", "tenant-7")) == 2
+    assert not await store.search("ann", "home pet live", "tenant-8")
+    receipt = await memory.forget(said.id)
+    assert await memory.admin.verify(receipt) == ()
+    left = await store.search("ann", "home pet live", "tenant-7")
+    assert [fact.content for fact in left] == ["home: I live in Bergen."]
+    assert [*receipt.sources] == ["tenant-7/ann"]

@@ -10,6 +10,7 @@ import pytest
 from kaosmem import Trust
 from kaosmem.formation import ProposedChange, grounding
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds
+from kaosmem.formation.statements import NOT_STATED, REPORTED
 from kaosmem.types.items import Item
 
 _AT = datetime(2024, 5, 6, tzinfo=UTC)
@@ -122,3 +123,33 @@ def test_names_may_come_from_another_source_than_the_quote() -> None:
     change = ProposedChange("Bob lives in Oslo.", "He lives in Oslo", ("m0", "m1"))
     assert reason(change, question, answer) == ""
     assert reason(replace(change, sources=("m1",)), question, answer) == grounding.UNKNOWN_NAME
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "statement", "expected"),
+    [
+        ("I don't like tea.", "like tea", "Ann likes tea.", grounding.NEGATED),
+        ("I never said I like tea.", "I like tea", "Ann likes tea.", grounding.NEGATED),
+        ("I like tea no longer.", "I like tea", "Ann likes tea.", grounding.NEGATED),
+        ("I have no car, but I like tea.", "I like tea", "Ann likes tea.", ""),
+        ("Did I say I like tea?", "I like tea", "Ann likes tea.", NOT_STATED),
+        ("If I like tea, I buy it.", "I like tea", "Ann likes tea.", NOT_STATED),
+        ("I like tea. Do you?", "I like tea.", "Ann likes tea.", ""),
+        ("Bob said: I like tea.", "I like tea", "Ann likes tea.", REPORTED),
+        ("Bob said: I like tea.", "I like tea", "Bob likes tea.", ""),
+        ("I said I like tea.", "I like tea", "Ann likes tea.", ""),
+    ],
+)
+def test_a_quote_counts_as_what_it_is_where_it_stands(
+    text: str, quote: str, statement: str, expected: str
+) -> None:
+    """A quote that is cut out of a denial, a question, a condition or a report states no fact."""
+    assert reason(ProposedChange(statement, quote, ("m1",)), item(text)) == expected
+
+
+def test_words_of_one_person_are_no_fact_about_another() -> None:
+    """Also if a model names both messages as sources."""
+    said = (item("I live in Oslo."), item("I live in Rome.", "Bob", id="m2"))
+    change = ProposedChange("Bob lives in Oslo.", "I live in Oslo", ("m1", "m2"))
+    assert reason(change, *said) == REPORTED
+    assert reason(replace(change, text="Ann lives in Oslo."), *said) == ""

@@ -136,6 +136,19 @@ async def test_a_fact_of_another_person_replaces_nothing() -> None:
     assert len(memory["findings"]) == 2
 
 
+async def test_unrelated_words_replace_and_retire_nothing() -> None:
+    """Words that share only the value with a fact are no new value, and say no end of it."""
+    memory = conversation("I live in Oslo.", "Tea in Oslo is good.", "I left Oslo for good.")
+    known = change(quote="I live in Oslo")
+    hijack = change(action="update", text="Tea in Oslo is good.", quote="Tea in Oslo", sources=[2])
+    retired = change(action="retire", text="Oslo", quote="I live in Oslo", sources=[1])
+    model = ScriptedLLM([answer(known, hijack, retired)])
+    changes = await memory.form(LLMFormer(model, pause_s=0))
+    assert [each.is_disputed for each in changes] == [False, True]
+    reasons = {proposal.reason for proposal in memory.proposals}
+    assert reasons == {"no word in common", "no word that it is over"}
+
+
 async def test_instructions_in_a_document_become_no_rule() -> None:
     """A model that obeys the text of a tool's result cannot turn it into a rule."""
     memory = SessionMemory.test_mode()

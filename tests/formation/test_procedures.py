@@ -125,10 +125,17 @@ async def test_failures_demote_and_retire() -> None:
         run(memory, "That did not work.")
         memory.admin.record_outcome(second.id, worked=True, run=f"run {number}")
     await memory.form(ProcedureFormer())
-    context = await memory.assemble_context(question, budget=400, sections=["findings"])
+    for number in range(20):
+        memory.add("findings", f"Room {number} is free.")
+    context = await memory.assemble_context(question, budget=100, sections=["findings"])
     assert "failed 4 of 5 times" in context.text
-    hits = memory.search(question, section="findings")
-    assert [hit.item.id for hit in hits[:2]] == [second.id, first.id]
+    scores = {each.item_id: each.score or 0 for each in context.decisions}
+    memory["findings"].held.outcomes = {}
+    plain = await memory.assemble_context(question, budget=100, sections=["findings"])
+    memory["findings"].held.outcomes = memory["findings"].formation.outcomes
+    before = {each.item_id: each.score or 0 for each in plain.decisions}
+    assert scores[second.id] > before[second.id] > 0
+    assert scores[first.id] < before[first.id]
     retired = memory.admin.record_outcome(first.id, worked=False)
     assert retired.metadata["retired"] == "failed 5 of 6 times"
     assert first.id not in memory

@@ -13,7 +13,7 @@ from kaosmem.backends import open_stores
 from kaosmem.errors import SourceError
 from kaosmem.formation import FactShelf, FormsFrom
 from kaosmem.stores import InMemoryLongTermMemory
-from tests.formation.formers import LineFormer
+from tests.formation.formers import LineFormer, check_shelf
 
 
 class CrashingStore(InMemoryLongTermMemory):
@@ -82,6 +82,12 @@ async def test_two_workers_leave_one_fact() -> None:
     item = memory.add("findings", "home: value", key="home")
     await asyncio.gather(shelf.put(item), shelf.put(item))
     assert await facts(store) == ["home: value"]
+
+
+async def test_a_database_keeps_facts_and_loses_what_is_forgotten(tmp_path: Path) -> None:
+    """The tests of PostgreSQL and Redis check the same."""
+    async with open_stores(str(tmp_path)) as stores:
+        await check_shelf(stores.facts)
 
 
 async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path: Path) -> None:
