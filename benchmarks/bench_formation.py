@@ -38,8 +38,11 @@ SENTENCES = Path(__file__).parent / "formation" / "sentences.jsonl"
 SETS = ("statebench", "memorycode", "realmem", "locomo")
 BUDGETS = (512, 2_048, 8_192)
 ARMS = ("words", "formed", "both")
-FACTS = SectionSpec("facts", None, -10, eviction="none", persistence="none")
-"""Formed items are served after all others. `--floor` reserves a share of the window for them."""
+FACTS = SectionSpec("facts", None, -10, min_score=0.1, eviction="none", persistence="none")
+"""Formed items have the share of a window that `--floor` reserves, if they match the question.
+
+The rest of the window, and what they leave, is for the words.
+"""
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--max-questions", type=int, default=10_000, help="of each corpus")
-    parser.add_argument("--floor", type=float, default=0.0, help="share kept for formed items")
+    parser.add_argument("--floor", type=float, default=0.25, help="share kept for formed items")
     given = parser.parse_args(arguments)
     data = os.environ.get("KAOSMEM_DATA")
     folder = Path(data) if data else None
