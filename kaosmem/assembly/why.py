@@ -153,6 +153,8 @@ def _why_out(turn: Seen, decision: Decision) -> str:
             return f"it says the same as {_other(turn, decision)}, which is in"
         case "filtered":
             return f"it does not pass the filter: {decision.fault or 'a field has another value'}"
+        case "archived" if decision.item is not None and RETIRED in decision.item.metadata:
+            return f"it was retired to the archive, as it {decision.item.metadata[RETIRED]}"
         case "archived":
             return decision.fault or _replaced(turn, decision)
         case "no_room" | "before_tail":
@@ -179,9 +181,6 @@ def _other(turn: Seen, decision: Decision) -> str:
 
 
 def _replaced(turn: Seen, decision: Decision) -> str:
-    """Return why an item is archived: retired, replaced or moved."""
-    if decision.item is not None and RETIRED in decision.item.metadata:
-        return f"it was retired to the archive, as it {decision.item.metadata[RETIRED]}"
     if decision.same_as is None:
         return f"{MEANINGS['archived']}, and the query did not recall it"
     newer = turn.decision(decision.same_as).item
