@@ -124,7 +124,7 @@ class QueryTerms:
 
         >>> from kaosmem.retrieval.vocabulary import Vocabulary
         >>> known = Vocabulary(["mongodb", "redis"])
-        >>> known.frequencies.values[:] = 1
+        >>> known.frequencies.values[1:] = 1
         >>> asked = QueryTerms("mongod", str.split)
         >>> asked.respell(known)
         >>> asked.terms

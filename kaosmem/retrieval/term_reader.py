@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kaosmem.types.items import Item
 
 _MAX_CHUNKS = 1 << 17
+_GATHERED_AT_ONCE = 1 << 14
+"""The terms of so many chunks are gathered at a time, so that a long text takes little memory."""
 
 
 class _Chunks(dict[str, int]):
@@ -109,12 +111,19 @@ class TermReader:
         if len(self._chunks) > _MAX_CHUNKS:
             self.forget()
         row_of = self._chunks.__getitem__
-        rows = array("q")
+        rows = array("I")
         ends = array("q", [0])
         for text in texts:
             rows.extend(map(row_of, words_of(text)))
             ends.append(len(rows))
         self._chunks.fill(self._terms)
-        values, sizes = self._terms.gathered(np.array(rows, np.int64))
-        before = np.concatenate([[0], np.cumsum(sizes)])
+        parts = []
+        before = np.zeros(len(rows) + 1, np.int64)
+        for start in range(0, len(rows), _GATHERED_AT_ONCE):
+            of_part = np.array(rows[start : start + _GATHERED_AT_ONCE], np.int64)
+            values, sizes = self._terms.gathered(of_part)
+            parts.append(values)
+            before[start + 1 : start + 1 + len(sizes)] = sizes
+        np.cumsum(before, out=before)
+        values = np.concatenate([np.empty(0, np.uint32), *parts])
         return values, np.diff(before[np.array(ends, np.int64)])
