@@ -133,7 +133,8 @@ class Model:
         """
         rounds = 6 + self.gets(passages) / AT_ONCE
         megabytes = self.gets(passages) * self.mb_a_get
-        searching_ms = 3 * (SEARCH_MS * (passages / 10**6) ** 0.27 - SEARCH_MS)
+        growth: float = (passages / 10**6) ** 0.27
+        searching_ms = 3 * SEARCH_MS * (growth - 1)
         cpu_s = (QUESTION_CPU_MS + searching_ms) / 1_000
         return rounds * delay_s + megabytes / megabytes_s + cpu_s
 

@@ -14,6 +14,7 @@ import pytest
 from kaosmem import DurabilityError, SessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.corpora import CorpusSource, LanceCorpus, lance
+from kaosmem.corpora.corpus import Found
 from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
 from tests.corpora.places import s3_corpus, s3_url
@@ -99,7 +100,7 @@ async def test_a_fault_of_ours_is_no_fault_of_the_storage(
     """An error that the engine did not raise comes out as it is."""
     corpus = LanceCorpus(tmp_path)
     await corpus.add([passage("a", "rent")])
-    monkeypatch.setattr(lance.Found, "load", lambda dumped: int("no number"))
+    monkeypatch.setattr(Found, "load", lambda dumped: int("no number"))
     with pytest.raises(ValueError, match="no number"):
         await corpus.candidates(["rent"])
 
