@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -265,6 +268,58 @@ async def test_a_stored_turn_answers_as_its_context_did() -> None:
         assert turn.explain() == context.explain()
         for decision in context.decisions:
             assert str(turn.why(decision.item_id)) == str(context.why(decision.item_id))
+
+
+_STEPS = st.lists(
+    st.sampled_from(["add", "key", "update", "remove", "turn", "turn", "save", "reopen", "forget"]),
+    max_size=24,
+)
+
+
+@given(_STEPS, st.randoms(use_true_random=False))
+@settings(max_examples=15, deadline=None)
+def test_whatever_happens_turns_are_replayed(steps: list[str], chosen: random.Random) -> None:
+    """After any changes, saves and erasures, each turn that showed no erased item has its bytes."""
+    asyncio.run(_live(["add", "turn", *steps, "turn", "reopen"], chosen))
+
+
+async def _live(steps: list[str], chosen: random.Random) -> None:
+    place = IsolatedMemoryFileSystem()
+    sent: list[bytes] = []
+    with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 3_000):
+        for segment in " ".join(steps).split("reopen"):
+            async with SessionMemory.open(place, "s", trace=True) as memory:
+                for step in segment.split():
+                    await _take(memory, step, chosen, sent)
+        async with SessionMemory.open(place, "s", read_only=True) as memory:
+            replay = _replay(memory)
+    for turn, request in zip(replay.turns, sent, strict=True):
+        if not turn.is_erased:
+            assert request_bytes(replay.request(turn.number)) == request
+
+
+async def _take(memory: SessionMemory, step: str, chosen: random.Random, sent: list[bytes]) -> None:
+    """Take one step, and note the request of a turn. A turn that shows an erased item is erased."""
+    text = f"Room {chosen.randrange(9)} costs\n{chosen.randrange(99)} euros, said Ann."
+    items = [item for section in memory for item in section]
+    if step in ("add", "key"):
+        section = chosen.choice(["findings", "documents", "messages"])
+        memory.add(section, text, key="owner" if step == "key" else None)
+    elif step == "turn":
+        context = await memory.assemble_context(text, budget=200, **chosen.choice(CALLS))
+        sent.append(request_bytes(request_of(context.rendered)))
+    elif step == "save":
+        await memory.save()
+    elif items:
+        item = chosen.choice(items)
+        if step == "update":
+            memory.update(item.id, content=text)
+        elif step == "remove":
+            memory.remove(item.id)
+        else:
+            await memory.forget(item.id)
+            showing = [turn for turn in turns_of(memory._session) if item.id in turn.shown]
+            assert showing == []
 
 
 _TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)
