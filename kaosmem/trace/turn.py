@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -146,13 +146,16 @@ class Turn:
         item = items.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
-        reason = Reason.ARCHIVED
-        fault = self._gone(item, items.values(), ended.get(item_id))
-        if not fault:
-            reason, fault = self._passed_over(item)
-        return Decision(
-            item_id, item.section, False, reason, None, None, item.tokens, item=item, fault=fault
+        out = Decision(
+            item_id, item.section, False, Reason.ARCHIVED, None, None, item.tokens, item=item
         )
+        if item_id in self.shown:
+            return replace(out, included=True, reason=Reason.VISIBLE)
+        fault = self._gone(item, items.values(), ended.get(item_id))
+        if fault:
+            return replace(out, fault=fault)
+        reason, fault = self._passed_over(item)
+        return replace(out, reason=reason, fault=fault)
 
     def _gone(self, item: Item, items: Iterable[Item], removed: datetime | None) -> str:
         """Return why the session did not hold an item at the time of the turn, "" if it did."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory
+from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory, Window
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session.saving.repair import repair_session
 from kaosmem.session.tracing import Replay, turns_of
@@ -262,12 +262,20 @@ async def test_a_stored_turn_answers_as_its_context_did() -> None:
     for number in range(15):
         memory.add("messages", f"A question about room {number} and its view?")
     contexts = [await memory.assemble_context("room 17", budget=size) for size in (60, 200, 900)]
+    for query in ("room 17", "room 18"):
+        memory.add("messages", query)
+        context = await memory.assemble_context(budget=2_000, window=Window("main", block=100))
+        contexts.append(context)
     replay = _replay(memory)
     for number, context in enumerate(contexts, 1):
         turn = replay.seen(number)
-        assert turn.explain() == context.explain()
-        for decision in context.decisions:
-            assert str(turn.why(decision.item_id)) == str(context.why(decision.item_id))
+        if not context.window:  # its visible items that were not offered have no rank in the trace
+            assert turn.explain() == context.explain()
+        for item_id in [
+            *(each.item_id for each in context.decisions),
+            *(each.id for each in context.items),
+        ]:
+            assert str(turn.why(item_id)) == str(context.why(item_id))
 
 
 _STEPS = st.lists(
