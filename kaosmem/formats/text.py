@@ -133,7 +133,7 @@ class LabelStyle:
         disputed = DISPUTED if "disputes" in item.metadata else ""
         outcomes = Outcomes.of(item)
         outcome = outcomes.note if outcomes else ""
-        notes = ", ".join(filter(None, (note, disputed, outcome, trust)))
+        notes = ", ".join(filter(None, (note, disputed, outcome, self._verified(item), trust)))
         if self.has_speaker(item):
             line = (
                 f"{_speaker(item.shown_role)} ({notes}): "
@@ -184,6 +184,12 @@ class LabelStyle:
         if when is None and self.dates == "created_at":
             when = item.created_at
         return day_text(when) if when else ""
+
+    def _verified(self, item: Item) -> str:
+        """Return the note of an old fact: `last verified 1 June 2024`."""
+        if item.last_verified is None or item.interval is not None or self.dates == "none":
+            return ""
+        return f"last verified {day_text(item.last_verified)}"
 
     def _interval(self, interval: Interval) -> str:
         """Return the words for a version's interval: `until 1 June 2024`, `since 1 June 2024`."""

@@ -65,6 +65,8 @@ class SectionSpec:
         section fits whole.
     dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the
         item was added, if it has no timestamp) or `none`.
+    last_verified: show "last verified" and the day with old formed facts of a kind that changes often
+        (see `kaosmem.formation.aging`).
     forms_from: forms the section from others beside the turns (see `kaosmem.formation`). Only for
         the placement `query`.
     Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError
@@ -98,6 +100,7 @@ class SectionSpec:
     corrections: bool = True
     compaction: CompactionStrategy | None = None
     min_score: float = 0.0
+    last_verified: bool = True
     forms_from: FormsFrom | None = None
 
     def __post_init__(self) -> None:
@@ -123,7 +126,7 @@ class SectionSpec:
             ("dates", DATES),
         ):
             self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
-        for field in ("in_context", "provenance", "corrections"):
+        for field in ("in_context", "provenance", "corrections", "last_verified"):
             self._require(field, isinstance(getattr(self, field), bool), "True or False")
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")

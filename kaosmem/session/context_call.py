@@ -15,6 +15,7 @@ from kaosmem.assembly.context import Decision, Reason, SourceReport
 from kaosmem.assembly.why import replaced_by, successor
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
+from kaosmem.formation.aging import days_until_old, needs_verification
 from kaosmem.formats import Format, get_format
 from kaosmem.language.query import Query
 from kaosmem.names import shown, shown_name
@@ -196,6 +197,8 @@ class Inquiry:
                     await section.read_texts(own[name].unread)
         for name, section in sections.items():
             section.proposer.keep_texts(own[name])
+            if section.spec.last_verified and section.formation.marks:
+                own[name] = self._with_old_facts(own[name], section)
         return own
 
     async def _index(
@@ -209,6 +212,29 @@ class Inquiry:
                 if section.proposer.lag(self.query, cap=caps[name], is_crowded=is_crowded):
                     lagging.append(name)
             await asyncio.gather(*(sections[name].catch_up() for name in lagging))
+
+    def _with_old_facts(self, proposal: Proposal, section: Section) -> Proposal:
+        """Return a proposal whose old facts say when they were last verified."""
+        verified_at = section.held.usage.verified_at
+        now: datetime | None = None
+        changed = []
+        for units in (proposal.candidates, proposal.earlier):
+            found = []
+            for unit in units:
+                if any(days_until_old(item) is not None for item in unit.items):
+                    now = self._asked_time if now is None else now
+                    items = [_verified(item, verified_at.get(item.id), now) for item in unit.items]
+                    unit = unit._replace(items=tuple(items))
+                found.append(unit)
+            changed.append(tuple(found))
+        if now is None:
+            return proposal
+        return replace(proposal, candidates=changed[0], earlier=changed[1])
+
+    @property
+    def _asked_time(self) -> datetime:
+        """The time that the question is about, now if it names none."""
+        return self.query.as_of or self.query.known_at or self.clock()
 
     def _passed(self, proposal: Proposal, spec: SectionSpec) -> Proposal:
         """Return a source's proposal without units that are too new or do not pass the filter.
@@ -408,6 +434,17 @@ def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:
     for section in sections:
         tokens += 2 * section.used + LABEL_TOKENS * len(section)
     return tokens > window
+
+
+def _verified(item: Item, verified_at: datetime | None, now: datetime) -> Item:
+    """Return an item that says when it was last verified, if it is old."""
+    last = needs_verification(item, verified_at, now)
+    if last is None:
+        return item
+    # The same item each time, which keeps what was measured of it.
+    return item.memo(
+        f"last verified {last.isoformat()}", lambda item: replace(item, last_verified=last)
+    )
 
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:

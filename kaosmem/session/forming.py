@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
@@ -28,7 +29,7 @@ from kaosmem.formation.statements import says_end
 from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.operations import Form
+from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -150,7 +151,7 @@ class _Outcome:
         self._retired: list[Item] = []
         self._pending: list[Item] = []
         self._refused: list[str] = []
-        self._known = {_said_by(item) for item in section}
+        self._known = {_said_by(item): item.id for item in section}
 
     def apply(self, draft: Draft, said: Sequence[Item]) -> None:
         """Check each change of a draft, and apply it."""
@@ -203,7 +204,9 @@ class _Outcome:
         live = None if change.key is None else self._section.keyed(change.key)
         if change.action == "retire":
             return self._retire(change, item, live)
-        if _said_by(item) in self._known:
+        known_id = self._known.get(_said_by(item))
+        if known_id is not None:
+            self._verify(known_id, grounds.quoted.valid_from)
             return NOTHING_NEW
         if self._plan.review:
             return self._wait(item, change, REVIEW)
@@ -230,6 +233,11 @@ class _Outcome:
 
     def _count(self, item_id: str, run: str, *, worked: bool) -> None:
         self._section.count_outcome(item_id, run, worked=worked, at=self._session.clock())
+
+    def _verify(self, item_id: str, at: datetime) -> None:
+        """Note that a known statement was said again, later than it was formed from."""
+        if item_id in self._section and self._section.peek(item_id).valid_from < at:
+            self._section.credit(Credit(self._section.spec.name, at, verified=(item_id,)))
 
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
         """Return a change as an item, with the speaker, the time and the trust of its sources."""
@@ -264,8 +272,8 @@ class _Outcome:
             return NO_ROOM
         self._added.append(item.id)
         if live is not None and live.id not in self._section:
-            self._known.discard(_said_by(live))  # a value may come back
-        self._known.add(_said_by(item))
+            self._known.pop(_said_by(live), None)  # a value may come back
+        self._known[_said_by(item)] = item.id
         self.applied.append(AppliedChange(change, item, DISPUTED in item.tags))
         return ""
 

@@ -119,6 +119,7 @@ class Item:
         sources: Ids of the items that this item was derived from.
         expires_at: No context shows the item from this time on. None is never. Aware and in UTC.
         interval: The interval in which a version held, if a context shows it so. Else None.
+        last_verified: When an old fact was last verified, if a context shows that. Else None.
 
     >>> from kaosmem import SessionMemory
     >>> item = SessionMemory.test_mode().add("findings", "Ann owns the deal.", key="owner")
@@ -141,6 +142,7 @@ class Item:
     trust: Trust = Trust.EXTERNAL
     expires_at: datetime | None = None
     interval: Interval | None = field(default=None, compare=False)
+    last_verified: datetime | None = field(default=None, compare=False)
     _memos: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -404,7 +406,7 @@ def _decoded(stored: Mapping[str, JSONValue], section: str) -> Item:
     )
     item = object.__new__(Item)
     for put, value in zip(
-        _PUT_FIELDS, (*values, _TRUSTS[trust], expires_at, None, {}), strict=True
+        _PUT_FIELDS, (*values, _TRUSTS[trust], expires_at, None, None, {}), strict=True
     ):
         put(item, value)
     return item
