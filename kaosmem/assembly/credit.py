@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kaosmem.display import preview
-from kaosmem.language.analysis import STOP_WORDS, analyze
+from kaosmem.language.analysis import STOP_WORDS, chunk_terms
 from kaosmem.types.items import Item
 
 CALLERS_WORD = "the caller says so"
@@ -25,7 +25,9 @@ _WORD = re.compile(rf"{_UNSPACED}|(?:(?!{_UNSPACED})[^\W_])+(?:[.,:/@'’-](?!{_
 _DIGIT = re.compile(r"\d")
 _GROUPS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _POSSESSIVE = re.compile(r"['’]s?$")
-_BEFORE_A_SENTENCE = re.compile(r"(?:^|[.!?:;\n•|])[\s\"'“‘«(*#>-]*$")
+_OPENINGS = " \t\"'“‘«(*#>-"
+_ENDS = frozenset(".!?:;\n•|")
+_MOST_BEFORE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,14 @@ class _Words:
     Attributes:
         keys: One term for each word with a meaning, in order.
         spans: Where these words stand.
-        numbers: Words with digits.
-        names: Words in capitals, and whether one stands inside a sentence.
+        marks: Numbers and words in capitals, and whether one is a mark for sure: a number, or a
+            name inside a sentence.
     """
 
     text: str
     keys: list[str] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
-    numbers: dict[str, str] = field(default_factory=dict)
-    names: dict[str, bool] = field(default_factory=dict)
+    marks: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, text: str) -> _Words:
@@ -73,18 +74,23 @@ class _Words:
 
     def _add(self, match: re.Match[str]) -> None:
         raw = match[0]
-        plain = _POSSESSIVE.sub("", _GROUPS.sub("", raw)).casefold()
+        plain = raw.casefold()
+        if not plain.isalpha():
+            plain = _POSSESSIVE.sub("", _GROUPS.sub("", plain))
         if plain in STOP_WORDS or (len(plain) == 1 and plain.isascii()):
             return
-        terms = analyze(plain)
+        terms = chunk_terms(plain)
         self.keys.append(terms[0] if terms else plain)
         self.spans.append(match.span())
         if len(_DIGIT.findall(plain)) >= _LEAST_DIGITS:
-            self.numbers.setdefault(plain, raw)
+            self.marks[plain] = True
         elif raw[0].isupper():
-            before = self.text[max(0, match.start() - 80) : match.start()]
-            is_inside = _BEFORE_A_SENTENCE.search(before) is None
-            self.names[plain] = is_inside or self.names.get(plain, False)
+            is_inside = not self._begins_a_sentence(match.start())
+            self.marks[plain] = is_inside or self.marks.get(plain, False)
+
+    def _begins_a_sentence(self, start: int) -> bool:
+        before = self.text[max(0, start - _MOST_BEFORE) : start].rstrip(_OPENINGS)
+        return before[-1:] in _ENDS or not before
 
     @cached_property
     def joined(self) -> str:
@@ -118,7 +124,7 @@ def find_uses(
         if item.text.strip() == question.strip():
             continue
         others = [other for _, other_unit, other in shown if other_unit != unit]
-        reason = _quote(words, told, asked, others) or _word(words, told, asked, others)
+        reason = _quote(words, told, asked, others) or _mark(words, told, asked, others)
         if reason:
             found.append(Credit(item, reason))
     return found
@@ -131,22 +137,19 @@ def _quote(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words])
     if len(words.keys) < _LEAST_QUOTE_WORDS:
         return ""
     for run, first, last in words.runs(len(words.keys)):
-        is_asked = known.issuperset(words.keys[first : last + 1])
-        if run in said and not is_asked and not any(run in other.joined for other in others):
+        if run not in said or known.issuperset(words.keys[first : last + 1]):
+            continue
+        if not any(run in other.joined for other in others):
             text = words.text[words.spans[first][0] : words.spans[last][1]]
             return f"quote '{preview(text, 60)}'"
     return ""
 
 
-def _word(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
+def _mark(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
     """Return a number or a name that a reply shares with one item alone."""
-    for number, raw in words.numbers.items():
-        is_shared = number in told.numbers and number not in asked.numbers
-        if is_shared and not any(number in other.numbers for other in others):
-            return f"number {raw}"
-    for name, is_inside in words.names.items():
-        is_shared = name in told.names and name not in asked.names
-        is_name = is_inside or told.names.get(name, False)
-        if is_shared and is_name and not any(name in other.names for other in others):
-            return f"name {name.title()}"
+    for mark, is_sure in words.marks.items():
+        if mark not in told.marks or mark in asked.marks or not (is_sure or told.marks[mark]):
+            continue
+        if not any(mark in other.marks for other in others):
+            return f"number {mark}" if _DIGIT.search(mark) else f"name {mark.title()}"
     return ""

@@ -23,14 +23,12 @@ class Usage:
         shown: The number of turns that showed it, of those whose reply was credited.
         used_at: When a reply last used it.
         verified_at: When a fact was last said again, or confirmed by a person.
-        revision: The number of changes.
     """
 
     credited: dict[str, int] = field(default_factory=dict)
     shown: dict[str, int] = field(default_factory=dict)
     used_at: dict[str, datetime] = field(default_factory=dict)
     verified_at: dict[str, datetime] = field(default_factory=dict)
-    revision: int = 0
 
     def count(
         self,
@@ -41,7 +39,6 @@ class Usage:
         verified: Iterable[str] = (),
     ) -> None:
         """Count one turn. Times only move forward, whatever the clocks of two writers say."""
-        self.revision += 1
         for item_id in credited:
             self.credited[item_id] = self.credited.get(item_id, 0) + 1
             self.used_at[item_id] = max(at, self.used_at.get(item_id, at))
@@ -52,7 +49,6 @@ class Usage:
 
     def forget(self, item_ids: Iterable[str]) -> None:
         """Drop the counts of erased items."""
-        self.revision += 1
         for item_id in item_ids:
             for values in (self.credited, self.shown, self.used_at, self.verified_at):
                 values.pop(item_id, None)

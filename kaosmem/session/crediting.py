@@ -37,7 +37,6 @@ class TurnCredit:
         self._clock = clock
         self._context = context
         self._credited: set[str] = set()
-        self._confirmed: set[str] = set()
         self._is_first = True
 
     @classmethod
@@ -65,14 +64,13 @@ class TurnCredit:
         """
         at = self._clock()
         credited = _by_section(item for item in used if item.id not in self._credited)
-        verified = _by_section(item for item in confirmed if item.id not in self._confirmed)
+        verified = _by_section(confirmed)
         shown = _by_section(self._shown()) if self._is_first else {}
         for name, section in self._sections.items():
             lists = [tuple(each.get(name, ())) for each in (credited, shown, verified)]
             section.credit(Credit(name, at, *lists).without(self._is_forgotten))
         self._is_first = False
         self._credited.update(item.id for item in used)
-        self._confirmed.update(item.id for item in confirmed)
 
     def _shown(self) -> Iterable[Item]:
         """Yield the items that the turn showed anew for its question.

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory, SyncSessionMemory
 from kaosmem.errors import ReadOnlyError
@@ -206,3 +210,45 @@ def test_a_synchronous_memory_counts_in_its_own_thread() -> None:
         (used,) = memory.assemble_context("What?", budget=500).credit("900 it is")
         assert used.item.id == "a"
         assert memory["findings"].held.usage.credited == {"a": 1}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["credit", "credit", "save", "forget", "reopen"]),
+        st.integers(0, 1),
+        st.integers(0, 2),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS)
+async def test_counts_add_up_whatever_two_workers_do(steps: list[tuple[str, int, int]]) -> None:
+    """Each credited turn counts once, and a forgotten item has no count, in any schedule."""
+    first = filled(RENT, OWNER, NOTICE)
+    await first.save()
+    place = first.admin.fs
+    async with AsyncExitStack() as stack:
+        workers = [first, await stack.enter_async_context(SessionMemory.open(place, "test"))]
+        counted: Counter[str] = Counter()
+        forgotten: set[str] = set()
+        for step, who, place_of in steps:
+            worker = workers[who]
+            item_id = f"fact-{place_of}"
+            if step == "credit" and item_id in worker:
+                (await asked(worker)).credit(ids=[item_id])
+                counted[item_id] += 1
+            elif step == "forget" and item_id in worker:
+                await worker.forget(item_id)
+                forgotten.add(item_id)
+            elif step != "credit":
+                await worker.save()
+            if step == "reopen":
+                opened = SessionMemory.open(place, "test")
+                workers[who] = await stack.enter_async_context(opened)
+        for worker in (*workers, *workers):
+            await worker.save()
+            await worker.admin.refresh()
+        left = {item_id: n for item_id, n in counted.items() if item_id not in forgotten}
+        assert [credited(worker) for worker in workers] == [left, left]

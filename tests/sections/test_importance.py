@@ -55,21 +55,18 @@ def test_only_units_of_nearly_the_same_worth_change_places(
 
 
 async def test_a_used_item_comes_before_others_that_match_about_as_well() -> None:
-    """It comes second: the best match keeps its place. A weaker match keeps its own too."""
+    """It comes second: the best match keeps its place."""
     memory = SessionMemory.test_mode()
     memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30, 70)])
     question = "What does a room cost?"
     before = await memory.assemble_context(question, budget=40)
     best, *others = before.decisions
     near = next(each for each in others if not each.included and (each.score or 0) > 85)
-    far = others[-1]
-    for decision in (near, far):
-        credit(memory["documents"], decision.item_id)
+    credit(memory["documents"], near.item_id)
     context = await memory.assemble_context(question, budget=40)
     assert context.decision(best.item_id).rank == 1
     assert context.decision(near.item_id).rank == 2
     assert context.decision(near.item_id).included
-    assert not context.decision(far.item_id).included
 
 
 async def test_a_popular_item_does_not_hide_the_only_answer() -> None:
