@@ -266,14 +266,6 @@ class Share:
             return []
         return [self.taken[at] for at in unit.needs if at in self.taken]
 
-    @property
-    def needed_positions(self) -> set[int]:
-        """Return the positions of the units that taken units need."""
-        positions: set[int] = set()
-        for unit in self.taken.values():
-            positions.update(unit.needs)
-        return positions
-
     def is_outdated(self, unit: Candidate) -> bool:
         """Return whether a unit may not be taken: it needs others that are not shown."""
         if not unit.is_replaced and not self._is_weaker(unit):

@@ -339,11 +339,6 @@ def unusable(why: str) -> CorruptionError:
     )
 
 
-def owned(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column as an array of its own, which keeps no bytes of a dump alive."""
-    return column if column.flags.owndata else column.copy()
-
-
 def _stored(column: NDArray[Any] | list[str]) -> NDArray[Any]:
     if isinstance(column, list):
         return np.frombuffer(json.dumps(column, separators=(",", ":")).encode(), np.uint8)
