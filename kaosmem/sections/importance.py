@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kaosmem.sections.holdings import Holdings
 from kaosmem.types.items import Item
@@ -13,21 +13,16 @@ _MILLIONTHS = 1_000_000
 _OF_KIND = {"procedural": 1}
 """A rule is more important than a fact, since it holds for any question."""
 
-CorrectionsOf = Callable[[Sequence[int]], Mapping[int, Sequence[int]]]
-"""Returns the units that correct some units, by the unit that they correct."""
-
 
 def by_importance(
     held: Holdings,
     by_worth: Sequence[int],
     scores: Mapping[int, float],
-    corrections_of: CorrectionsOf,
 ) -> list[int]:
     """Return units in order of worth, those that match about as well in order of importance.
 
     Nothing changes until a reply used an item of the section. No unit comes before one with the
-    best score, so that a popular item never hides the answer, and no unit comes before one that
-    corrects it by its importance. All is decided in whole numbers.
+    best score, so that a popular item never hides the answer. All is decided in whole numbers.
 
     Args:
         by_worth: The first ordinals of units, best first.
@@ -38,7 +33,7 @@ def by_importance(
     ordered: list[int] = []
     for group in _groups(held, by_worth, scores):
         if len(group) > 1:
-            group = _sorted(held, group, corrections_of)
+            group.sort(key=lambda unit: -_importance(held, unit))
         ordered += group
     return ordered
 
@@ -73,18 +68,6 @@ def _is_near(held: Holdings, first: int, better: int, scores: Mapping[int, float
         squares.append(score * score * max(1, held.tokens(other)))
     least, of = _NEAR
     return squares[0] * of * of >= squares[1] * least * least
-
-
-def _sorted(held: Holdings, group: list[int], corrections_of: CorrectionsOf) -> list[int]:
-    """Return units with the most important ones first, and equal ones as they were."""
-    importance = {first: _importance(held, first) for first in group}
-    if len({*importance.values()}) == 1:
-        return group
-    corrections = corrections_of(group)
-    for first in group:
-        for newer in corrections.get(first, ()):
-            importance[first] = min(importance[first], importance.get(newer, 0))
-    return sorted(group, key=lambda first: -importance[first])
 
 
 def _importance(held: Holdings, first: int) -> int:

@@ -216,12 +216,7 @@ class Proposer:
         """Return scores with the used ones first among units that match about as well."""
         if not self._held.usage.credited:
             return scores
-        by_worth = by_importance(
-            self._held,
-            scores.by_worth,
-            scores.of,
-            lambda group: self._corrections.find(group, scores.of),
-        )
+        by_worth = by_importance(self._held, scores.by_worth, scores.of)
         return replace(scores, by_worth=by_worth)
 
     # Searching.

@@ -39,7 +39,7 @@ def test_only_units_of_nearly_the_same_worth_change_places(
         for use in filter(None, uses):
             credit(section, f"i{place}", used=use == "used")
     before = _by_worth(section.held, scores)
-    after = by_importance(section.held, before, scores, lambda _: {})
+    after = by_importance(section.held, before, scores)
     assert sorted(after) == sorted(before)
     if not section.held.usage.credited:
         assert after == before
