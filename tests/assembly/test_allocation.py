@@ -182,3 +182,15 @@ async def test_a_unit_that_is_too_large_leaves_its_room_to_the_next() -> None:
     memory.add("documents", "The notice of the lease is long. " * 40)
     context = await memory.assemble_context("notice lease long", budget=60)
     assert context.items == (small,)
+
+
+@pytest.mark.parametrize("budget", [100, 150, 250])
+async def test_a_section_takes_what_another_leaves(budget: int) -> None:
+    """A letter does not fit half of the window, so that notes may fill all of it."""
+    specs = [SectionSpec("letters", floor=0.5), SectionSpec("notes", floor=0.5)]
+    memory = SessionMemory.test_mode(sections=specs)
+    memory.add("letters", "The rent is high. " * 60)
+    memory.add_many("notes", [f"The rent of room {n} is {n} euros." for n in range(10, 60)])
+    context = await memory.assemble_context("What is the rent?", budget=budget)
+    assert context.by_section["letters"].items == 0
+    assert context.used > 0.9 * budget
