@@ -226,9 +226,13 @@ class ContextDiff(NamedTuple):
 class CreditCount(Protocol):
     """Counts the items that one turn showed and its reply used."""
 
-    def units(self, items: Iterable[Item]) -> Mapping[str, object]: ...
+    def units(self, items: Iterable[Item]) -> Mapping[str, object]:
+        """Return the unit of each item, by id. Items of one unit have equal ones."""
+        ...
 
-    def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None: ...
+    def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None:
+        """Count that the reply used items, and that a person confirmed some."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
