@@ -30,13 +30,13 @@ from pstats import Stats
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.learning import Lesson, learn_weights, read_lessons
 from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
 from kaosmem.cli.benchmark import print_report
 from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import Packer, SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem
-from kaosmem.evaluation.learning import Lesson, learn_weights, read_lessons
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
 from kaosmem.evaluation.report import Report
 from kaosmem.retrieval.rankers import Weights

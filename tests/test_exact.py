@@ -49,8 +49,8 @@ def test_they_rise_with_their_argument() -> None:
 
 
 def test_nothing_else_takes_a_logarithm() -> None:
-    """The logarithms of C libraries differ. Only weights that a user learns are made of them."""
+    """The logarithms of C libraries differ, and so may an order that is made of them."""
     folder = Path(kaosmem.__file__).parent
     inexact = re.compile(r"\b(?:math|np)\.(?:log|exp|pow)")
     modules = [path for path in folder.rglob("*.py") if inexact.search(path.read_text("utf-8"))]
-    assert modules == [folder / "evaluation" / "learning.py"]
+    assert modules == []

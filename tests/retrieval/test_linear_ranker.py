@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from benchmarks import train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
+from benchmarks.learning import learn_weights, read_lessons
 from kaosmem import DEFAULT_SECTIONS, DenseRanker, LinearRanker, Reason, SessionMemory
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
-from kaosmem.evaluation.learning import learn_weights, read_lessons
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.candidate_terms import CandidateTerms

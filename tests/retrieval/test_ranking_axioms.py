@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
+from benchmarks.learning import AXIOMS
 from kaosmem import LinearRanker
-from kaosmem.evaluation.learning import AXIOMS
 from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.types.items import Item
