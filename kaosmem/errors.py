@@ -18,7 +18,6 @@
     ├── SourceError (RuntimeError)               a source failed, is late, or cannot forget
     ├── SummaryError (RuntimeError)              a model made no usable summary
     ├── NoCondensationError (RuntimeError)       a conversation cannot be shortened
-    ├── LocalServerError (RuntimeError)          a server of the devstack did not start, or stopped
     └── MissingExtraError (ImportError)          a feature needs an extra that is not installed
 
 Each error is also the builtin that a caller would catch. Its message names the remedy.
@@ -192,10 +191,6 @@ class SummaryError(KaosmemError, RuntimeError):
 
 class NoCondensationError(KaosmemError, RuntimeError):
     """A conversation cannot be shortened: everything is protected, or no summary could be made or helps."""
-
-
-class LocalServerError(KaosmemError, RuntimeError):
-    """A server of the devstack did not start, or stopped."""
 
 
 class MissingExtraError(KaosmemError, ImportError):

@@ -1,4 +1,4 @@
-"""Real servers that a test starts itself: those of `kaosmem.devstack`, from wheels that the extra `test` installs.
+"""Real servers that a test starts itself, from wheels that the extra `test` installs.
 
 A URL in the environment takes the place of a server that is started here: `KAOSMEM_TEST_S3_URL`,
 `KAOSMEM_TEST_POSTGRES_URL`, `KAOSMEM_TEST_REDIS_URL`.
@@ -9,20 +9,25 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-import kaosmem.devstack.servers as devstack
-from kaosmem.devstack.running import LocalServer, started
-from kaosmem.devstack.servers import Server, free_port
-from kaosmem.errors import MissingExtraError
+from tests.local_servers import (
+    PASSWORD,
+    LocalServer,
+    NotInstalledError,
+    PostgresServer,
+    RedisServer,
+    S3Server,
+)
 
-PASSWORD = "not0a0secret"
 _CLUSTER_BUS = 10_000
 """A cluster of Valkey takes a second port, this much above its port."""
 
@@ -76,8 +81,8 @@ def s3_server() -> Iterator[S3]:
         with s3.opened:
             yield s3
         return
-    with running(devstack.S3(password=PASSWORD, port=free_port(), anonymous=True)) as local:
-        s3 = S3(local.server.url, devstack.S3.key, PASSWORD)
+    with running(S3Server) as local:
+        s3 = S3(local.url, S3Server.key, PASSWORD)
         with s3.opened:
             yield s3
 
@@ -104,7 +109,7 @@ def postgres_server() -> Iterator[str]:
         yield url
         return
     with own_postgres_server() as local:
-        yield local.server.url
+        yield local.url
 
 
 @contextmanager
@@ -112,13 +117,11 @@ def own_postgres_server() -> Iterator[LocalServer]:
     """Run PostgreSQL; yield a server that a test may stop and start again."""
     import psycopg
 
-    with running(devstack.Postgres(password=PASSWORD, port=free_port())) as local:
-        with psycopg.connect(
-            local.server.url.replace("//app:", "//postgres:"), autocommit=True
-        ) as connection:
-            connection.execute(
-                "SET scram_iterations = 1"
-            )  # 4,096 take 8 ms of CPU for each connection
+    with running(PostgresServer) as local:
+        owner = local.url.replace("//app:", "//postgres:")
+        with psycopg.connect(owner, autocommit=True) as connection:
+            # 4,096 take 8 ms of CPU for each connection.
+            connection.execute("SET scram_iterations = 1")
             connection.execute(f"ALTER ROLE app PASSWORD '{PASSWORD}'")
         yield local
 
@@ -130,7 +133,7 @@ def redis_server() -> Iterator[str]:
         yield url
         return
     with own_redis_server() as local:
-        yield local.server.url
+        yield local.url
 
 
 @contextmanager
@@ -139,11 +142,12 @@ def own_redis_server(*, cluster: bool = False, durable: bool = False) -> Iterato
 
     cluster: as a cluster of one node. durable: whether acknowledged changes survive.
     """
-    settings = {"cluster-enabled": "yes"} if cluster else {"appendonly": "yes"} if durable else {}
-    server = devstack.Redis(password=PASSWORD, port=free_port(twin=_CLUSTER_BUS), settings=settings)
-    with running(server) as local:
+    settings = {"appendonly": "yes" if durable else "no"}
+    if cluster:
+        settings["cluster-enabled"] = "yes"
+    with running(partial(RedisServer, settings=settings, twin=_CLUSTER_BUS)) as local:
         if cluster:
-            _serve_all_slots(server.url)
+            _serve_all_slots(local.url)
         yield local
 
 
@@ -159,14 +163,19 @@ def _serve_all_slots(url: str) -> None:
 
 
 @contextmanager
-def running(server: Server) -> Iterator[LocalServer]:
-    """Run a server of the devstack in a temporary folder.
+def running(make: Callable[[Path], LocalServer]) -> Iterator[LocalServer]:
+    """Run a server in a temporary folder.
 
     Skip the test where there is no wheel of it.
     """
-    with ExitStack() as stack:
+    with TemporaryDirectory(prefix="kaosmem-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o711)  # another user may have to enter
+        local = make(folder)
         try:
-            (local,) = stack.enter_context(started([server]))
-        except MissingExtraError as error:
+            local.start()
+            yield local
+        except NotInstalledError as error:
             pytest.skip(str(error))
-        yield local
+        finally:
+            local.stop()

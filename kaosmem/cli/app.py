@@ -16,7 +16,6 @@ import kaosmem
 from kaosmem.arguments import check_share, check_text
 from kaosmem.assembly import check_budget
 from kaosmem.cli.corpora import ingest
-from kaosmem.cli.devstack import devstack
 from kaosmem.cli.report import (
     context_json,
     ingest_summary,
@@ -99,7 +98,6 @@ Plot = Annotated[
     ),
 ]
 
-app.add_typer(devstack)
 app.command(short_help="Read files into a corpus that sessions share.")(ingest)
 
 

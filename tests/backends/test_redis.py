@@ -190,8 +190,8 @@ async def test_a_cluster_serves_all_stores() -> None:
 
     Closing the database closes its connections to every node.
     """
-    with own_redis_server(cluster=True) as local, redis.Redis.from_url(local.server.url) as watcher:
-        async with RedisDatabase(local.server.url, cluster=True, max_connections=4) as database:
+    with own_redis_server(cluster=True) as local, redis.Redis.from_url(local.url) as watcher:
+        async with RedisDatabase(local.url, cluster=True, max_connections=4) as database:
             history = RedisHistoryProvider(database)
             states = RedisSessionStore(database)
             facts = RedisLongTermMemory(database)
@@ -316,7 +316,7 @@ async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
 async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
     """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
     with own_redis_server() as local:
-        async with RedisDatabase(local.server.url, timeout_s=2) as database:
+        async with RedisDatabase(local.url, timeout_s=2) as database:
             states = RedisSessionStore(database)
             await states.set_state("s", {"a": 1})
             local.stop()

@@ -21,10 +21,10 @@ from kaosmem import ChatMessage, DurabilityError
 from kaosmem.backends import S3FileStore
 from kaosmem.backends.postgres import PostgresDatabase, PostgresHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
-from kaosmem.devstack.running import LocalServer
 from kaosmem.errors import MissingFileError
 from kaosmem.stores import HistoryProvider
 from tests.faulty_network import Network, network
+from tests.local_servers import LocalServer
 from tests.servers import S3, own_postgres_server, own_redis_server
 
 CONNECTIONS, TIMEOUT_S = 4, 3.0  # a busy machine answers within it
@@ -125,8 +125,8 @@ def of_files(files: S3FileStore) -> Store:
 
 def postgres_service(running: ExitStack) -> Service:
     local = running.enter_context(own_postgres_server())
-    url = local.server.url
-    target = f"127.0.0.1:{local.server.port}"
+    url = local.url
+    target = f"127.0.0.1:{local.port}"
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
@@ -153,11 +153,11 @@ def restart(local: LocalServer) -> None:
 
 def redis_service(running: ExitStack) -> Service:
     local = running.enter_context(own_redis_server(durable=True))
-    target = f"127.0.0.1:{local.server.port}"
+    target = f"127.0.0.1:{local.port}"
 
     @asynccontextmanager
     async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
-        url = local.server.url.replace(target, f"127.0.0.1:{way.port}")
+        url = local.url.replace(target, f"127.0.0.1:{way.port}")
         tenant = f"t{next(_numbers)}"
         async with RedisDatabase(
             url, tenant=tenant, max_connections=CONNECTIONS, timeout_s=timeout_s
