@@ -19,7 +19,6 @@ class Archived:
 
     position, unit: of an item that was evicted and may be recalled, its ordinal and the first one
         of its unit.
-    replaced_at: of one that another took the place of, the same, where it can't be recalled from.
     updated: the number of its last update then, 0 without one.
     ordinal: how many items the section had taken before it; None if that is not known.
     ended: when it stopped to hold, and when the session was told: of an item that was superseded or
@@ -31,7 +30,6 @@ class Archived:
     position: int | None = None
     unit: int | None = None
     updated: int = 0
-    replaced_at: tuple[int, int] | None = None
     ordinal: int | None = None
     ended: tuple[datetime, datetime] | None = None
     corrected: datetime | None = None
@@ -41,15 +39,6 @@ class Archived:
         """Return when it stopped to hold, None if nothing took its place."""
         return self.ended[0] if self.ended else None
 
-    @property
-    def place(self) -> tuple[int, int] | None:
-        """Return its ordinal and the first one of its unit, where it can come back to."""
-        return (
-            self.replaced_at
-            if self.position is None or self.unit is None
-            else (self.position, self.unit)
-        )
-
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the version as JSON values."""
         stored = self.item.to_dict()
@@ -57,8 +46,6 @@ class Archived:
             stored |= {"position": self.position, "unit": self.unit}
         if self.updated:
             stored["updated"] = self.updated
-        if self.replaced_at is not None:
-            stored["replaced_at"] = [*self.replaced_at]
         if self.ordinal is not None and self.position is None:
             stored["ordinal"] = self.ordinal
         if self.ended is not None:
@@ -75,7 +62,6 @@ class Archived:
         if not position is unit is None:
             check_place([position, unit])
         updated = check_updated(stored["updated"]) if "updated" in stored else 0
-        replaced_at = check_place(stored["replaced_at"]) if "replaced_at" in stored else None
         ordinal = stored.get("ordinal", position)
         if not (ordinal is None or (type(ordinal) is int and ordinal >= 0)):
             raise InvalidArgumentError(
@@ -88,7 +74,6 @@ class Archived:
             position,
             unit,
             updated,
-            replaced_at,
             ordinal,
             ended,
             corrected,

@@ -242,6 +242,18 @@ class Holdings:
         """Return whether a unit, live or evicted, holds only results without their calls."""
         return self.past.is_orphan(first) if first in self.past else self.units.is_orphan(first)
 
+    def importance(self, first: int) -> int:
+        """Return the importance of a unit, live or evicted: the highest of its items, -1 to 4.
+
+        A rule is more important than a fact, since it holds for any question.
+        """
+        found = []
+        for ordinal in self.members(first):
+            item = self.undecoded(ordinal)
+            is_rule = isinstance(item, Item) and item.metadata.get("kind") == "procedural"
+            found.append(self.usage.importance(item.id) + is_rule)
+        return max(found)
+
     def units_in_order(self) -> list[int]:
         """Return the first ordinal of each live unit, oldest first."""
         return [ordinal for ordinal in self._held if self.units.first(ordinal) == ordinal]
@@ -300,18 +312,6 @@ class Holdings:
                 standing=self._evictable,
             )
 
-    def has_places(self, item_ids: Iterable[str], versions: Sequence[Archived]) -> bool:
-        """Return whether versions can come back to their places once these items have left."""
-        free = {self.ordinal(item_id) for item_id in item_ids}
-        places = {
-            version.place[0]
-            for version in versions
-            if version.place and version.item.id not in self.ordinals
-        }
-        return len(places) == len(versions) and all(
-            at in free or (at < self.taken and at not in self) for at in places
-        )
-
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
         """Keep evicted items in `past` that are not there yet, and return their ordinals.
 
@@ -322,7 +322,7 @@ class Holdings:
         found: dict[int, Archived | EvictedItem] = {}
         for version in versions:
             at = version.position
-            if at is not None and at not in past and at not in past.returned:
+            if at is not None and at not in past:
                 found[at] = version
         if max(found, default=-1) >= self.taken or not self._held.keys().isdisjoint(found):
             raise InvalidArgumentError("an evicted item is out of its place")
@@ -339,8 +339,7 @@ class Holdings:
 
     def inherit_evicted(self, other: Holdings, shared: int) -> None:
         """Keep in `past` what another has there of the first `shared` items, which both have."""
-        elsewhere = self._held.keys() | self.past.returned
-        self.past.inherit(other.past, {*range(shared)} - elsewhere)
+        self.past.inherit(other.past, {*range(shared)} - self._held.keys())
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item would be in one unit with.
@@ -379,23 +378,6 @@ class Holdings:
         self._held[ordinal] = item
         self.units.replace(ordinal, Link.of(item))
         self._push(self.units.first(ordinal))
-
-    def bring_back(self, items: Mapping[int, tuple[int, Item]]) -> None:
-        """Take items in at ordinals that they had, each with the first ordinal of its unit."""
-        self.updates += 1
-        for ordinal, (_, item) in items.items():
-            self._enter(item, ordinal, last_use=self.clock)
-            self.updated[ordinal] = self.updates  # whoever knows the ordinal knows another item
-            self.used += item.tokens
-        self._held = OrderedDict(sorted(self._held.items()))
-        firsts = {
-            ordinal: self.units.first(ordinal) for ordinal in self._held if ordinal not in items
-        }
-        for ordinal, (first, _) in sorted(items.items()):
-            firsts[ordinal] = firsts.setdefault(
-                first, ordinal
-            )  # where the first is gone, another begins the unit
-        self._regroup(firsts, self.units.asking)
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take items out and return them; the rest of their units stays together."""

@@ -312,8 +312,7 @@ class Compact(SectionOperation):
                 recallable.update(unit)
         for ordinal, item in replaced.items():
             if ordinal not in recallable:
-                place = ordinal, held.units.first(ordinal)
-                table.archive.put(Archived(item, replaced_at=place, ordinal=ordinal))
+                table.archive.put(Archived(item, ordinal=ordinal))
         evict(table, [replaced[ordinal].id for ordinal in sorted(recallable)])
         rest = sorted(leaving - recallable)
         held.take(rest)
@@ -325,35 +324,6 @@ class Compact(SectionOperation):
     @property
     def touched(self) -> Mapping[str, Item | None]:
         return _touched(self.change.replaced, [item for _, item in self.change.items])
-
-
-@dataclass(frozen=True, slots=True)
-class Expand(SectionOperation):
-    """Archived versions come back to their places, after the items with these ids have left."""
-
-    op = "expand"
-    ids: Sequence[str]
-    versions: Sequence[Archived]
-
-    def apply(self, table: Table) -> None:
-        if not table.held.has_places(self.ids, self.versions):
-            raise InvalidArgumentError("an item comes back to a place that is not free")
-        held = table.held
-        items = {}
-        for version in self.versions:
-            if version.place is not None:
-                ordinal, first = version.place
-                items[ordinal] = first, version.item
-        for item_id in self.ids:
-            remove(table, item_id)
-        evicted = sum(version.position is not None for version in self.versions)
-        table.index.changed(held.past.give_back(items, evicted))
-        held.bring_back(items)
-        table.index.changed(items)
-
-    @property
-    def touched(self) -> Mapping[str, Item | None]:
-        return _touched(self.ids, [version.item for version in self.versions])
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,7 +543,6 @@ _OPERATIONS = {
         Credit,
         Evict,
         Compact,
-        Expand,
         Forget,
         Form,
         Outcome,

@@ -90,14 +90,12 @@ class Past:
             them.
         used: The tokens of all items.
         unloaded: Number of further items in archive files, of which nothing else is known.
-        returned: The ordinals of items that came back, though files may list them as evicted.
         ended: The time from which a superseded item no longer holds, by ordinal.
     """
 
     def __init__(self) -> None:
         self.used = 0
         self.unloaded = 0
-        self.returned: set[int] = set()
         self.texts: dict[int, Item] = {}
         self.keeps_texts = False
         self.ended: dict[int, datetime] = {}
@@ -154,7 +152,6 @@ class Past:
                 unit.sort()
                 self._units.update(dict.fromkeys(unit, unit))
         self._items.update(items)
-        self.returned.difference_update(items)
         for ordinal, item in items.items():
             self.used += item.tokens
             if item.key is not None:
@@ -195,14 +192,6 @@ class Past:
     def ordinals(self, item_ids: Container[str]) -> set[int]:
         """Return the ordinals under which any of these ids was evicted."""
         return {ordinal for ordinal, item in self._items.items() if item.id in item_ids}
-
-    def give_back(self, ordinals: Collection[int], count: int) -> set[int]:
-        """Let `count` items come back, and return the ordinals of those in memory."""
-        here = {ordinal for ordinal in ordinals if ordinal in self}
-        self.forget(here)
-        self.unloaded = max(0, self.unloaded - (count - len(here)))
-        self.returned.update(ordinals)
-        return here
 
     def forget(self, ordinals: Collection[int], count: int = 0) -> None:
         """Take items out; the rest of their units stays together.

@@ -11,7 +11,6 @@ from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import Told
 from kaosmem.language.query import Query
 from kaosmem.sections.holdings import Holdings, is_needed
-from kaosmem.sections.importance import by_importance
 from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Hit, Proposal, Stock
@@ -26,6 +25,10 @@ _RANK_SLACK = 256
 
 LABEL_TOKENS = 32
 """The most that a layout adds to an item, in general."""
+
+_MOST_IMPORTANT = 4
+_IMPORTANCE_BASE = 40
+"""The score of a unit is multiplied by this number and its importance, from -1 to 4."""
 
 _LOOKED_AT_FOR_ANSWERS = 256
 """Number of the newest items of a history that are looked at for an answer to users."""
@@ -75,7 +78,7 @@ class _Scores:
             first = held.ordinals.get(item_id, -1)
             if first in scores:
                 scores[first] = round(scores[first] * Outcomes.of_runs(runs.values()).prior, 9)
-        worth = _by_worth(held, scores)
+        worth = _by_worth(held, _with_importance(held, scores))
         newest = held.firsts(found.newest)
         by_worth = [
             *dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))
@@ -210,14 +213,7 @@ class Proposer:
                 every = {*held, *past} if among is None else among
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
                 found = self._index.find(query, limit, current)
-        return self._by_importance(_Scores.of_units(held, found, limit))
-
-    def _by_importance(self, scores: _Scores) -> _Scores:
-        """Return scores with the used ones first among units that match about as well."""
-        if not self._held.usage.credited:
-            return scores
-        by_worth = by_importance(self._held, scores.by_worth, scores.of)
-        return replace(scores, by_worth=by_worth)
+        return _Scores.of_units(held, found, limit)
 
     # Searching.
 
@@ -281,7 +277,7 @@ class Proposer:
         with self._index.asking:
             limit = len(held) + len(held.past) + 1
             found = self._index.find(query, limit)
-            scores = self._by_importance(_Scores.of_units(held, found, limit))
+            scores = _Scores.of_units(held, found, limit)
         if first not in scores.of:
             return None, None
         return scores.by_worth.index(first) + 1, scores.of[first]
@@ -688,6 +684,22 @@ def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:
         return item.tokens
     unshown = unshown_chars(item.content)
     return item.tokens - item.tokens * unshown // max(1, len(item.text) + unshown)
+
+
+def _with_importance(held: Holdings, scores: Mapping[int, float]) -> Mapping[int, float]:
+    """Return scores that prefer used units among those that match about as well.
+
+    Nothing changes until a reply used an item of the section. The best match gains as much as the
+    most important unit, so that no popular item comes before it.
+    """
+    if not held.usage.credited or not scores:
+        return scores
+    best = max(scores.values())
+    weighted = {}
+    for first, score in scores.items():
+        importance = _MOST_IMPORTANT if score == best else held.importance(first)
+        weighted[first] = score * (_IMPORTANCE_BASE + importance)
+    return weighted
 
 
 def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:

@@ -18,7 +18,6 @@ from kaosmem.sections.operations import (
     Compact,
     Credit,
     Evict,
-    Expand,
     Forget,
     Form,
     Outcome,
@@ -282,17 +281,6 @@ class Section(Table):
         if not all(item_id in self for item_id in change.replaced):
             return False
         self._change(Compact(self.spec.name, change))
-        return True
-
-    def expand(self, item_ids: Sequence[str], versions: Sequence[Archived]) -> bool:
-        """Let archived versions come back to their places, and return whether these are all free.
-
-        item_ids: live items that go to the archive before.
-        """
-        self._check_writable()
-        if not self.held.has_places(item_ids, versions):
-            return False
-        self._change(Expand(self.spec.name, item_ids, versions))
         return True
 
     def make_room(self, tokens: int, *, keep: Iterable[str] = ()) -> bool:

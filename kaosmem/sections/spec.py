@@ -50,8 +50,8 @@ class SectionSpec:
     persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until
-        then `add` evicts nothing. Items that still do not fit are evicted. Replaced items come back
-        under a larger budget, if the section with them takes at most half of it.
+        then `add` evicts nothing. Items that still do not fit are evicted. Replaced items
+        are in the archive, and may be recalled.
     header: the title in the context. The default is the name. "" makes a static section verbatim:
         the application's own texts stand there without header and label, unescaped, before all
         other static sections. White space around a text goes. A text that is trusted less, or of

@@ -83,13 +83,11 @@ class Table:
             all of them.
         Raises InvalidArgumentError, KeyError, TypeError for a state that no table gave.
         """
-        state = {"updates": 0, "returned": [], **state}  # which were not kept at first
-        counts = [*(state[name] for name in _COUNTS), *state["returned"]]
+        counts = [state[name] for name in _COUNTS]
         if not all(type(count) is int and count >= 0 for count in counts):
             raise InvalidArgumentError("a section's state has a count that is none")
         archive = Archive(on_disk=state["archived"]) if archive is None else archive
         held = Holdings.restore(spec, state, entries)
-        held.past.returned.update(state["returned"])
         if spec.recalls:
             held.recall(archive.in_memory())
             held.past.expect(state["evicted"])
@@ -110,8 +108,6 @@ class Table:
             "archived": len(self.archive),
             "evicted": past.unloaded + len(past),
         }
-        if past.returned:
-            state["returned"] = sorted(past.returned)
         formation = self.formation.to_dict()
         if formation:
             state["formation"] = formation
@@ -151,9 +147,7 @@ class Table:
         known |= {version.item.id for version in versions}
         known |= self.formation.known_among(wanted)
         known |= self.held.usage.among(wanted)
-        evicted |= {
-            version.position for version in versions if version.position is not None
-        } - past.returned
+        evicted |= {version.position for version in versions if version.position is not None}
         return sorted(known), len(versions), len(evicted)
 
     def load(self, versions: Iterable[Archived | EvictedItem]) -> None:

@@ -128,7 +128,7 @@ class MemoryAt:
 
     async def _roster(self) -> Roster:
         """Return the sections as they were at that time, with the sources."""
-        await self._session.expire()
+        self._session.expire()
         sections = await self._session.timeline.sections_at(
             as_of=self.as_of, known_at=self.known_at
         )

@@ -1,4 +1,4 @@
-"""The compaction of a section that exceeds its budget, and the return of originals."""
+"""The compaction of a section that exceeds its budget."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import CorruptionError, KaosmemError
+from kaosmem.errors import KaosmemError
 from kaosmem.formats import Format, Mark
-from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import (
     Replaced,
     Substitution,
-    compacted_in,
-    derived_from,
     message_of,
     substitution,
 )
@@ -69,21 +66,6 @@ class SectionCompaction:
                 await self._compact()
         finally:
             self._is_running = False
-
-    async def undo(self, item_ids: Iterable[str]) -> None:
-        """Bring back the originals of these items and of items derived from them, if all originals can come back.
-
-        The other originals are then not lost when the items are forgotten. Raises CorruptionError.
-        """
-        gone = {*item_ids}
-        while compacted := compacted_in(self._section):
-            derived_ids = derived_from(gone, (await self._originals.lineage(compacted)).values())
-            derived = [item for item in compacted if item.id in derived_ids]
-            versions = await self._versions(derived)
-            if not all(item.id in self._section for item in derived):
-                continue  # some were removed while their originals were read
-            if not versions or not self._section.expand([item.id for item in derived], versions):
-                return
 
     @property
     def _is_over(self) -> bool:
@@ -219,20 +201,6 @@ class SectionCompaction:
         return not any(
             map(self._originals.is_forgotten, told.difference(item.id for item in known))
         )
-
-    async def _versions(self, derived: Iterable[Item]) -> list[Archived]:
-        """Return the originals of derived items, or none if not all of them can come back."""
-        wanted = {
-            source for item in derived for source in item.sources if source not in self._section
-        }
-        try:
-            found = await self._originals.archived(wanted)
-        except CorruptionError:  # whoever asks for what is archived is told
-            return []
-        name = self._section.spec.name
-        can_come = all(version.place and version.item.section == name for version in found.values())
-        is_all = found.keys() == wanted and not any(self._originals.live(wanted))
-        return [*found.values()] if is_all and can_come else []
 
 
 def _failure(section: str, error: BaseException) -> str:

@@ -34,8 +34,6 @@ async def forget(
         if check_item_id(item_id) not in session.saver.unpurged:
             await _check_known(session, item_id)
     shelved, unable = await _forget_on_shelves(session, item_ids)
-    for compaction in session.compactions:
-        await compaction.undo(item_ids)
     erased = await session.saver.forget(item_ids)
     shared.drop(session.opening)
     sources, unable_sources = await session.roster.forget(erased.item_ids)

@@ -348,10 +348,11 @@ async def _archived(
         versions = mine + versions
     found: dict[int, Item] = {}
     for version in versions:
-        place = version.position
-        if version.replaced_at is not None:
-            place = version.replaced_at[0]
-        if place is None or place not in ordinals or version.item.id in session.saver.unpurged:
+        place = version.ordinal
+        is_other = version.position is None and (version.ended or version.corrected)
+        if place is None or is_other or place not in ordinals:
+            continue
+        if version.item.id in session.saver.unpurged:
             continue
         if derived or not version.item.sources:
             found[place] = version.item

@@ -291,7 +291,7 @@ class SessionMemory:
         session = self._session
         session.check_loop()
         session.check_writable()
-        await session.expire()
+        session.expire()
         await session.saver.save()
 
     @asynccontextmanager
@@ -849,7 +849,7 @@ class SessionMemory:
             window = Window(window)
         if window is not None:
             session.check_writable()
-        await session.expire()
+        session.expire()
         await session.compact(call.format)
         await session.read_back([each for each in self if each.spec.name in specs])
         visible: Collection[str] = ()

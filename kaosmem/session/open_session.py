@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 
 from kaosmem.arguments import Clock
 from kaosmem.display import listed
@@ -191,23 +190,13 @@ class OpenSession:
         for section in self.sections.values():
             section.freeze("was closed; open it again to change it")
 
-    async def expire(self) -> None:
-        """Move the items whose time to live is over to the archive.
-
-        The originals of a summary take its place if it was made of such an item.
-        """
+    def expire(self) -> None:
+        """Move the items whose time to live is over to the archive."""
         sections = self.sections.values()
         own = [each for each in sections if each.held.ends and not each.frozen]
         if not own:
             return
         now = self.clock()
-        due = [item_id for section in own for item_id in section.held.expired(now)]
-        if not due:
-            return
-        # If the archive is damaged, originals can't come back, and the summaries expire as well.
-        with suppress(CorruptionError):
-            for compaction in self.compactions:
-                await compaction.undo(due)
         for section in own:
             section.expire(section.held.expired(now))
 

@@ -207,14 +207,14 @@ class _Choice:
         versions = [Archived.from_dict(data, own) for own, data in entries if own == name]
         versions += self._section.archive.in_memory()
         # A call and its results go together.
-        staying = {each.place[1] for each in versions if each.place and not self._is_due(each.item)}
+        staying = {each.unit for each in versions if not self._is_due(each.item)}
         gone = session.saver.unpurged
         found: dict[str, list[bool]] = {}
         items = {}
         for version in versions:
             item = version.item
             if session.factory.section_of(item.id) is None and item.id not in gone:
-                is_alone = version.place is None or version.place[1] not in staying
+                is_alone = version.unit is None or version.unit not in staying
                 found.setdefault(item.id, []).append(is_alone and self._is_due(item))
                 items[item.id] = item
         return [items[item_id] for item_id, are_due in found.items() if all(are_due)]

@@ -188,7 +188,7 @@ async def rehearsals(session: OpenSession, rankers: Iterable[Ranker]) -> dict[st
     """
     chosen = [*check_several(rankers, "rankers")]
     names = [check_instance(ranker, Ranker, "ranker").name for ranker in chosen]
-    await session.expire()
+    session.expire()
     await session.read_back([*session.sections.values()])
     named = {OWN: Rehearsal(session)}
     for place, (name, ranker) in enumerate(zip(names, chosen, strict=True)):

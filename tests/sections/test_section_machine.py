@@ -208,16 +208,6 @@ class PlainSection:
             row.item = item
             self.join(row, groups | {row.group})
 
-    def bring_back(self, rows: list[Row], firsts: list[int]) -> None:
-        """Let rows come back, each to the unit that began at a position then."""
-        for row, first in sorted(zip(rows, firsts, strict=True), key=lambda each: each[0].position):
-            begun = [other for other in self.rows if other.position == first]
-            row.group = begun[0].group if begun else NEW_GROUP + first
-            row.uses = 0
-            row.last_use = self.clock
-            self.rows.append(row)
-        self.rows.sort(key=lambda row: row.position)
-
     def forget(self, item_ids: list[str]) -> int:
         """Erase items and return how many versions of them there were."""
         doomed = [row for row in self.rows if row.item.id in item_ids]
@@ -332,9 +322,6 @@ class SectionMachine(RuleBasedStateMachine):
         self.journal: list[SectionOperation] = []
         self.made = self.accepted = 0
         self.outranked: str | None = None
-        self.compactions: list[
-            tuple[list[Item], list[Row], list[int]]
-        ] = []  # what was made, of what, in which units
 
     def item(
         self,
@@ -501,54 +488,12 @@ class SectionMachine(RuleBasedStateMachine):
             tuple(row.item.id for row in replaced),
             tuple((row.item.id, item) for row, item in items),
         )
-        firsts = [self.plain.unit(row.group)[0].position for row in replaced]
-        self.compactions.append(
-            ([item for _, item in items], [replace(row) for row in replaced], firsts)
-        )
         assert self.section.compact(change)
         self.plain.compact(replaced, items, recalls=self.spec.recalls)
         self.accepted += len(items)
         before = self.seen()
         assert not self.section.compact(Substitution(change.replaced, ()))
         assert self.seen() == before
-
-    @precondition(lambda self: self.compactions)
-    @rule(data=st.data())
-    def expand(self, data: st.DataObject) -> None:
-        made, rows, firsts = data.draw(st.sampled_from(self.compactions))
-        left = [row for row in self.plain.rows if row.item in made]
-        others = [row for row in self.plain.rows if row not in left]
-        is_free = {row.position for row in rows}.isdisjoint(row.position for row in others)
-        is_new = {row.item.id for row in rows}.isdisjoint(self.known_ids())
-        keys = [row.item.key for row in (*others, *rows) if row.item.key]
-        archived = {
-            each.item.id: each for each in (*self.flushed, *self.section.archive.in_memory())
-        }
-        versions = [archived[row.item.id] for row in rows if row.item.id in archived]
-        places = [(row.position, first) for row, first in zip(rows, firsts, strict=True)]
-        if (
-            len(left) < len(made)
-            or not is_free
-            or not is_new
-            or [version.place for version in versions] != places
-        ):
-            return
-        fits = (
-            self.spec.budget is None
-            or sum(each.item.tokens for each in (*others, *rows)) <= self.spec.budget
-        )
-        if (
-            not fits
-            or len(keys) > len({*keys})
-            or (self.spec.max_items or 99) < len(others) + len(rows)
-        ):
-            return
-        self.section.expand([item.id for item in made], versions)
-        self.plain.drop(sorted(left, key=lambda row: made.index(row.item)))
-        self.plain.bring_back(
-            [replace(row, item=each.item) for row, each in zip(rows, versions, strict=True)], firsts
-        )
-        self.accepted += len(rows)
 
     @rule(tokens=st.integers(0, 60), data=st.data())
     def make_room(self, tokens: int, data: st.DataObject) -> None:

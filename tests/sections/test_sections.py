@@ -19,8 +19,7 @@ from kaosmem.errors import (
 )
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
-from kaosmem.sections.archive import Archived
-from kaosmem.sections.operations import Expand, parse_operation
+from kaosmem.sections.operations import parse_operation
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec, check_specs
@@ -249,14 +248,11 @@ def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
 
 
 def test_a_change_from_the_future_is_not_guessed_at() -> None:
-    """A journal with an unknown op is refused by name, as is a compaction of another version, or to no free place."""
-    section = section_of(item("a"))
+    """A journal with an unknown op is refused by name, as is a compaction of another version."""
     with pytest.raises(UnsupportedVersionError, match="'fold'"):
         parse_operation("s", "fold", {})
     with pytest.raises(UnsupportedVersionError, match="newer kaosmem"):
         parse_operation("s", "compact", {"version": 2, "replaced": [], "items": []})
-    with pytest.raises(InvalidArgumentError, match="not free"):
-        section.apply(Expand("s", [], [Archived(item("b"), replaced_at=(5, 5))]))
 
 
 def test_the_newest_user_item_is_one_that_says_something() -> None:

@@ -180,7 +180,7 @@ def test_a_time_to_live_is_a_number_of_seconds(ttl_s: Any) -> None:
 
 
 async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
-    """The others come back, as far as the section holds them, and nothing of the expired one is shown."""
+    """The others are in the archive, and nothing of the expired one is shown."""
     clock = Clock()
     sections = [replace(spec, budget=130) if spec.name == "talk" else spec for spec in SPECS]
     memory = SessionMemory.test_mode(
@@ -193,7 +193,7 @@ async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
     assert ("fact1x" in before.text, "fact1x and" in before.text) == (True, False)
     clock.advance(60)
     after = await memory.assemble_context(budget=1_000, sections=["talk"])
-    assert ("fact1x" in after.text, "fact5x and" in after.text) == (False, True)
+    assert ("fact1x" in after.text, "fact7x and" in after.text) == (False, True)
     assert not any("fact1x" in item.text for item in memory["talk"])
 
 

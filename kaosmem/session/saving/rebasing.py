@@ -21,7 +21,6 @@ from kaosmem.sections.operations import (
     Credit,
     Describe,
     Evict,
-    Expand,
     Forget,
     Form,
     Operation,
@@ -204,9 +203,7 @@ def _repeat(section: Section, change: SectionOperation) -> None:
 
 def _settles(change: SectionOperation) -> bool:
     """Return whether a turn makes a change of itself, and can make it again."""
-    return isinstance(change, Compact | Evict | Expand) or (
-        isinstance(change, Remove) and change.expired
-    )
+    return isinstance(change, Compact | Evict) or (isinstance(change, Remove) and change.expired)
 
 
 def _settle(

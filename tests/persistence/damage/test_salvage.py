@@ -356,12 +356,6 @@ async def test_of_a_compaction_what_is_intact_is_served() -> None:
     def compact(memory: SessionMemory) -> None:
         assert memory["documents"].compact(Substitution(("b", "c"), (("b", told),)))
 
-    def expand(memory: SessionMemory) -> None:
-        versions = memory["documents"].archive.in_memory()
-        memory["documents"].expand(
-            ["s"], [version for version in versions if version.item.id in told.sources]
-        )
-
     place = await turns(
         *(added(each) for each in "abcd"), compact, lambda memory: memory["documents"].evict(["a"])
     )
@@ -374,10 +368,6 @@ async def test_of_a_compaction_what_is_intact_is_served() -> None:
     )
     assert ids((await read(lost(files, 3, 4)))[0]) == ["d", "s"]
     assert ids((await read(lost(files, 7, 2)))[0]) == ["s", "d"]
-    files = stored(await turns(expand, place=place))
-    assert ids(await sound(files)) == ["b", "c", "d"]
-    assert ids((await read(lost(files, 3, 4)))[0]) == ["d", "b", "c"]
-    assert ids((await read(lost(files, 5, 6)))[0]) == ["b", "c"]
 
 
 async def sound(files: Files) -> Held:
