@@ -79,34 +79,26 @@ export function arrivalOf(number, id) {
   return null
 }
 
-// The messages of a request as parts: texts, and slices of items. Earlier turns come first.
+// The messages of a request as parts: texts, and slices of items. Of a window, the first `prefix`
+// messages are those of the turn before.
 export function requestOf(number) {
-  const chain = []
-  for (let at = number; at != null;) {
-    const data = turnData(at)
-    if (!data.request) return chain.length ? { messages: [], missing: at, after: 0 } : null
-    chain.push(data)
-    at = data.request.after ? data.request.after[0] : null
-  }
-  let messages = []
-  let system = null
-  let text = null
-  let prefix = 0
-  for (const data of chain.reverse()) {
-    const { skeleton, parts, after } = data.request
-    const digests = new Map(data.shown)
-    const own = value => partsOf(value, parts, digests)
-    if (typeof skeleton === 'string') {
-      prefix = after ? text.length : 0
-      text = [...(after ? text : []), ...own(skeleton)]
-    } else {
-      system = skeleton.system ? own(skeleton.system) : null
-      prefix = after ? after[1] : 0
-      messages = [...messages.slice(0, prefix), ...(skeleton.messages || []).map(each => messageOf(each, own))]
-    }
-  }
-  if (text) return { messages: [{ role: 'text', parts: text }], system: null, prefix: 0 }
-  return { messages, system, prefix }
+  const { request, shown } = turnData(number)
+  if (!request) return null
+  const { skeleton, parts } = request
+  const digests = new Map(shown)
+  const own = value => partsOf(value, parts, digests)
+  if (typeof skeleton === 'string') return { messages: [{ role: 'text', parts: own(skeleton) }], system: null, prefix: 0 }
+  const messages = (skeleton.messages || []).map(each => messageOf(each, own))
+  return { messages, system: skeleton.system ? own(skeleton.system) : null, prefix: prefixOf(number, messages) }
+}
+
+function prefixOf(number, messages) {
+  const at = turns.findIndex(each => each.n === number)
+  const { window, rebased } = turns[at]
+  if (!window || rebased) return 0
+  const before = turns.slice(0, at).reverse().find(each => each.window === window)
+  const { request } = before ? turnData(before.n) : {}
+  return request && request.skeleton.messages ? Math.min(request.skeleton.messages.length, messages.length) : 0
 }
 
 function partsOf(value, parts, digests) {

@@ -288,8 +288,7 @@ export function Link({ id, setOpen }) {
 function Sent({ turn, setOpen, open }) {
   const request = requestOf(turn.n)
   const [all, setAll] = useState(false)
-  if (!request) return <p class="empty">The request is not kept.</p>
-  if (request.missing) return <p class="empty">Turn {request.missing}, which this request goes on from, is not kept.</p>
+  if (!request) return <p class="empty">The request is not kept. A note of the turn says why.</p>
   const skipped = all ? 0 : Math.max(0, request.messages.length - 80)
   const part = (each, at) => each.label ? <span key={at} class="label">{each.label} </span>
     : each.id ? <button key={at} type="button" class={`piece${open === each.id ? ' chosen' : ''}`} onClick={() => setOpen(each.id)}>{each.text}</button>

@@ -69,7 +69,7 @@ from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.tools import MemoryTools, tool_schemas
-from kaosmem.session.tracing import why
+from kaosmem.session.tracing import unstored_items, why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows
@@ -870,7 +870,13 @@ class SessionMemory:
             visible = windows.visible(window.name)
         roster.use(packing.items)
         context = replace(context, before=session.trace.items_before(context.window))
-        session.trace.note(context, session.clock, perf_counter() - started, visible)
+        session.trace.note(
+            context,
+            session.clock,
+            perf_counter() - started,
+            visible=visible,
+            unstored=unstored_items(session, context, visible),
+        )
         self._formations.note_turn()
         # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.
         return replace(context, _credits=TurnCredit.of(context, session))

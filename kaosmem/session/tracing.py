@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from functools import cached_property
 
+from kaosmem.assembly.context import Context
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.assembly.windows import digest
@@ -17,9 +19,6 @@ from kaosmem.trace.turn import Turn, number_of
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
-_MOST_REQUESTS = 16
-"""So many requests are kept: later turns go on from them."""
-
 
 def why(session: OpenSession, words: str, turn: int) -> Why:
     """Return why an item was in or out of a turn, as `SessionMemory.why` does."""
@@ -28,6 +27,23 @@ def why(session: OpenSession, words: str, turn: int) -> Why:
     if words in session.saver.forgotten:
         return Why(None, f"Item {words!r} was erased, so no turn shows it any more.")
     return Replay(session).seen(number).why(words) if context is None else context.why(words)
+
+
+def unstored_items(session: OpenSession, context: Context, visible: Collection[str]) -> list[str]:
+    """Return the ids of shown items of sections that are not stored, whose texts no file may hold.
+
+    Args:
+        visible: Ids of all items that the window of the context shows.
+    """
+    found = []
+    for item in context.items:
+        section = session.sections.get(item.section)
+        if section is not None and section.spec.persistence == "none":
+            found.append(item.id)
+    window = session.saver.windows.held.get(context.window)
+    if not found and window is not None and not window.is_stored:
+        found = [*visible]
+    return found
 
 
 def turns_of(session: OpenSession) -> list[Turn]:
@@ -55,7 +71,6 @@ class Replay:
         self.items: dict[str, Item] = {}
         self._by_number = {turn.number: turn for turn in self.turns}
         self._ended: dict[str, datetime] = {}
-        self._requests: dict[int, JSONValue] = {}
         self._versions: dict[tuple[str, str], Item] = {}
         for turn in self.turns:
             self._note(*turn.guests)
@@ -101,22 +116,12 @@ class Replay:
 
         Raises:
             CorruptionError: If the turn showed an erased item, or is not kept.
+            NotFoundError: If the turn showed an item that no file may hold.
         """
-        chain = []
-        left: int | None = number
-        while left is not None and left not in self._requests:
-            turn = self._by_number.get(left)
-            if turn is None:
-                raise CorruptionError(f"turn {left} is not kept, so no later one can be replayed")
-            chain.append(turn)
-            left = turn.base
-        for turn in reversed(chain):
-            request = turn.request(self.version, self._requests.__getitem__)
-            self._requests[turn.number] = request
-        found = self._requests[number]
-        while len(self._requests) > _MOST_REQUESTS:
-            del self._requests[next(iter(self._requests))]
-        return found
+        turn = self._by_number.get(number)
+        if turn is None:
+            raise CorruptionError(f"turn {number} is not kept")
+        return turn.request(self.version)
 
     def version(self, item_id: str, item_digest: str) -> Item | None:
         """Return an item as a turn showed it, or as it is now, None without one."""

@@ -24,9 +24,6 @@ TRACE_SECTION = "~trace"
 KEPT_TURNS = 20
 """Number of the last turns that a session keeps in memory."""
 
-_MOST_UNSAVED = 64
-"""So many assemblies wait for the next save as they are. Older ones are made turns before."""
-
 Entry: TypeAlias = tuple[str, dict[str, JSONValue]]
 
 
@@ -75,7 +72,7 @@ class Trace:
         self.stored = count
         self._drained = count
         self._kept: dict[int, Assembly | Turn] = {}
-        self._last: dict[str, Assembly] = {}
+        self._last: dict[str, Context] = {}
         self._guests: dict[str, int] = {}
 
     # Turns of this process.
@@ -91,19 +88,30 @@ class Trace:
         return self.mode is True and self.total > self._drained
 
     def note(
-        self, context: Context, clock: Clock, seconds: float, visible: Collection[str]
+        self,
+        context: Context,
+        clock: Clock,
+        seconds: float,
+        *,
+        visible: Collection[str] = (),
+        unstored: Sequence[str] = (),
     ) -> None:
-        """Keep an assembly as a turn, as the mode says."""
+        """Keep an assembly as a turn, as the mode says.
+
+        The next save makes a turn of it. Made here, it would take half the time of the assembly.
+
+        Args:
+            visible: Ids of all items that the window shows.
+            unstored: Ids of shown items that no file may hold.
+        """
         if self.mode is False:
             return
         number = self.total + 1
         last = self._last.get(context.window)
-        assembly = Assembly(number, context, clock(), seconds, visible, last)
-        self._kept[number] = assembly
-        self._last[context.window] = replace(assembly, previous=None)
-        waiting = number - _MOST_UNSAVED
-        if waiting in self._kept:
-            self._kept[waiting] = self._turn(waiting)
+        self._kept[number] = Assembly(
+            number, context, clock(), seconds, visible, unstored, previous=last
+        )
+        self._last[context.window] = context
         self._let_go()
 
     def _let_go(self) -> None:
@@ -133,7 +141,7 @@ class Trace:
     def items_before(self, window: str) -> tuple[Item, ...] | None:
         """Return the items of the last kept assembly of a window, None without one."""
         last = self._last.get(window)
-        return None if last is None else last.context.items
+        return None if last is None else last.items
 
     def context(self, number: int) -> Context | None:
         """Return the context of a turn that is in memory."""
@@ -184,8 +192,11 @@ class Trace:
         self._drained = self.stored
         moved = self.stored - before
         if moved:
-            renumbered = [_renumbered(each, moved, before) for each in self._kept.values()]
-            self._kept = {each.number: each for each in renumbered}
+            kept: dict[int, Assembly | Turn] = {}
+            for number, turn in self._kept.items():
+                new = number + moved if number > before else number
+                kept[new] = replace(turn, number=new)
+            self._kept = kept
             self._last = {}
             self._guests = {}
 
@@ -222,22 +233,6 @@ def archived_turns(entries: Iterable[Entry]) -> list[Turn]:
             turn = turn_of(entry[1])
             turns[turn.number] = turn
     return [turns[number] for number in sorted(turns)]
-
-
-def _renumbered(each: Assembly | Turn, moved: int, before: int) -> Any:
-    """Return a turn that follows more turns than it was numbered after."""
-    if each.number <= before:
-        return each
-    if isinstance(each, Assembly):
-        previous = each.previous
-        if previous is not None:
-            previous = _renumbered(previous, moved, before)
-        return replace(each, number=each.number + moved, previous=previous)
-    data = dict(each.data)
-    after = data.get("request", {}).get("after")
-    if after is not None and after[0] > before:
-        data["request"] = {**data["request"], "after": [after[0] + moved, after[1]]}
-    return Turn(each.number + moved, data)
 
 
 def parse_mode(given: object) -> bool | None:

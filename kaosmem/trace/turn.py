@@ -13,6 +13,7 @@ from kaosmem.assembly.cutoffs import Cutoff
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import IN, replaced_by, successor
 from kaosmem.assembly.windows import digest
+from kaosmem.display import listed
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.names import shown as shown_name
@@ -189,41 +190,37 @@ class Turn:
             said += f"; the lowest score that is in is {cutoff.lowest:.2f}"
         return Reason.OUTRANKED, said
 
-    def request(self, version: Version, before: Callable[[int], JSONValue]) -> JSONValue:
+    def request(self, version: Version) -> JSONValue:
         """Return the request of the turn as it was sent: a text, or messages with their system.
 
         Args:
             version: Returns the item of an id and a digest, or None.
-            before: Returns the request of an earlier turn, which this one goes on from.
 
         Raises:
             CorruptionError: If a text is not there any more.
+            NotFoundError: If the turn showed an item that no file may hold.
         """
         if self.is_erased:
             raise CorruptionError(
                 f"turn {self.number} showed an item that was erased since; it cannot be replayed"
             )
-        stored = self.data["request"]
+        if "request" not in self.data:
+            raise NotFoundError(
+                f"turn {self.number} cannot be replayed: {self.data['notices'][-1]}"
+            )
         known = {}
         for item_id, item_digest in self.data["shown"]:
             item = version(item_id, item_digest)
             if item is not None:
                 known[item_id] = item
-        whole: Any = join(stored["skeleton"], stored["parts"], known)
-        if self.base is not None:
-            whole = _continued(before(self.base), whole, stored["after"][1])
+        stored = self.data["request"]
+        whole: JSONValue = join(stored["skeleton"], stored["parts"], known)
         if digest_of(whole) != stored["sha256"]:
             raise CorruptionError(
                 f"turn {self.number} cannot be replayed: an item that it showed is not there as "
                 "it was"
             )
         return whole
-
-    @property
-    def base(self) -> int | None:
-        """The number of the turn whose request this one goes on from, None without one."""
-        after = self.data.get("request", {}).get("after")
-        return None if after is None else int(after[0])
 
     def without(self, forgotten: Container[str]) -> Turn:
         """Return the turn without erased items: only its sums, if it showed one of them."""
@@ -264,19 +261,12 @@ _SUMS = ("at", "seconds", *_PLAIN, "sections")
 """The fields that are left of a turn that showed an erased item."""
 
 
-def _continued(before: Any, own: Any, count: int) -> Any:
-    """Return a request that goes on from the first `count` characters or messages of another."""
-    if isinstance(own, str):
-        return before[:count] + own
-    return {**own, "messages": [*before["messages"][:count], *own["messages"]]}
-
-
 @dataclass(frozen=True)
 class Assembly:
     """An assembly of this process, from which a turn is made when it is needed.
 
-    at: its time. seconds: how long it took. visible: the ids of all that the window shows. previous:
-        the assembly before it in the same window, from whose request this one may go on.
+    at: its time. seconds: how long it took. visible: the ids of all that the window shows. unstored:
+        ids of shown items that no file may hold. previous: the context before it, without a window.
     """
 
     number: int
@@ -284,7 +274,8 @@ class Assembly:
     at: datetime
     seconds: float
     visible: Collection[str] = ()
-    previous: Assembly | None = None
+    unstored: Sequence[str] = ()
+    previous: Context | None = None
 
     @property
     def turn(self) -> Turn:
@@ -310,8 +301,14 @@ class Assembly:
             "reports": {name: list(astuple(each)) for name, each in context.sources.items()},
             "notices": list(context.notices),
             "names": list(context.asked),
-            "request": self._split(items),
         }
+        if self.unstored:
+            data["notices"].append(
+                f"its request is not kept, since no file may hold {listed(self.unstored, 8)}, of a "
+                "section with persistence='none'"
+            )
+        else:
+            data["request"] = self._split(items)
         if context.filter is not None:
             data["filter"] = json.loads(context.filter.text)
         return Turn(self.number, data)
@@ -354,46 +351,16 @@ class Assembly:
     def _prefix(self) -> int:
         """Return the tokens of the beginning that a provider's cache has."""
         context = self.context
-        if context.window or self.previous is None:
+        before = self.previous
+        if context.window or before is None:
             return context.prefix_tokens
-        before = self.previous.context
         return context.shared_prefix(before) if before.format == context.format else 0
 
     def _split(self, items: Sequence[Item]) -> dict[str, JSONValue]:
         request = request_of(self.context.rendered)
-        after = None
-        own = request
-        if self.previous is not None and self.context.window:
-            before = request_of(self.previous.context.rendered)
-            after, own = _after(request, before, self.previous.number)
         splitter = Splitter(items)
-        skeleton = splitter.split(own)
-        stored: dict[str, Any] = {
-            "skeleton": skeleton,
-            "parts": splitter.parts,
-            "sha256": digest_of(request),
-        }
-        if after is not None:
-            stored["after"] = after
-        return stored
-
-
-def _after(request: Any, before: Any, number: int) -> tuple[list[JSONValue] | None, Any]:
-    """Return how much of an earlier request a request repeats, and the rest of it."""
-    if isinstance(request, str) and isinstance(before, str):
-        if before and request.startswith(before):
-            return [number, len(before)], request[len(before) :]
-        return None, request
-    if isinstance(request, str) or isinstance(before, str) or request["system"] != before["system"]:
-        return None, request
-    count = 0
-    for mine, theirs in zip(request["messages"], before["messages"], strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    if not count:
-        return None, request
-    return [number, count], {**request, "messages": request["messages"][count:]}
+        skeleton = splitter.split(request)
+        return {"skeleton": skeleton, "parts": splitter.parts, "sha256": digest_of(request)}
 
 
 _SHORT_OF_ROOM = Reason.NO_ROOM, Reason.BEFORE_TAIL
