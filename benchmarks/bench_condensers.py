@@ -16,14 +16,13 @@ from kaosmem.conversation import (
     Condensation,
     Condenser,
     ConversationView,
-    LLMAttentionCondenser,
     LLMSummarizingCondenser,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
     RollingCondenser,
 )
 from kaosmem.testing import ScriptedLLM
-from tests.conversation.condensers import brief, ranking
+from tests.conversation.condensers import brief
 
 SIZES = 1_000, 10_000, 100_000
 KINDS = "plain", "one loop"
@@ -34,7 +33,6 @@ def condensers() -> dict[str, Condenser]:
         "recent events": RecentEventsCondenser(),
         "masking": ObservationMaskingCondenser(),
         "forgetting": RollingCondenser(),
-        "attention": LLMAttentionCondenser(ScriptedLLM(ranking)),
         "summarizing": LLMSummarizingCondenser(ScriptedLLM(brief)),
     }
 

@@ -131,7 +131,7 @@ def messages_s(events: list[ConversationEvent]) -> float:
     """Return what it costs to make messages of a view, none of whose events was a message before."""
     view = ConversationView(event.changed() for event in events)
     memory = ConversationMemory()
-    return least(lambda: memory.process_events(view, FIRST), runs=1)
+    return least(lambda: memory.process_events(view), runs=1)
 
 
 def append_us(events: list[ConversationEvent]) -> float:
@@ -174,7 +174,7 @@ def exponents(rows: list[Row], name: str) -> list[float]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_messages_of_a_long_log_are_what_providers_take(kind: str) -> None:
     view = ConversationView(conversation(600, kind))
-    messages = ConversationMemory().process_events(view, FIRST)
+    messages = ConversationMemory().process_events(view)
     assert len(messages) > (20 if kind == "condensed" else 300)
     check_openai_messages(render_messages(messages, "openai").messages)
     check_anthropic_messages(render_messages(messages, "anthropic").messages)
@@ -331,9 +331,7 @@ def test_what_went_wrong_costs_linear_time(kind: str, capsys: pytest.CaptureFixt
     seconds = []
     for length in (5_000, 50_000):
         events = gone_wrong(length)[kind]
-        seconds.append(
-            least(lambda events=events: ConversationMemory().process_events(events, FIRST))
-        )
+        seconds.append(least(lambda events=events: ConversationMemory().process_events(events)))
     exponent = log(seconds[1] / seconds[0]) / log(10)
     with capsys.disabled():
         print(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bench_conversation import FIRST, conversation, least, messages_s
+from benchmarks.bench_conversation import conversation, least, messages_s
 from kaosmem import TextBlock, ThinkingBlock
 from kaosmem.conversation import (
     ActionEvent,
@@ -119,7 +119,7 @@ def test_views_and_messages_beside_openhands(kind: str, capsys: pytest.CaptureFi
     view = ConversationView(events)
     their_view = theirs.View.from_events(their_events)
     assert len(view) == len(their_view)
-    assert len(ConversationMemory().process_events(view, FIRST)) > 1
+    assert len(ConversationMemory().process_events(view)) > 1
     rows = {
         "view": (
             least(lambda: len(ConversationView(events))),

@@ -181,7 +181,6 @@ async def test_a_log_is_condensed_at_every_step(first: str, lost: int | None) ->
         ScriptedLLM(lambda _: "The agent looks for the fee."), max_size=None, max_tokens=2_500
     )
     log = log_of(1, first=first, lost=lost)
-    asked = log[0]
     for number in range(1, 101):
         append_round(log, number, "read")
         view = await condenser.condensed_view(log)
@@ -189,7 +188,7 @@ async def test_a_log_is_condensed_at_every_step(first: str, lost: int | None) ->
         assert any("todo_write" in event.text for event in view) == bool(first)
         if number > 50:
             assert not lost or all("0: " not in event.text for event in view)
-        rendered = render_messages(ConversationMemory().process_events(view, asked), "anthropic")
+        rendered = render_messages(ConversationMemory().process_events(view), "anthropic")
         check_anthropic_messages(rendered.messages, rendered.system, thinking=True)
     assert len(view) > 10
 

@@ -25,7 +25,7 @@ from kaosmem import (
 )
 from kaosmem.compaction import SlidingWindowCompaction, SummarizationCompaction
 from kaosmem.context import AgentContext, ContextConfig
-from kaosmem.conversation import EventLog, LLMAttentionCondenser, RecentEventsCondenser
+from kaosmem.conversation import EventLog, RecentEventsCondenser
 from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.formats import count_messages
 from kaosmem.names import safe_id
@@ -204,11 +204,6 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
         lambda: SummarizationCompaction(lambda _: HI, 10, 10),
         InvalidArgumentError,
         "a function; give a LLMClient",
-    ),
-    (
-        lambda: LLMAttentionCondenser(None),
-        InvalidArgumentError,
-        "llm is a NoneType; give a LLMClient",
     ),
     (
         lambda: RecentEventsCondenser("5"),

@@ -61,15 +61,12 @@ _HEADING = re.compile(r"#.*|.{1,80}[:：]\s*")
 """A line before one that may be whole without a sign at its end."""
 
 
-def check_answer(
-    text: str, source: str | None, *, stop_reason: str = "", free: bool = False
-) -> None:
+def check_answer(text: str, source: str, *, stop_reason: str = "", free: bool = False) -> None:
     """Raise InvalidArgumentError, with the fault, for a text that is no summary of a source.
 
     Args:
         text: The answer of a model.
-        source: The text that the model was asked to summarise. None for an answer whose fields are
-            checked.
+        source: The text that the model was asked to summarise.
         stop_reason: The reason why the model stopped, as its provider calls it.
         free: Whether the text may be in other words than its source, such as a translation. Then it
             names at least one fact of a source that has many.
@@ -78,8 +75,6 @@ def check_answer(
         raise InvalidArgumentError("it was declined or filtered")
     if not text:
         raise InvalidArgumentError("it was empty")
-    if source is None:
-        return
     if free:
         facts = {fact.text for fact in facts_in(source)}
         is_grounded = len(facts) < _MANY_FACTS or any(fact in text for fact in facts)

@@ -16,10 +16,8 @@ from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headi
 from kaosmem.compaction.model_requests import (
     ATTEMPTS,
     PAUSE_S,
-    STATE_TEMPLATE,
     TIMEOUT_S,
     ModelRequests,
-    StateClient,
 )
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
@@ -67,9 +65,8 @@ class Summarizer:
     `fallback_reason` tells it from a model's summary. Facts and rules are kept verbatim in either.
 
     llm: None makes every summary without a model.
-    structured: the model fills in the fields of a state of the work (`FIELDS`), which are checked.
     template: instructions to the model, the system message of each request; the messages follow as
-        the user's. The default is SUMMARY_TEMPLATE, or STATE_TEMPLATE for a structured summary.
+        the user's.
         With another one, an answer need not share words with the messages: it may be a translation.
         It repeats a name or number of messages that have five.
     attempts: number of times that each request is made until an answer can be taken.
@@ -102,8 +99,7 @@ class Summarizer:
         self,
         llm: LLMClient | None,
         *,
-        structured: bool = False,
-        template: str | None = None,
+        template: str = SUMMARY_TEMPLATE,
         attempts: int = ATTEMPTS,
         timeout_s: float = TIMEOUT_S,
         pause_s: float = PAUSE_S,
@@ -121,17 +117,13 @@ class Summarizer:
             )
         self._model: ModelRequests | None = None
         if llm is not None:
-            asked = StateClient(llm) if structured else llm
             self._model = ModelRequests(
-                asked, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
+                llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
             )
-        if template is None:
-            template = STATE_TEMPLATE if structured else SUMMARY_TEMPLATE
         self._template = check_text(template, "template")
-        # The fields of a state, and the answer to a task of the user's own, have other words.
+        # The answer to a task of the user's own has other words.
         self._has_free_words = template != SUMMARY_TEMPLATE
         self._fallback = fallback
-        self._is_structured = structured
         self._counter = get_counter(counter)
         self._format = get_format(format)
         self._rule_cues = rule_cues
@@ -259,9 +251,8 @@ class Summarizer:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
             stop_reason = reply.stop_reason if isinstance(reply, ModelAnswer) else ""
-            source = None if self._is_structured else material
-            check_answer(text, source, stop_reason=stop_reason, free=self._has_free_words)
-            whole = text if source is None else whole_part(text, stop_reason=stop_reason)
+            check_answer(text, material, stop_reason=stop_reason, free=self._has_free_words)
+            whole = whole_part(text, stop_reason=stop_reason)
             taken = cut_at_sentence(whole, limit, self._size)
             if taken and len(text) <= _SLIGHTLY * len(taken):
                 return taken

@@ -1,6 +1,5 @@
 """Conversations: a log of events, its view, and the messages for a model."""
 
-from kaosmem.conversation.attention import LLMAttentionCondenser
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import (
     Condenser,
@@ -25,7 +24,6 @@ __all__ = [
     "ConversationMemory",
     "ConversationView",
     "EventLog",
-    "LLMAttentionCondenser",
     "LLMSummarizingCondenser",
     "ObservationEvent",
     "ObservationMaskingCondenser",

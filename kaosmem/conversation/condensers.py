@@ -183,9 +183,7 @@ class ObservationMaskingCondenser(Condenser):
             if isinstance(event, ObservationEvent) and at not in kept:
                 origin, masked = known.get(event.id, (None, event))
                 if origin is not event:
-                    masked = replace(
-                        event, content=self.placeholder.format(id=event.id), recalled=()
-                    )
+                    masked = replace(event, content=self.placeholder.format(id=event.id))
                 self._masked[event.id] = event, masked
                 events[at] = masked
         return ConversationView(events, view.unhandled_condensation_request)
@@ -319,4 +317,4 @@ def _cut(event: ConversationEvent, message: ChatMessage | None) -> ConversationE
     ):
         return event
     results = [block.content for block in message.blocks if isinstance(block, ToolResultBlock)]
-    return event.changed(content=results[0] if results else message.content, recalled=())
+    return event.changed(content=results[0] if results else message.content)

@@ -341,18 +341,6 @@ def _labelled(label: str, content: Content) -> Content:
 Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecalledText:
-    """A text to recall, such as a skill or a note on a repository. name: identifies it."""
-
-    name: str
-    text: str = field(repr=False)
-
-    def __post_init__(self) -> None:
-        check_text(self.name, "name")
-        check_text(self.text, "knowledge")
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class ObservationEvent(ConversationEvent):
     """An event that came back to an agent, such as a tool result.
@@ -360,7 +348,6 @@ class ObservationEvent(ConversationEvent):
     kind: one of `OBSERVATION_KINDS`, or any other name.
     call_id: id of the call that it answers, "" for none. An observation of any kind answers its
         call.
-    recalled: knowledge that is shown with it, once in a conversation.
     Raises InvalidNameError or InvalidArgumentError.
 
     >>> ObservationEvent("result", "Notice is thirty days.", "call-1").role
@@ -371,7 +358,6 @@ class ObservationEvent(ConversationEvent):
     kind: str
     content: Observed = ""
     call_id: str = ""
-    recalled: tuple[RecalledText, ...] = ()
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
@@ -384,12 +370,6 @@ class ObservationEvent(ConversationEvent):
                 "an observation holds other than texts and images; leave them to actions"
             )
         check_text(self.call_id, "call_id")
-        recalled = tuple(self.recalled) if isinstance(self.recalled, Iterable) else (self.recalled,)
-        if not all(isinstance(each, RecalledText) for each in recalled):
-            raise InvalidArgumentError(
-                "an observation recalls other than Knowledge; give each a name and a text"
-            )
-        object.__setattr__(self, "recalled", recalled)
 
     def __repr__(self) -> str:
         return (
@@ -425,8 +405,6 @@ class ObservationEvent(ConversationEvent):
 
     def _made_message(self) -> ChatMessage:
         content: Content = self.content
-        if self.recalled:
-            content = (*said_blocks(content), *(TextBlock(each.text) for each in self.recalled))
         if self.call_id:
             content = (ToolResultBlock(self.call_id, content, is_error=self.is_error),)  # type: ignore[arg-type]
         return ChatMessage(self.role, content, id=self.name, trust=self.authority)

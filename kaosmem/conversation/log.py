@@ -17,7 +17,6 @@ from kaosmem.conversation.events import (
     ActionEvent,
     ConversationEvent,
     ObservationEvent,
-    RecalledText,
     actions_of,
 )
 from kaosmem.conversation.view import ConversationView
@@ -39,15 +38,13 @@ _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
     "source": str,
     "content": content_json,
     "call": lambda call: content_json((call,))[0],
-    "recalled": lambda recalled: [{"name": each.name, "text": each.text} for each in recalled],
     "forgotten_ids": list,
     "metadata": dict,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "timestamp": datetime.fromisoformat,
-    "recalled": lambda recalled: [RecalledText(**each) for each in recalled],
 }
-_LEFT_OUT = frozenset({"content", "response", "call_id", "recalled", "metadata", "pinned"})
+_LEFT_OUT = frozenset({"content", "response", "call_id", "metadata", "pinned"})
 """Fields that are not stored if they are empty or False."""
 
 

@@ -16,7 +16,6 @@ from kaosmem.conversation.events import (
     ActionEvent,
     ConversationEvent,
     EventSource,
-    ObservationEvent,
 )
 from kaosmem.conversation.view import ConversationView
 from kaosmem.formats import Format, get_format
@@ -112,21 +111,13 @@ class ViewOutline:
     def steps(self, *, keep_first: int = 0, with_newest: bool = False) -> list[Unit]:
         """Return the units to forget first, oldest first: what the agent did, without its answers.
 
-        Units with the newest recall of some knowledge are left out, since knowledge may be recalled
-        only once.
-
         Args:
             keep_first: Number of entries before the first unit that may go.
             with_newest: Whether the unit of the newest entry may go too.
         """
-        stays = self._recalls.union(self.exchanges.answers)
+        stays = frozenset(self.exchanges.answers)
         units = self._forgettable(keep_first, with_newest=with_newest)
         return [unit for unit in units if not self._is_users(unit) and stays.isdisjoint(unit)]
-
-    def recalls(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the units with the newest recall of some knowledge, oldest first."""
-        units = self._forgettable(keep_first)
-        return [unit for unit in units if not self._recalls.isdisjoint(unit)]
 
     def whole_exchanges(self, *, keep_first: int = 0) -> list[Unit]:
         """Return the questions and the answer of each exchange as one unit, oldest first.
@@ -153,30 +144,6 @@ class ViewOutline:
         users = filter(self._is_users, self._forgettable(keep_first))
         return [unit for unit in users if gone.isdisjoint(unit)]
 
-    @property
-    def answered_last(self) -> list[Unit]:
-        """The question of the newest answered exchange, if it may give way."""
-        question = self.exchanges.last_answered[:1]
-        if not self._gives_way.issuperset(question) or question == self.exchanges.first[:1]:
-            return []
-        return [question] if question else []
-
-    def longest_question(self, units: Iterable[Unit], *, is_replaced: bool) -> list[Unit]:
-        """Return the unit of the longest message of a user in some units, [] if there is none.
-
-        Args:
-            is_replaced: Whether a summary takes the message's place. If not, its answer goes too.
-        """
-        asked = {}
-        for unit in units:
-            for place in unit:
-                if is_question(self.events[place]):
-                    asked[place] = unit
-        if not asked:
-            return []
-        longest = max(sorted(asked), key=self.sizes.__getitem__)
-        return [(longest,) if is_replaced else asked[longest]]
-
     def next_cut(self, position: int) -> int:
         """Return the first position from `position` on with no unit on both sides."""
         return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
@@ -191,15 +158,6 @@ class ViewOutline:
         of_entries = shortest_prefix(map(len, units), entries - 1)
         of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
         return list(units[: max(of_entries, of_tokens)])
-
-    @cached_property
-    def _recalls(self) -> frozenset[int]:
-        """The position of the newest recall of each knowledge, by its name."""
-        newest: dict[str, int] = {}
-        for place, event in enumerate(self.events):
-            if isinstance(event, ObservationEvent):
-                newest.update((each.name, place) for each in event.recalled)
-        return frozenset(newest.values())
 
     def _forgettable(self, keep_first: int, *, with_newest: bool = False) -> Iterator[Unit]:
         """Yield the units that may go, without that of the newest entry."""

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from kaosmem.arguments import check_count
 from kaosmem.compaction.outline import places_in
-from kaosmem.conversation.condensation import Condensation, SummaryEvent
+from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers import Condenser
 from kaosmem.conversation.events import UNLOGGED
 from kaosmem.conversation.outline import CondensationReason, Unit, ViewOutline
@@ -192,7 +192,7 @@ class RollingCondenser(Condenser):
         Raises:
             NoCondensationError: If no stage frees enough.
         """
-        stages = self.stages(outline, is_replaced=replaced > 0)
+        stages = self.stages(outline)
         progress: list[Unit] = []
         for units in stages:
             chosen = self.enough(outline, units, replaced=replaced)
@@ -220,32 +220,18 @@ class RollingCondenser(Condenser):
         left = len(outline.events) - sum(map(len, chosen)) + replaced
         return self.max_size is None or left <= self.max_size
 
-    def stages(self, outline: ViewOutline, *, is_replaced: bool = False) -> list[list[Unit]]:
+    def stages(self, outline: ViewOutline) -> list[list[Unit]]:
         """Return lists of units that may go; a list is tried if those before it free too little.
 
-        What the agent did goes first. Where tokens are too many, the longest message of a user is
-        next, alone. Then users' requests go with their answers, then the other messages of users,
-        and recalled knowledge with them. It does not go alone, or with earlier summaries alone,
-        while tokens are within the limits.
+        What the agent did goes first. Then users' requests go with their answers, and then the
+        other messages of users.
         """
         first = self.keep_first
         steps = outline.steps(keep_first=first)
-        recalls = outline.recalls(keep_first=first)
-        users: list[Unit] = []
-        exchanges: list[Unit] = []
-        if self.forgets_users:
-            users = outline.users(keep_first=first)
-            exchanges = outline.whole_exchanges(keep_first=first)
-        stages = [steps]
-        if self.surplus(outline)[1]:
-            questions = [*exchanges, *users, *outline.answered_last]
-            stages.append(outline.longest_question(questions, is_replaced=is_replaced))
-        stages += [[*steps, *exchanges], [*steps, *exchanges, *users]]
-        others = stages[-1]
-        is_alone = all(isinstance(outline.events[unit[0]], SummaryEvent) for unit in others)
-        if not is_alone or CondensationReason.TOKENS in outline.reasons:
-            stages.append([*others, *recalls])
-        return stages
+        if not self.forgets_users:
+            return [steps]
+        answered = [*steps, *outline.whole_exchanges(keep_first=first)]
+        return [steps, answered, [*answered, *outline.users(keep_first=first)]]
 
     def enough(
         self,

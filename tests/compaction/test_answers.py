@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from kaosmem import ChatMessage, InvalidArgumentError, ToolUseBlock
+from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.clients import ModelAnswer
 from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.fallback import fallback_reason
-from kaosmem.compaction.model_requests import REQUIRED, StateClient
 from kaosmem.testing import ScriptedLLM
 from tests.compaction import summaries
 
@@ -267,14 +265,6 @@ async def test_an_answer_that_was_filtered_is_none(stop_reason: str) -> None:
     model = ScriptedLLM(lambda _: ModelAnswer("assistant", LONG, stop_reason=stop_reason))
     made = await Summarizer(model).summarize(SAID)
     assert fallback_reason(made.text) == "no usable answer: it was declined or filtered"
-
-
-async def test_a_state_says_why_its_model_stopped() -> None:
-    state = ToolUseBlock("c", "create_state_summary", json.dumps(dict.fromkeys(REQUIRED, "none")))
-    model = ScriptedLLM([ModelAnswer("assistant", (state,), stop_reason="refusal")])
-    answer = await StateClient(model).chat([])
-    assert isinstance(answer, ModelAnswer)
-    assert answer.stop_reason == "refusal"
 
 
 async def test_a_model_without_answers_is_seldom_asked() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, ToolUseBlock
+from kaosmem import ChatMessage
 from kaosmem.compaction import (
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
-    Summarizer,
     TokenBudgetCompaction,
     ToolResultCompaction,
 )
@@ -21,7 +18,6 @@ from kaosmem.conversation import (
     Condenser,
     CondenserPipeline,
     ConversationEvent,
-    LLMAttentionCondenser,
     LLMSummarizingCondenser,
     ObservationMaskingCondenser,
     RecentEventsCondenser,
@@ -32,32 +28,10 @@ from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
 from tests.gist import gist
 
-STATE = {
-    "USER_CONTEXT": "fix it",
-    "COMPLETED": "none",
-    "PENDING": "TASK-17",
-    "CURRENT_STATE": "none",
-}
-
 
 def brief(messages: Sequence[ChatMessage]) -> str:
     """Say as a model that summarises in a few words."""
     return gist(messages, most=3)
-
-
-def stating(messages: Sequence[ChatMessage]) -> ChatMessage:
-    """Call as a model that states the work does."""
-    return ChatMessage("assistant", (ToolUseBlock("s", "create_state_summary", json.dumps(STATE)),))
-
-
-def ranking(messages: Sequence[ChatMessage]) -> ChatMessage:
-    """Call as a model that ranks every second event, from the newest."""
-    ids = [
-        int(number) for number in re.findall(r"^\[event (\d+)\]", messages[-1].text, re.MULTILINE)
-    ]
-    return ChatMessage(
-        "assistant", (ToolUseBlock("r", "rank_events", json.dumps({"ids": ids[::-2]})),)
-    )
 
 
 def down(messages: Sequence[ChatMessage]) -> Exception:
@@ -96,14 +70,9 @@ def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
     given = {"max_size": draw(st.integers(6, 12)), "keep_first": draw(st.integers(0, 1))}
     given["max_tokens"] = draw(st.one_of(st.none(), st.integers(150, 500)))
     is_down = fails and draw(st.sampled_from([False, False, False, True]))
-    match draw(st.sampled_from(["summarizing", "structured", "attention", "forgetting", "window"])):
+    match draw(st.sampled_from(["summarizing", "summarizing", "forgetting", "window"])):
         case "summarizing":
             return LLMSummarizingCondenser(ScriptedLLM(down if is_down else brief), **given)
-        case "structured":
-            model = ScriptedLLM(down if is_down else stating)
-            return LLMSummarizingCondenser(Summarizer(model, structured=True), **given)
-        case "attention":
-            return LLMAttentionCondenser(ScriptedLLM(down if is_down else ranking), **given)
         case "forgetting":
             return RollingCondenser(**given)
     return RollingCondenser(**given, forgets_users=False)

@@ -19,7 +19,6 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.condensation import CondensationRequest
-from kaosmem.conversation.events import RecalledText
 
 REASONING = ThinkingBlock("hm", "seal")
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
@@ -139,9 +138,7 @@ REST = st.one_of(
     st.builds(
         ObservationEvent,
         st.sampled_from(["knowledge", "workspace"]),
-        recalled=st.lists(st.builds(RecalledText, st.sampled_from("kl"), TEXTS), max_size=2).map(
-            tuple
-        ),
+        TEXTS,
     ),
     st.just(CondensationRequest()),
 )

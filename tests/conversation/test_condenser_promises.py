@@ -18,7 +18,6 @@ from kaosmem.conversation import (
     ConversationEvent,
     ConversationView,
     EventLog,
-    LLMAttentionCondenser,
     LLMSummarizingCondenser,
     ObservationEvent,
     ObservationMaskingCondenser,
@@ -28,7 +27,6 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.condensation import CondensationRequest
-from kaosmem.conversation.events import RecalledText
 from kaosmem.conversation.log import event_json, event_of
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError
@@ -203,19 +201,12 @@ def delete_branches(number: int) -> EventLog:
     return logged(*(event for pair in pairs for event in pair))
 
 
-def ranking_requests(messages: Sequence[ChatMessage]) -> ChatMessage:
-    return ChatMessage(
-        "assistant", (ToolUseBlock("r", "rank_events", '{"ids": [0, 2, 4, 6, 8, 10, 12, 14]}'),)
-    )
-
-
 @pytest.mark.parametrize("most", [6, 8, 12, 20])
 @pytest.mark.parametrize(
     "condenser",
     [
         lambda most: RollingCondenser(max_size=most),
         lambda most: LLMSummarizingCondenser(ScriptedLLM(brief), max_size=most),
-        lambda most: LLMAttentionCondenser(ScriptedLLM(ranking_requests), max_size=most),
         lambda most: RollingCondenser(max_size=most, forgets_users=False),
         lambda most: RecentEventsCondenser(most - 1),
         lambda most: RecentEventsCondenser(most, keep_first=0),
@@ -275,53 +266,6 @@ async def test_a_chat_in_which_only_users_speak_goes_on(condenser: Condenser) ->
     openai = get_format("openai")
     if isinstance(condenser, RollingCondenser) and condenser.max_tokens:
         assert sum(event.tokens(get_counter(None), openai) for event in view) <= 500
-
-
-async def test_recalled_knowledge_goes_with_other_entries_and_never_alone() -> None:
-    """Recalled once, it would not come back. A view of a few entries too many waits."""
-    knowledge = ObservationEvent("knowledge", recalled=(RecalledText("deploy", "Use make ship."),))
-    calls = [call(f"{number}", "r") for number in range(3)]
-    results = [result(f"{number}") for number in range(3)]
-    condensers = RollingCondenser(max_size=6), LLMSummarizingCondenser(None, max_size=6)
-    for condenser in condensers:
-        log = logged(user("Fix it."), knowledge, *calls, *results)
-        view = await condenser.condensed_view(log)
-        assert list(view) == list(ConversationView(log)) and len(view) == 8
-        for number in range(4):
-            answered = [call(f"{number}-{each}", f"r{number}") for each in range(3)]
-            for event in (*answered, *(result(f"{number}-{each}") for each in range(3))):
-                log.append(event)
-            view = await condenser.condensed_view(log)
-            assert "Use make ship." in [event.text for event in view]
-
-
-async def test_the_longest_of_a_users_old_messages_is_summarised_alone() -> None:
-    """Where it is tokens that are too many, and the agent's entries free too few."""
-    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_tokens=1_000)
-    log = logged(
-        *(
-            user("fix it"),
-            agent(),
-            user("see " + "this " * 400),
-            agent(),
-            user("or " + "that " * 700),
-            agent(),
-            user(),
-        )
-    )
-    view = await condenser.condensed_view(log)
-    assert [len(event.text) > 1_000 for event in view] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
-    (summary,) = (event for event in view if isinstance(event, SummaryEvent))
-    assert summary.sources == (4,)
-    assert summary.trust is Trust.USER
 
 
 async def test_the_newest_list_of_tasks_stays() -> None:

@@ -26,7 +26,7 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.condensation import CondensationRequest
-from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS, RecalledText
+from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS
 from kaosmem.conversation.log import event_json, event_of
 from tests.conversation.logs import LOGS, REASONING, call, ids, logged, result, system, user
 
@@ -79,9 +79,7 @@ def test_every_kind_of_action_is_the_same_after_json(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", OBSERVATION_KINDS)
 def test_every_kind_of_observation_is_the_same_after_json(kind: str) -> None:
-    observation = ObservationEvent(
-        kind, (TextBlock("seen"),), "1", [RecalledText("skill", "how to")]
-    )
+    observation = ObservationEvent(kind, (TextBlock("seen"),), "1")
     assert event_of(json.loads(json.dumps(event_json(observation)))) == observation
 
 
@@ -129,7 +127,6 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
             "kind": "result",
             "content": [{"type": "thinking", "thinking": SECRET}],
         },
-        {"type": "observation", "kind": "knowledge", "recalled": [{"name": SECRET}]},
         {"type": "condensation"},
         {"type": "condensation", "forgotten_ids": ["1"]},
         {"type": "condensation", "forgotten_ids": 1},
@@ -196,8 +193,6 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
     for given in (5, ["1"], "12"):
         with pytest.raises(InvalidArgumentError, match="whole numbers"):
             Condensation(given)
-        with pytest.raises(InvalidArgumentError, match="other than Knowledge"):
-            ObservationEvent("knowledge", recalled=given)
     with pytest.raises(InvalidArgumentError, match="blank"):
         Condensation((), summary=" ", summary_offset=0)
 
@@ -210,9 +205,7 @@ def test_nothing_that_was_said_shows_in_a_repr() -> None:
         Condensation((1,), summary=SECRET, summary_offset=0),
         summary,
     )
-    assert "hunter2" not in "".join(
-        map(repr, (*events, CondensationRequest(), RecalledText("skill", SECRET)))
-    )
+    assert "hunter2" not in "".join(map(repr, (*events, CondensationRequest())))
     assert repr(user("hello")) == "<Action -1 message, user, 5 characters>"
 
 

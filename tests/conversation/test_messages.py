@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kaosmem import ChatMessage, ImageBlock, InvalidArgumentError, TextBlock, ToolResultBlock, Trust
+from kaosmem import ChatMessage, InvalidArgumentError, ToolResultBlock
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -15,11 +15,9 @@ from kaosmem.conversation import (
     ConversationView,
     ObservationEvent,
 )
-from kaosmem.conversation.events import RecalledText
-from kaosmem.conversation.prompts import SYSTEM_PROMPT
+from kaosmem.conversation.messages import SYSTEM_PROMPT
 from kaosmem.units import NO_RESULT
 from tests.conversation.logs import (
-    PICTURE,
     agent,
     call,
     logged,
@@ -33,10 +31,8 @@ from tests.conversation.logs import (
 FIRST = user("first")
 
 
-def told(
-    *events: ConversationEvent, memory: ConversationMemory | None = None, **options: object
-) -> list[ChatMessage]:
-    return (memory or ConversationMemory()).process_events(view_of(*events), FIRST, **options)
+def told(*events: ConversationEvent) -> list[ChatMessage]:
+    return ConversationMemory().process_events(view_of(*events))
 
 
 def lines(messages: list[ChatMessage]) -> list[str]:
@@ -65,7 +61,7 @@ def test_a_result_without_a_call_is_left_out() -> None:
     """Be it the view that leaves it out, or, of events as they come, the messages."""
     events = system("S"), user("U"), result("nobody")
     assert lines(told(*events)) == ["system: S", "user: U"]
-    assert lines(ConversationMemory().process_events(list(events), FIRST)) == [
+    assert lines(ConversationMemory().process_events(list(events))) == [
         "system: S",
         "user: U",
     ]
@@ -89,22 +85,7 @@ def test_a_system_message_comes_first() -> None:
         "assistant: A",
     ]
     mine = ConversationMemory(system="Mine, for $5.")
-    assert lines(mine.process_events([], FIRST)) == ["system: Mine, for $5.", "user: first"]
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ((), ["user: first"]),
-        ((agent("A"),), ["user: first", "assistant: A"]),
-        ((user("other"),), ["user: other"]),
-        ((agent("A"), user("first")), ["assistant: A", "user: first"]),
-    ],
-)
-def test_the_users_first_message_is_there(
-    events: tuple[ConversationEvent, ...], expected: list[str]
-) -> None:
-    assert lines(told(system("S"), *events)) == ["system: S", *expected]
+    assert lines(mine.process_events([])) == ["system: Mine, for $5."]
 
 
 def test_a_blank_system_message_is_none() -> None:
@@ -113,98 +94,12 @@ def test_a_blank_system_message_is_none() -> None:
     assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
 
 
-@pytest.mark.parametrize(
-    "initial", [agent(), user(" "), ObservationEvent("result", "found"), "fix it"]
-)
-def test_what_no_user_says_first_is_refused(initial: object) -> None:
-    """Without a word of it in the error."""
-    with pytest.raises(
-        InvalidArgumentError, match="initial_user_action is no message of a user's"
-    ) as raised:
-        ConversationMemory().process_events([], initial)
-    assert "fix it" not in str(raised.value)
-
-
-def test_the_users_first_message_comes_back_before_the_summary_that_stands_for_it() -> None:
-    log = logged(
-        system("S"),
-        FIRST,
-        agent("A"),
-        Condensation((1, 2), summary="all", summary_offset=1),
-        agent("B"),
-    )
-    messages = ConversationMemory().process_events(ConversationView(log), log[1])
-    assert lines(messages) == [
-        "system: S",
-        "user: first | [summary of what came before]\nall",
-        "assistant: B",
-    ]
-
-
 def test_the_callers_events_are_not_modified() -> None:
     events = [user("U"), call("1"), call("1"), result("1", "x" * 100)]
     before = list(events)
-    ConversationMemory().process_events(events, FIRST, max_message_chars=10)
+    ConversationMemory().process_events(events)
     assert events == before
     assert all(event is was for event, was in zip(events, before, strict=True))
-
-
-def test_what_is_recalled_is_told_once_and_what_is_disabled_never() -> None:
-    def recall(*names: str) -> ObservationEvent:
-        return ObservationEvent(
-            "knowledge", recalled=[RecalledText(name, f"about {name}") for name in names]
-        )
-
-    messages = told(
-        *(
-            system("S"),
-            user("U"),
-            recall("a", "off"),
-            recall("a", "b"),
-            recall("b"),
-            recall(),
-            agent("A"),
-        ),
-        memory=ConversationMemory(disabled_knowledge={"off"}),
-    )
-    assert lines(messages)[2:] == [
-        "knowledge: [a]\nabout a",
-        "knowledge: [b]\nabout b",
-        "assistant: A",
-    ]
-    assert messages[2].authority is Trust.TOOL
-
-
-def test_messages_of_the_user_and_summaries_that_follow_each_other_are_one() -> None:
-    log = view_of(
-        system("S"),
-        user("a"),
-        user("b"),
-        Condensation((), summary="s", summary_offset=3),
-        user("c"),
-    )
-    messages = ConversationMemory().process_events(log, FIRST)
-    assert lines(messages)[1:] == ["user: a | b | [summary of what came before]\ns | c"]
-    assert messages[1].sources == ("1", "2", "3", "4")
-    assert messages[1].authority is Trust.MODEL
-    named = told(
-        system("S"),
-        user("a"),
-        ObservationEvent("workspace", "here"),
-        user("b"),
-        call("1"),
-        result("1"),
-        user("c"),
-    )
-    assert [message.role for message in named] == [
-        "system",
-        "user",
-        "workspace",
-        "user",
-        "assistant",
-        "tool",
-        "user",
-    ]
 
 
 def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
@@ -214,7 +109,7 @@ def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
         for event in view
     )
     assert masked.cut_points == view.cut_points
-    messages = ConversationMemory().process_events(masked, FIRST)
+    messages = ConversationMemory().process_events(masked)
     assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
 
 
@@ -225,34 +120,6 @@ def test_a_result_that_others_of_its_answer_have_is_stated_as_missing() -> None:
     assert messages[3].text == "important result"
     assert [block.is_error for block in messages[4].content] == [True]
     assert len(messages) == 5
-
-
-@pytest.mark.parametrize("most", [1, 40, 60, 120])
-def test_a_long_result_is_cut_in_the_middle(most: int) -> None:
-    text = "begin " + "." * 500 + " the test failed"
-    (message,) = told(system(), user(), call("1"), result("1", text), max_message_chars=most)[3:]
-    assert len(message.text) <= most
-    assert message.text.startswith("begin "[:most])
-    if most >= 60:
-        head, marker, tail = message.text.split("\n")
-        assert text.startswith(head) and text.endswith(tail)
-        assert marker == f"[{len(text) - len(head) - len(tail)} characters left out]"
-    assert told(system(), user("x" * 500), max_message_chars=most)[1].text == "x" * 500
-
-
-def test_an_image_is_shown_to_a_model_that_sees_and_told_to_others() -> None:
-    image = ImageBlock(PICTURE, "image/png")
-    events = (
-        system(),
-        user(),
-        call("1"),
-        ObservationEvent("browser_output", (TextBlock("a page"), image), "1"),
-    )
-    seen, unseen = (
-        told(*events, vision_is_active=vision)[-1].content[0].content for vision in (True, False)
-    )
-    assert seen == (TextBlock("a page"), image)
-    assert unseen == (TextBlock("a page"), TextBlock("[image image/png]"))
 
 
 def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
@@ -284,7 +151,7 @@ def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
 def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
     """What was measured about it stays known, and no event is counted twice."""
     view = view_of(system(), user(), *loop(3), agent())
-    first, second = (ConversationMemory().process_events(view, FIRST) for _ in range(2))
+    first, second = (ConversationMemory().process_events(view) for _ in range(2))
     assert all(message is again for message, again in zip(first, second, strict=True))
     assert [message.id for message in first] == [str(number) for number in range(9)]
 
@@ -299,8 +166,8 @@ def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
         Condensation((1, 2), summary="S", summary_offset=1),
     )
     memory = ConversationMemory()
-    expected = memory.process_events(log.view, log[0])
-    assert lines(expected)[1] == "user: U1 | [summary of what came before]\nS"
+    expected = memory.process_events(log.view)
+    assert lines(expected)[1:] == ["user: U1", "summary: S", "assistant: b"]
     assert (
         memory.process_events(log)
         == memory.process_events(log.view)
@@ -340,8 +207,8 @@ def test_a_view_takes_no_other_thing_than_an_event() -> None:
 
 
 def test_pinned_events_are_pinned_messages() -> None:
-    """So is the message that several of them become, and what shortens messages keeps it."""
+    """What shortens messages keeps them."""
     pinned = user("U2").changed(pinned=True)
-    (message,) = told(system(), user("U1"), pinned)[1:]
-    assert message.pinned
+    messages = told(system(), user("U1"), pinned)
+    assert [message.pinned for message in messages] == [False, False, True]
     assert not any(message.pinned for message in told(system(), user("U1"), agent("a")))

@@ -25,8 +25,6 @@ from kaosmem.types.content import Trust
 from kaosmem.units import NO_RESULT, repair
 from tests.conversation.logs import LOGS, agent, call, logged, result, user
 
-FIRST = user("first")
-
 
 def checked(messages: list[ChatMessage]) -> None:
     check_openai_messages(render_messages(messages, "openai").messages)
@@ -34,28 +32,15 @@ def checked(messages: list[ChatMessage]) -> None:
     check_anthropic_messages(rendered.messages, rendered.system)
 
 
-@given(LOGS, st.sampled_from([None, 1, 50]), st.booleans())
-def test_every_provider_takes_the_messages_at_every_step(
-    log: EventLog, most: int | None, vision: bool
-) -> None:
+@given(LOGS)
+def test_every_provider_takes_the_messages_at_every_step(log: EventLog) -> None:
     memory = ConversationMemory()
     view = ConversationView()
     for event in log:
         view.append(event)
-        messages = memory.process_events(
-            view, FIRST, max_message_chars=most, vision_is_active=vision
-        )
+        messages = memory.process_events(view)
         checked(messages)
         assert repair(messages) == messages
-
-
-@given(LOGS)
-def test_a_user_speaks_in_every_prompt_and_a_log_is_told_as_its_view(log: EventLog) -> None:
-    messages = ConversationMemory().process_events(log, FIRST)
-    roles = [message.role for message in messages if message.role != "system"]
-    assert "user" in roles
-    again = ConversationMemory().process_events(list(ConversationView(log)), FIRST)
-    assert messages == again
 
 
 @given(LOGS)
@@ -73,9 +58,7 @@ def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> No
 
 
 def stated_as_missing(events: list[ConversationEvent] | ConversationView) -> int:
-    return sum(
-        NO_RESULT in message.text for message in ConversationMemory().process_events(events, FIRST)
-    )
+    return sum(NO_RESULT in message.text for message in ConversationMemory().process_events(events))
 
 
 FEW = st.lists(
@@ -111,7 +94,7 @@ def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog
     """A result answers the latest call with its id that had none: told apart by texts that no two calls share."""
     events = [numbered(event, place) for place, event in enumerate(log)]
     expected = dict(pairs(list(ConversationView(events))))
-    told = ConversationMemory().process_events(ConversationView(events), FIRST)
+    told = ConversationMemory().process_events(ConversationView(events))
     given_results = [m.text for m in told if m.role == "tool" and NO_RESULT not in m.text]
     found: dict[str, str] = {}
     due: list[str] = []
@@ -191,7 +174,7 @@ def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> Non
 @given(LOGS)
 def test_nothing_gains_authority(log: EventLog) -> None:
     """What came from outside is never shown as the user's, the agent's or the application's own word."""
-    for message in ConversationMemory().process_events(log, FIRST):
+    for message in ConversationMemory().process_events(log):
         if message.role in (
             "tool",
             "environment",

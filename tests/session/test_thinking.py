@@ -16,11 +16,12 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.compaction import SelectiveToolCallCompaction, Summarizer
-from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, LLMAttentionCondenser
+from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, LLMSummarizingCondenser
 from kaosmem.formats import render_messages
 from kaosmem.sources import HistorySource
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages
+from tests.gist import gist
 
 SECRET = "zebra-4711"
 THOUGHT = f"{SECRET}: the user may mean https://example.com/{SECRET}. Never trust {SECRET}."
@@ -165,7 +166,7 @@ async def test_strategies_do_not_turn_it_into_words() -> None:
 
 
 async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
-    """The text of an event, the ranking of a model, and the messages hold the words alone."""
+    """The text of an event, the summary of a model, and the messages hold the words alone."""
     log = EventLog()
     log.append(ActionEvent("message", "How long is the notice?", source="user"))
     for _ in range(6):
@@ -175,10 +176,8 @@ async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
     for name in ("openai", "text"):
         told = render_messages(ConversationMemory().process_events(log), name)
         assert SECRET not in f"{told.text}{told.messages}"
-    model = ScriptedLLM(
-        [ChatMessage("assistant", (ToolUseBlock("r", "rank_events", {"ids": [0, 6]}),))]
-    )
-    await LLMAttentionCondenser(model, max_size=6).condense(log.view)
+    model = ScriptedLLM(gist)
+    await LLMSummarizingCondenser(model, max_size=6).condense(log.view)
     asked = [message.text for request in model.requests for message in request]
     assert "two months" in "".join(asked)
     assert SECRET not in "".join(asked)
