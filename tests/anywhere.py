@@ -1,8 +1,9 @@
 """Digests of contexts, of other results, and of what the examples of the docs print, for one process.
 
-    python -m tests.anywhere SESSIONS ALL
+    python -m tests.anywhere SESSIONS PARTS
 
-ALL is 0 for the contexts of random sessions alone, and 1 for all of them. Nothing needs a network.
+PARTS is 1 for the contexts of random sessions, 2 for other results, too, and 3 for the examples of the docs,
+too. Nothing needs a network.
 Any process prints the same line, on any processor, with any locale, time zone, hash seed and number of threads.
 """
 
@@ -37,6 +38,7 @@ RANKERS: tuple[Ranker, ...] = (
     DenseRanker(embedder=WordLlamaEmbedder()),
     GraphRanker(),
 )
+AS_ON_ITS_PAGE = "as on its page"
 TOPICS = [
     "notice period termination convenience breach cure days",
     "rent deposit tenant landlord lease renewal heating",
@@ -115,28 +117,29 @@ async def told_vectors(seed: int) -> str:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """Yield the name of each example of the docs, and what it prints."""
+    """Yield the name of each example of the docs, and its output if that differs from its page.
+
+    The process of the tests runs the same examples in `tests/test_readme.py`.
+    """
     import openai
 
-    from tests.console import Console
-    from tests.test_readme import EXAMPLES, RANDOM_ID, Client, is_program
+    from tests.test_readme import EXAMPLES, Client, is_output, run_example
 
     openai.AsyncOpenAI = Client  # type: ignore[assignment, misc]
     sys.displayhook = lambda _: None
     for example in EXAMPLES:
-        text = str(example.values[0])
-        printed = io.StringIO()
+        text, printed = map(str, example.values)
+        output = io.StringIO()
         with (
             tempfile.TemporaryDirectory() as folder,
             contextlib.chdir(folder),
-            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stdout(output),
         ):
-            if is_program(text):
-                exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
-            else:
-                with Console() as console:
-                    console.run(text)
-        yield str(example.id), RANDOM_ID.sub("-", printed.getvalue()).replace(folder, "")
+            run_example(text)
+        if is_output(printed, output.getvalue()):
+            yield str(example.id), AS_ON_ITS_PAGE
+        else:
+            yield str(example.id), output.getvalue()
 
 
 def results() -> Iterator[tuple[str, str]]:
@@ -153,7 +156,7 @@ def refuse(*_: object, **__: object) -> NoReturn:
     raise AssertionError("no network")
 
 
-def main(sessions: int, *, with_all: bool) -> None:
+def main(sessions: int, *, parts: int) -> None:
     """Print the digests of everything by name."""
     socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
     found = {f"session {seed}": asyncio.run(told_session(seed)) for seed in range(sessions)}
@@ -162,11 +165,12 @@ def main(sessions: int, *, with_all: bool) -> None:
             name = f"rankings by {place} {ranker.name} of {len(roles)}"
             found[name] = told_rankings(ranker, 400 + 8 * sessions, roles)
     found["vectors"] = asyncio.run(told_vectors(1))
-    if with_all:
+    if parts >= 2:
         found |= results()
+    if parts >= 3:
         found |= examples()
     print(json.dumps({name: digest(text) for name, text in found.items()}))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), with_all=sys.argv[2] == "1")
+    main(int(sys.argv[1]), parts=int(sys.argv[2]))
