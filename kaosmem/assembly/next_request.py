@@ -27,7 +27,7 @@ from kaosmem.assembly.windows import (
     stored_items,
     text_digest,
 )
-from kaosmem.formats import HistoryPart, Layout
+from kaosmem.formats import HistoryPart, Layout, Rendered
 from kaosmem.formats.text import NEWER, header_piece, recalled_header
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
@@ -39,6 +39,10 @@ _CHANGES_IN_PLACE = "graph"
 """The section whose items are updated in place: a window shows them again, marked as newer."""
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""
+_UNBOUND = (
+    "thinking in {} messages is left out: it was made under other instructions or tools, and the "
+    "provider would refuse it"
+)
 
 Turn: TypeAlias = dict[str, JSONValue]
 """The record of a turn, which takes a window to the next one."""
@@ -82,7 +86,6 @@ class Request:
             Rebased.BUDGET.value: self.offers.budget,
             Rebased.MODEL.value: self.model,
             Rebased.FILTER.value: text_digest(filtered) if filtered else None,
-            Rebased.INSTRUCTIONS.value: self.call if self.is_bound else None,
             Rebased.STATIC.value: text_digest(json_text([static, histories])),
         }
 
@@ -491,12 +494,16 @@ class Growth:
         """Return the record of the turn."""
         window = self._window
         request = self._request
-        return _record(window, request, self.items(), self.by_section()) | {
+        turn = _record(window, request, self.items(), self.by_section()) | {
             "text": self.rendered.text,
             "messages": list(map(json_text, self.rendered.messages or ())),
             "used": self.used,
             "loop": 0 if self.is_asked else window.loop + self.used - window.used,
         }
+        if request.is_bound and request.call != window.call:
+            # The new replies answer a request with the former instructions.
+            turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
+        return turn
 
     def by_section(self) -> dict[str, SectionUse]:
         """Return the tokens and items of each section, in order of declaration."""
@@ -527,19 +534,25 @@ class Growth:
         appended = {item.id: item for item in self.items()}
         shown = {item.id: item for item in _live(window, self._request.own)} | appended
         decided = partial(_decided, window=window, appended=appended)
+        rendered, lost, thoughtless = _bound_messages(grown, self._request)
+        notices = anew.notices
+        if thoughtless:
+            uses = _less(uses, lost, self._request.specs("history"))
+            notices = (*notices, _UNBOUND.format(thoughtless))
         is_same = grown.call == window.call
         return replace(
             anew,
-            used=grown.used,
-            frame=grown.used - sum(use.used for use in uses.values()),
+            used=grown.used - lost,
+            frame=grown.used - lost - sum(use.used for use in uses.values()),
             items=tuple(shown.values()),
             by_section=uses,
-            rendered=grown.rendered,
+            rendered=rendered,
             window=window.name,
             epoch=grown.epoch,
             appended=grown.used - window.used,
-            prefix_tokens=window.used if is_same else 0,
+            prefix_tokens=max(0, window.used - lost) if is_same else 0,
             cache_breakpoints=grown.breakpoints,
+            notices=notices,
             _proposed=lambda: tuple(map(decided, anew._proposed())),
             _others=lambda item_id: decided(anew._others(item_id)),
         )
@@ -553,6 +566,44 @@ def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
         if section is not None and item_id in section:
             items.append(section.peek(item_id))
     return items
+
+
+def _bound_messages(grown: WindowState, request: Request) -> tuple[Rendered, int, int]:
+    """Return a window's request without the thinking that other instructions bound.
+
+    Returns:
+        The request, the tokens of the thinking, and the number of messages that had some.
+    """
+    rendered = grown.rendered
+    strip = getattr(request.offers.format, "without_thinking", None)
+    if not grown.unbound or strip is None or rendered.messages is None:
+        return rendered, 0, 0
+    messages = []
+    before = []
+    after = []
+    for at, message in enumerate(rendered.messages):
+        kept = strip(message) if at < grown.unbound else message
+        messages.append(kept)
+        if kept is not message:
+            before.append(message)
+            after.append(kept)
+    count = request.offers.format.count
+    counter = request.offers.counter
+    lost = count(Rendered(messages=before), counter) - count(Rendered(messages=after), counter)
+    return replace(rendered, messages=messages), lost, len(before)
+
+
+def _less(
+    uses: Mapping[str, SectionUse], lost: int, histories: Iterable[SectionSpec]
+) -> dict[str, SectionUse]:
+    """Return the tokens of sections without those of lost thinking, which histories had."""
+    left = dict(uses)
+    for spec in histories:
+        use = left.get(spec.name, SectionUse(0, 0))
+        taken = min(lost, use.used)
+        left[spec.name] = replace(use, used=use.used - taken)
+        lost -= taken
+    return left
 
 
 def _decided(decision: Decision, *, window: WindowState, appended: Mapping[str, Item]) -> Decision:

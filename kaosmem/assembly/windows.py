@@ -37,7 +37,7 @@ _THRASHING_SHARE = 8
 class Rebased(StrEnum):
     """The reason why a window was packed anew.
 
-    The first twelve are in the order in which they are looked for.
+    The first eleven are in the order in which they are looked for.
     """
 
     ASKED = "asked"
@@ -56,8 +56,6 @@ class Rebased(StrEnum):
     MODEL = "model"
     FILTER = "filter"
     """The caller filters by other conditions: the window shows items that may not meet them."""
-    INSTRUCTIONS = "instructions"
-    """The call's own instructions or tools changed, and the provider binds thinking to them."""
     STATIC = "static"
     """A static section lost an item, or other static sections or histories are shown."""
     CHANGED = "changed"
@@ -99,6 +97,7 @@ class WindowState:
         is_stored: The log may hold the texts: the window shows no item of a section that is not
             kept on disk.
         call: A digest of the last call's own instructions and tools, "" without any.
+        unbound: Number of leading messages whose thinking was bound to other instructions.
     """
 
     name: str
@@ -119,6 +118,7 @@ class WindowState:
     loop: int = 0
     is_stored: bool = True
     call: str = ""
+    unbound: int = 0
 
     def after(self, turn: Mapping[str, Any]) -> WindowState:
         """Return the window after the turn of a record.
@@ -149,6 +149,7 @@ class WindowState:
             loop=int(turn["loop"]),
             is_stored=first.is_stored and bool(turn.get("is_stored", True)),
             call=_checked_text(turn.get("call", "")),
+            unbound=int(turn.get("unbound", first.unbound)),
         )
 
     def to_dict(self) -> dict[str, JSONValue]:

@@ -249,6 +249,14 @@ class BlockFormat(ABC):
         """Return the estimated tokens of blocks."""
         return sum(BLOCK_TOKENS + self.content_tokens(block, counter) for block in blocks)
 
+    def without_thinking(self, message: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return a message of the API without its thinking: the same message if it has none."""
+        blocks = self.blocks_of(message)
+        kept = [dict(block) for block in blocks if self.kind(block) != Kind.THINKING]
+        if len(kept) == len(blocks):
+            return message
+        return self.message(kept, is_assistants=self.is_assistants_message(message))
+
     # Messages of a request.
 
     def _filled(

@@ -73,6 +73,12 @@ class NeutralFormat(OpenAIFormat):
             counter(content) if isinstance(content, str) else _tokens(content, counter)
         )
 
+    def without_thinking(self, message: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return a message without the thinking that its provider bound to other instructions."""
+        blocks = _blocks(message)
+        kept = [block for block in blocks if not _is_binding(block)]
+        return message if len(kept) == len(blocks) else {**message, "content": kept}
+
     def parse(self, message: object) -> ChatMessage:
         given = mapping_of(message, "a message of blocks")
         check_has_content(given, "a message of blocks")
@@ -98,6 +104,10 @@ def _escaped(block: Any) -> Any:
 def _blocks(message: Mapping[str, JSONValue]) -> list[_Dict]:
     content = message["content"]
     return [] if isinstance(content, str) else content
+
+
+def _is_binding(block: Mapping[str, JSONValue]) -> bool:
+    return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
 
 
 def _tokens(blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
