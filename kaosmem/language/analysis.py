@@ -32,6 +32,12 @@ STOP_WORDS_OF: Mapping[str, str] = {
         we were weren't what when where which while who whom why will with won't would wouldn't you your yours
         yourself yourselves
     """,
+    # Of German, only words that are neither English words nor abbreviations: not "die", "war", "mit".
+    "german": """
+        aber auf dass eine einem einen einer eines für haben hatte hatten ich ihr ihre ihrem ihren ihrer ist nach nicht
+        oder sich sind über und vom von wann warum welche welchem welchen welcher welches wem wenn wer werden wessen wie
+        wird wurde wurden zum zur
+    """,
     # Of other languages, only those in scripts that tell them from English: as `fold_script` leaves
     # them.
     "russian": """
@@ -62,7 +68,7 @@ _MIN_PART_CHARS = 4
 # How English words of that length end: they are left whole. `frist` ends many German ones.
 _ENGLISH_WORD = re.compile(
     r"(?:[st]ions?|ments?|ings?|ed|ly|ness(?:es)?|[ai]ble|ibly|[ct]y|ities|als?|ous|ives?|[ae]nces?|[ae]nc(?:y|ies)"
-    r"|isms?|(?<!fr)ists?|ers?|ors?|ies|ary|ory|ates?|iz(?:e|es)|ise[sd]?|ships?|ful|less|ures?|i[ae]ns?|[ae]nts?"
+    r"|isms?|(?<!fr)ists?|ers?|ors?|ies|ary|ory|ates?|iz(?:e|es)|ise[sd]?|ships?|ful|less|ures?|ians?|[ae]nts?"
     r"|hood|wise|ward|ics?|ogy|phy|ages?|self|selves)$"
 )
 _LONGEST_ENDING = 7
@@ -108,6 +114,9 @@ def compound_parts(word: str, *, foreign: bool = False) -> Iterator[str]:
         if min(len(head), len(tail)) < _MIN_PART_CHARS:
             continue
         yield tail
+        # An s that links two words, as in "Betriebshandbuch": no part begins with "sh" in German.
+        if tail.startswith("sh"):
+            yield tail[1:]
         if foreign:
             yield head
             if tail.endswith("en"):
@@ -128,7 +137,7 @@ def _cuts(word: str, *, foreign: bool) -> set[int]:
     return cuts
 
 
-ANALYSIS = 2
+ANALYSIS = 3
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 MAX_WORD_CHARS = 64
 """A longer word, or a longer whole form of an identifier, is cut to so many characters."""
@@ -298,6 +307,8 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1 << 16)  # source code has few words in many chunks
 def _word_terms(word: str) -> tuple[str, ...]:
     word = word[:MAX_WORD_CHARS]
+    if word.casefold() in STOP_WORDS:
+        return ()
     forms = [word]
     if not word.casefold().isascii():
         forms += plain_forms(word.casefold())

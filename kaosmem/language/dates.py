@@ -21,6 +21,10 @@ T = TypeVar("T")
 
 # Of each unit, phrases by how many of it ago they mean; `#` is any number.
 _PERIOD_TABLE = """
+day 0: heute. day 1: gestern. day 2: vorgestern. day #: vor # tagen.
+week 0: diese woche, in dieser woche. week 1: letzte woche, vorige woche, vor einer woche. week #: vor # wochen.
+month 0: diesen monat, in diesem monat. month 1: letzten monat, vorigen monat, vor einem monat. month #: vor # monaten.
+year 0: dieses jahr, in diesem jahr. year 1: letztes jahr, voriges jahr, vor einem jahr. year #: vor # jahren.
 day 0: сегодня. day 1: вчера. day 2: позавчера. day #: # день назад, # дня назад, # дней назад.
 week 0: на этой неделе. week 1: на прошлой неделе, неделю назад. week #: # недели назад, # недель назад.
 month 0: в этом месяце. month 1: в прошлом месяце, месяц назад. month #: # месяца назад, # месяцев назад.
@@ -227,6 +231,18 @@ ENGLISH = PastWords(
         "september|sept|sep", "october|oct", "november|nov", "december|dec",
     ),
 )  # fmt: skip
+GERMAN = PastWords(
+    previous=(
+        "früher*", "vorher", "vorherig*", "zuvor", "davor", "ehemal*", "damals", "damalig*", "bisher", "bisherig*",
+        "bislang", "nicht mehr",
+    ),
+    first=("ursprünglich*", "zuerst", "anfangs", "am anfang", "zu beginn"),
+    ever=("jemals", "immer", "geändert", "im laufe der zeit"),
+    months=(
+        "januar|jänner", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober",
+        "november", "dezember",
+    ),
+)  # fmt: skip
 RUSSIAN = PastWords(
     previous=(
         "раньше", "ранее", "прежде", "прежн*", "до этого", "до того", "предыдущ*", "бывш*", "тогда", "прошл*",
@@ -317,8 +333,8 @@ class PastQuestion:
 class PastCues:
     """The words and dates by which a question about the past is known, by language.
 
-    >>> cues = PAST_CUES.including(german=PastWords(previous=("früher", "vorher"), first=("ursprünglich",)))
-    >>> cues.read("Wo wohnte sie früher?").which
+    >>> cues = PAST_CUES.including(french=PastWords(previous=("avant", "ancien*"), first=("au début",)))
+    >>> cues.read("Où habitait-elle avant ?").which
     frozenset({'previous'})
     >>> PAST_CUES.read("Where does she live?")
     """
@@ -407,7 +423,14 @@ class PastCues:
 
 PAST_CUES = PastCues(
     MappingProxyType(
-        {"english": ENGLISH, "russian": RUSSIAN, "greek": GREEK, "arabic": ARABIC, "hindi": HINDI},
+        {
+            "english": ENGLISH,
+            "german": GERMAN,
+            "russian": RUSSIAN,
+            "greek": GREEK,
+            "arabic": ARABIC,
+            "hindi": HINDI,
+        },
     )
 )
 """The cues of the languages whose stop words kaosmem knows."""

@@ -57,6 +57,8 @@ def periods_of(text: str) -> tuple[Period, ...]:
         ("on Wednesday", "2026-11-25", "2026-11-25"),
         ("last Wednesday", "2026-11-18", "2026-11-18"),
         ("Что было на прошлой неделе?", "2026-11-16", "2026-11-22"),
+        ("Was geschah vor 3 Tagen?", "2026-11-22", "2026-11-22"),
+        ("Was war letzten Monat?", "2026-10-01", "2026-10-31"),
         ("Что было 3 дня назад?", "2026-11-22", "2026-11-22"),
         ("Τι έγινε χθες;", "2026-11-24", "2026-11-24"),
         ("Τι είπε πριν από 2 μήνες;", "2026-09-01", "2026-09-30"),
@@ -183,6 +185,9 @@ def test_among_many_items_of_a_period_the_match_comes_first(
         ("Where did they live at first?", "first"),
         ("What was originally agreed?", "first"),
         ("Has he ever lived in Paris?", "ever"),
+        ("Wo wohnte sie früher?", "previous"),
+        ("Was war ursprünglich vereinbart?", "first"),
+        ("Hat er jemals in Paris gelebt?", "ever"),
         ("Где он жил раньше?", "previous"),
         ("Какой был прежний адрес?", "previous"),
         ("Как изначально называлась фирма?", "first"),
@@ -212,6 +217,7 @@ def test_words_ask_about_the_past(query: str, which: str) -> None:
         "",
         "Where does she live?",
         "the oldest everest",
+        "Wie ist die Wettervorhersage?",
         "Πότε έρχεται;",
         "Где он живёт?",
         "أين يسكن؟",
@@ -232,6 +238,7 @@ def test_a_question_about_now_has_no_such_words(query: str) -> None:
         ("2024-05", "2024-05-01", "2024-05-31"),
         ("2024-12-31", "2024-12-31", "2024-12-31"),
         ("in 2023", "2023-01-01", "2023-12-31"),
+        ("am 5. März 2023", "2023-03-05", "2023-03-05"),
         ("5 мая 2023 года", "2023-05-05", "2023-05-05"),
         ("τον Μάιο 2023", "2023-05-01", "2023-05-31"),
         ("5 مايو 2023", "2023-05-05", "2023-05-05"),
@@ -252,14 +259,16 @@ def test_each_language_with_stop_words_has_cues() -> None:
 def test_users_add_a_language_to_a_copy() -> None:
     """The cues that kaosmem has stay as they are; months of the new language make dates."""
     months = tuple(
-        "januar februar märz april mai juni juli august september oktober november dezember".split()
+        (
+            "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
+        ).split()
     )
-    cues = PAST_CUES.including(german=PastWords(previous=["früher"], months=months))
-    found = cues.read("Wo wohnte sie früher, im März 2023?")
+    cues = PAST_CUES.including(french=PastWords(previous=["avant"], months=months))
+    found = cues.read("Où habitait-elle avant, en mars 2023 ?")
     assert found is not None
     assert found.which == {"previous"}
     assert [each.isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
-    assert PAST_CUES.read("Wo wohnte sie früher?") is None
+    assert PAST_CUES.read("Où habitait-elle avant ?") is None
     assert PastCues().read("before 2023") == PastQuestion(
         periods=(Period(date(2023, 1, 1), date(2023, 12, 31)),)
     )
@@ -273,7 +282,7 @@ def test_wrong_words_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="1 months"):
         PastWords(months=("may",))
     with pytest.raises(InvalidArgumentError, match="give PastWords"):
-        PAST_CUES.including(german=["früher"])  # type: ignore[arg-type]
+        PAST_CUES.including(french=["avant"])  # type: ignore[arg-type]
 
 
 def day(number: int) -> datetime:
