@@ -1,7 +1,12 @@
 """A corpus in an engine: ingestion, memory, questions on disk and on S3, changes and erasure.
 
-    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 1000000 --folder FOLDER [--s3]
-    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 100000 --postgres
+    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 10000000 --words 60 --folder FOLDER
+    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 1000000 --words 60 --folder FOLDER --keep --s3
+    KAOSMEM_DATA=FOLDER python -m benchmarks.bench_corpora --passages 100000 --words 60 --postgres
+
+A run in a folder goes on where an earlier one was killed: `FOLDER.json` has the times so far. It
+stops where the folder takes more than `--max-gb`. A folder that is complete is asked at once, so
+the second command measures S3 anew without an ingestion.
 
 The passages are real texts of `--words` words. Where there are too few, further copies have other
 numbers and names. Questions are 8 words of a text, common ones included. Each part runs in a process
@@ -41,7 +46,11 @@ T = TypeVar("T")
 
 _BATCH = 5_000
 _PER_SOURCE = 50
-_COMPACTED_EVERY = 200_000
+_MIN_COMPACTED = 200_000
+_COMPACTIONS = 10
+"""An ingestion is compacted so often, but never after fewer than `_MIN_COMPACTED` passages."""
+_KEEP_S = 1.0
+"""Older versions take disk: each compaction gives them up."""
 _WARMING = 3
 """The first questions open files, and do not count."""
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
@@ -118,42 +127,82 @@ def peak_bytes() -> int:
     return 1_024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-async def ingest(corpus: Corpus, number: int, words: int, writers: int) -> dict[str, float]:
-    """Add passages by some processes and index them; return the seconds of each."""
-    begin = time.perf_counter()
-    cpu_begin = cpu_s()
+class Progress:
+    """The times of an ingestion, which a later run adds to.
+
+    Args:
+        file: Keeps them. None keeps nothing.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        is_begun = file is not None and file.exists()
+        self.figures: dict[str, float] = json.loads(file.read_text()) if file and is_begun else {}
+        self._wall = time.perf_counter()
+        self._cpu = cpu_s()
+
+    def add(self, name: str, memory: float = 0.0) -> None:
+        """Add the seconds since the last call to a part."""
+        wall = time.perf_counter()
+        cpu = cpu_s()
+        for kind, used in (("s", wall - self._wall), ("cpu_s", cpu - self._cpu)):
+            self.figures[f"{name}_{kind}"] = self.figures.get(f"{name}_{kind}", 0.0) + used
+        self.figures["writer_mb"] = max(self.figures.get("writer_mb", 0.0), memory / 1e6)
+        self._wall = wall
+        self._cpu = cpu
+        if self._file is not None:
+            self._file.write_text(json.dumps(self.figures))
+
+
+async def ingest(corpus: Corpus, given: argparse.Namespace) -> dict[str, float]:
+    """Add the passages that are missing by some processes, and compact them; return the times."""
+    number = given.passages
+    progress = Progress(given.folder and given.folder.with_suffix(".json"))
+    every = max(_MIN_COMPACTED, number // _COMPACTIONS)
+    for part in range(0, number, every):
+        end = min(part + every, number)
+        # A batch is one version, so its last passage tells whether all of it is there.
+        starts = {}
+        for at in range(part, end, _BATCH):
+            last = min(at + _BATCH, end) - 1
+            starts[f"file-{last // _PER_SOURCE}.md#{last}"] = at
+        there = {each.passage.id for each in await corpus.get([*starts])}
+        missing = [at for passage_id, at in starts.items() if passage_id not in there]
+        if not missing:
+            continue
+        memory = await _write_all(corpus, missing, end, given)
+        progress.add("added", memory)
+        await corpus.compact()
+        progress.add("compacted")
+        check_size(given.folder, given.max_gb)
+        print(json.dumps(rounded({"passages": end, **progress.figures})), flush=True)
+    return {**progress.figures, "compacting_client_mb": peak_bytes() / 1e6}
+
+
+async def _write_all(
+    corpus: Corpus, starts: Sequence[int], end: int, given: argparse.Namespace
+) -> float:
+    """Write batches by some processes; return the most memory of one."""
     memory = 0
-    starts = range(0, number, _BATCH)
     waiting: set[asyncio.Future[int]] = set()
-    done = 0
-    compacting_s = 0.0
-    with processes(writers) as pool:
+    with processes(given.writers) as pool:
         for start in starts:
-            stop = min(start + _BATCH, number)
-            work = pool.submit(write, corpus, start, stop, words)
+            stop = min(start + _BATCH, end)
+            work = pool.submit(write, corpus, start, stop, given.words)
             waiting.add(asyncio.wrap_future(work))
-            if len(waiting) > writers or not start:
+            if len(waiting) > given.writers:
                 ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 memory = max(memory, *(task.result() for task in ready))
-                done += len(ready)
-                if done * _BATCH % _COMPACTED_EVERY == 0:
-                    before = time.perf_counter()
-                    await corpus.compact()
-                    compacting_s += time.perf_counter() - before
         for task in waiting:
             memory = max(memory, await task)
-    added = time.perf_counter()
-    cpu_added = cpu_s()
-    await corpus.compact()
-    return {
-        "added_cpu_s": cpu_added - cpu_begin,
-        "last_compaction_cpu_s": cpu_s() - cpu_added,
-        "added_s": added - begin,
-        "of_which_compacting_s": compacting_s,
-        "last_compaction_s": time.perf_counter() - added,
-        "writer_mb": memory / 1e6,
-        "compacting_client_mb": peak_bytes() / 1e6,
-    }
+    return memory
+
+
+def check_size(folder: Path | None, max_gb: float) -> None:
+    """End the run if the folder takes more than it may."""
+    size = sizes(folder).get("megabytes", 0.0) / 1e3
+    if size > max_gb:
+        raise SystemExit(f"{folder} takes {size:.1f} GB; give more by --max-gb, and it goes on")
 
 
 def processes(number: int) -> ProcessPoolExecutor:
@@ -290,11 +339,11 @@ async def run(given: argparse.Namespace, url: str = "") -> dict[str, Any]:
         corpus = PgCorpus(url, timeout_s=1_200)
     else:
         given.folder.mkdir(parents=True, exist_ok=True)
-        corpus = LanceCorpus(given.folder, timeout_s=1_200)
+        corpus = LanceCorpus(given.folder, timeout_s=1_200, keep_s=_KEEP_S)
     figures: dict[str, Any] = {"passages": number, "words": given.words}
     figures["real_texts"] = len(texts_of(given.words))
     if (await corpus.statistics()).entries < number:
-        figures |= await ingest(corpus, number, given.words, given.writers)
+        figures |= await ingest(corpus, given)
         print(json.dumps(rounded(figures)), flush=True)
     figures |= sizes(given.folder)
     asked = queries(given.words, given.questions + _WARMING)
@@ -332,6 +381,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--questions", type=int, default=60)
     add("--writers", type=int, default=min(2, os.cpu_count() or 1))
     add("--folder", type=Path)
+    add("--max-gb", type=float, default=20.0, help="the folder's size, checked at each compaction")
     add("--postgres", action="store_true", help="in a server of its own here")
     add("--s3", action="store_true")
     add("--delay-ms", type=float, default=0.0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import (
     check_count,
@@ -188,124 +188,6 @@ class CorpusReceipt:
             ) from None
 
 
-@runtime_checkable
-class Corpus(Protocol):
-    """Passages of one tenant, kept by an engine. Any number of sessions and processes may share it.
-
-    A call that changes passages makes one new version, or none if it fails. A reader sees the
-    passages of one version.
-    """
-
-    @property
-    def tenant(self) -> str:
-        """Return the tenant whose passages these are."""
-        ...
-
-    def for_tenant(self, tenant: str) -> Corpus:
-        """Return the corpus of another tenant at the same place. Raises InvalidNameError."""
-        ...
-
-    def at(self, moment: Moment) -> Corpus:
-        """Return the corpus as it was in a version, or at a time. It cannot be changed.
-
-        Its calls raise NotFoundError where that version is no longer kept.
-        """
-        ...
-
-    async def add(self, passages: Iterable[Given]) -> int:
-        """Add passages, and return the number of the new version.
-
-        A passage takes the place of one with the same id.
-
-        Raises:
-            InvalidArgumentError: If a passage is not valid.
-            DuplicateError: If two have the same id.
-        """
-        ...
-
-    async def replace(self, sources: str | Iterable[str], passages: Iterable[Given]) -> int:
-        """Replace all passages of some sources by others, and return the number of the new version.
-
-        Raises:
-            InvalidArgumentError: If a passage is not valid, or of another source.
-            DuplicateError: If two have the same id.
-        """
-        ...
-
-    async def remove(self, source: str) -> int:
-        """Remove a source, and return how many passages it had. Older versions keep them."""
-        ...
-
-    async def candidates(
-        self,
-        terms: Sequence[str],
-        *,
-        limit: int = CANDIDATES,
-        filter: MetadataFilter | None = None,
-    ) -> Candidates:
-        """Return the passages that match some terms best by BM25, at most `limit`.
-
-        Args:
-            terms: Terms of `analyze`. A term that is repeated counts once.
-            filter: Only passages whose metadata pass. The engine chooses among them.
-        """
-        ...
-
-    async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
-        """Return the figures of the corpus, with the frequencies of these terms."""
-        ...
-
-    async def get(self, ids: Iterable[str]) -> list[Found]:
-        """Return the passages with these ids, in their order. Unknown ids are passed over."""
-        ...
-
-    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
-        """Return the passages at some spots (`Found.spot`). Spots without one are passed over."""
-        ...
-
-    async def sources(self) -> dict[str, str]:
-        """Return the stamp of each source, as `metadata["file"]` of a passage has it, "" without."""
-        ...
-
-    async def versions(self) -> list[CorpusVersion]:
-        """Return the versions that are kept, oldest first."""
-        ...
-
-    async def erase(
-        self, sources: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
-    ) -> CorpusReceipt:
-        """Erase sources and passages from every version and file, and return a receipt.
-
-        All older versions are given up with it. An erasure that is interrupted is finished by
-        another call.
-
-        Args:
-            alone: Whether no other process writes to the corpus meanwhile. Then files that
-                interrupted writers left are deleted too.
-        """
-        ...
-
-    async def verify(self, receipt: CorpusReceipt) -> tuple[str, ...]:
-        """Return a sentence for each reason why an erasure does not hold, none if it holds."""
-        ...
-
-    async def tenants(self) -> list[str]:
-        """Return the tenants that have been given passages and were not erased as a whole."""
-        ...
-
-    async def erase_tenant(self) -> None:
-        """Erase all passages of the tenant, with every version and file."""
-        ...
-
-    async def compact(self) -> None:
-        """Merge what many additions left, so that questions stay fast. Versions are kept."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
 class Change(NamedTuple):
     """The result of a change: the number of the version, and how many passages are gone."""
 
@@ -321,26 +203,41 @@ class Hits(NamedTuple):
     version: int
 
 
-class BaseCorpus(ABC):
-    """The checks and views that every corpus of kaosmem shares. An engine adds the rest."""
+@runtime_checkable
+class Corpus(Protocol):
+    """Passages of one tenant, kept by an engine. Any number of sessions and processes may share it.
 
-    leaves_files = False
-    """Whether an interrupted writer may leave files that no version names."""
+    A call that changes passages makes one new version, or none if it fails. A reader sees the
+    passages of one version. An engine is a subclass with the abstract methods.
+
+    Attributes:
+        leaves_files: Whether an interrupted writer may leave files that no version names.
+    """
+
+    leaves_files: ClassVar[bool] = False
+    _tenant: str
+    _moment: int | datetime | None
 
     def __init__(self, tenant: str) -> None:
         self._tenant = check_name(tenant, "tenant")
-        self._moment: int | datetime | None = None
+        self._moment = None
 
     @property
     def tenant(self) -> str:
+        """Return the tenant whose passages these are."""
         return self._tenant
 
     def for_tenant(self, tenant: str) -> Self:
+        """Return the corpus of another tenant at the same place. Raises InvalidNameError."""
         other = copy(self)
         other._tenant = check_name(tenant, "tenant")
         return other
 
     def at(self, moment: Moment) -> Self:
+        """Return the corpus as it was in a version, or at a time. It cannot be changed.
+
+        Its calls raise NotFoundError where that version is no longer kept.
+        """
         other = copy(self)
         if type(moment) is int and moment >= 0:
             other._moment = moment
@@ -355,17 +252,41 @@ class BaseCorpus(ABC):
     # Changes.
 
     async def add(self, passages: Iterable[Given]) -> int:
+        """Add passages, and return the number of the new version.
+
+        A passage takes the place of one with the same id.
+
+        Raises:
+            InvalidArgumentError: If a passage is not valid.
+            DuplicateError: If two have the same id.
+        """
         return (await self._checked_change(passages)).version
 
     async def replace(self, sources: str | Iterable[str], passages: Iterable[Given]) -> int:
+        """Replace all passages of some sources by others, and return the number of the new version.
+
+        Raises:
+            InvalidArgumentError: If a passage is not valid, or of another source.
+            DuplicateError: If two have the same id.
+        """
         return (await self._checked_change(passages, source_names(sources))).version
 
     async def remove(self, source: str) -> int:
+        """Remove a source, and return how many passages it had. Older versions keep them."""
         return (await self._checked_change((), source_names([source]))).gone
 
     async def erase(
         self, sources: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
     ) -> CorpusReceipt:
+        """Erase sources and passages from every version and file, and return a receipt.
+
+        All older versions are given up with it. An erasure that is interrupted is finished by
+        another call.
+
+        Args:
+            alone: Whether no other process writes to the corpus meanwhile. Then files that
+                interrupted writers left are deleted too.
+        """
         self._check_writable()
         names = source_names(sources)
         gone = check_ids(ids)
@@ -383,6 +304,7 @@ class BaseCorpus(ABC):
         )
 
     async def verify(self, receipt: CorpusReceipt) -> tuple[str, ...]:
+        """Return a sentence for each reason why an erasure does not hold, none if it holds."""
         if receipt.tenant != self._tenant:
             raise InvalidArgumentError(
                 "the receipt is of another tenant; verify it with for_tenant(receipt.tenant)"
@@ -407,6 +329,12 @@ class BaseCorpus(ABC):
         limit: int = CANDIDATES,
         filter: MetadataFilter | None = None,
     ) -> Candidates:
+        """Return the passages that match some terms best by BM25, at most `limit`.
+
+        Args:
+            terms: Terms of `analyze`. A term that is repeated counts once.
+            filter: Only passages whose metadata pass. The engine chooses among them.
+        """
         asked = check_count(limit, "limit", least=1)
         words = list(dict.fromkeys(map(word_of, terms)))
         one_version = self
@@ -423,20 +351,46 @@ class BaseCorpus(ABC):
         return Candidates(tuple(found[:limit]), hits.counts.statistics(terms), hits.version)
 
     async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
+        """Return the figures of the corpus, with the frequencies of these terms."""
         return (await self._counts()).statistics(terms)
 
     async def get(self, ids: Iterable[str]) -> list[Found]:
+        """Return the passages with these ids, in their order. Unknown ids are passed over."""
         wanted = check_ids(ids)
         found = {each.passage.id: each for each in await self._at_values("id", wanted)}
         return [found[each] for each in wanted if each in found]
 
     async def at_spots(self, spots: Iterable[str]) -> list[Found]:
+        """Return the passages at some spots (`Found.spot`). Spots without one are passed over."""
         return await self._at_values("spot", list(spots))
 
     # The engine's part.
 
+    # The part of an engine.
+
     @abstractmethod
-    async def versions(self) -> list[CorpusVersion]: ...
+    async def sources(self) -> dict[str, str]:
+        """Return the stamp of each source, as `metadata["file"]` of a passage has it, "" without."""
+
+    @abstractmethod
+    async def versions(self) -> list[CorpusVersion]:
+        """Return the versions that are kept, oldest first."""
+
+    @abstractmethod
+    async def tenants(self) -> list[str]:
+        """Return the tenants that have been given passages and were not erased as a whole."""
+
+    @abstractmethod
+    async def erase_tenant(self) -> None:
+        """Erase all passages of the tenant, with every version and file."""
+
+    @abstractmethod
+    async def compact(self) -> None:
+        """Merge what many additions left, so that questions stay fast. Versions are kept."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of connections."""
 
     @abstractmethod
     async def _search(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kaosmem.corpora.corpus import (
-    BaseCorpus,
     Change,
+    Corpus,
     CorpusVersion,
     Entry,
     Found,
@@ -25,43 +26,34 @@ from kaosmem.types.items import Item
 if TYPE_CHECKING:
     from kaosmem.retrieval.text_index import TextIndex
 
-_Entries: TypeAlias = Mapping[str, Entry]
-"""The passages of a version, by id."""
-
 
 @dataclass(frozen=True)
-class _Indexed:
-    """The passages of a version in order, the index of their places there, and counts of terms."""
+class _Version:
+    """A version of a tenant's passages, by id."""
 
-    ordered: list[Found]
-    index: TextIndex
-    counts: TermCounts
+    number: int
+    at: datetime
+    entries: Mapping[str, Entry]
 
+    @cached_property
+    def ordered(self) -> list[Entry]:
+        """The passages, oldest first."""
+        return sorted(self.entries.values(), key=lambda each: each.found.order)
 
-@dataclass
-class _Tenant:
-    """The versions of a tenant's passages."""
+    @cached_property
+    def index(self) -> TextIndex:
+        """The index of the places in this order."""
+        index = BM25Ranker(analyze=str.split).index()
+        index.add(enumerate(map(_as_item, self.ordered)))
+        return index
 
-    versions: dict[int, tuple[datetime, _Entries]] = field(default_factory=dict)
-    last: int = 0
-    indexed: tuple[_Entries, _Indexed] | None = None
-
-    @property
-    def newest(self) -> _Entries:
-        return self.versions[self.last][1] if self.last in self.versions else {}
-
-    def index(self, entries: _Entries) -> _Indexed:
-        """Return the index of a version."""
-        if self.indexed is None or self.indexed[0] is not entries:
-            ordered = sorted(entries.values(), key=lambda each: each.found.order)
-            index = BM25Ranker(analyze=str.split).index()
-            index.add(enumerate(map(_as_item, ordered)))
-            counts = TermCounts.of(each.words for each in ordered)
-            self.indexed = entries, _Indexed([each.found for each in ordered], index, counts)
-        return self.indexed[1]
+    @cached_property
+    def counts(self) -> TermCounts:
+        """The counts of terms."""
+        return TermCounts.of(each.words for each in self.ordered)
 
 
-class InMemoryCorpus(BaseCorpus):
+class InMemoryCorpus(Corpus):
     """A corpus in memory. Each version is a copy of the list of passages, so keep it small.
 
     Args:
@@ -83,17 +75,17 @@ class InMemoryCorpus(BaseCorpus):
 
     def __init__(self, *, tenant: str = "default") -> None:
         super().__init__(tenant)
-        self._tenants: dict[str, _Tenant] = {}
+        self._tenants: dict[str, list[_Version]] = {}
 
     async def sources(self) -> dict[str, str]:
-        _, entries = self._read()
-        return {each.found.passage.source: each.found.stamp for each in entries.values()}
+        entries = self._read().entries.values()
+        return {each.found.passage.source: each.found.stamp for each in entries}
 
     async def versions(self) -> list[CorpusVersion]:
-        return [CorpusVersion(number, at) for number, (at, _) in self._own().versions.items()]
+        return [CorpusVersion(each.number, each.at) for each in self._own()]
 
     async def tenants(self) -> list[str]:
-        return sorted(name for name, own in self._tenants.items() if own.versions)
+        return sorted(name for name, own in self._tenants.items() if own)
 
     async def erase_tenant(self) -> None:
         self._tenants.pop(self._tenant, None)
@@ -107,62 +99,58 @@ class InMemoryCorpus(BaseCorpus):
     async def _search(
         self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
     ) -> Hits:
-        version, entries = self._read()
-        indexed = self._own().index(entries)
-        ordered = indexed.ordered
+        version = self._read()
+        found = [each.found for each in version.ordered]
         among = None
         if wanted is not None:
-            passing = enumerate(wanted(each.passage.metadata) for each in ordered)
+            passing = enumerate(wanted(each.passage.metadata) for each in found)
             among = [place for place, passes in passing if passes]
-        ranked = indexed.index.rank(" ".join(words), limit, among=among)
-        return Hits([ordered[place] for place, _ in ranked], indexed.counts, version)
+        ranked = version.index.rank(" ".join(words), limit, among=among)
+        return Hits([found[place] for place, _ in ranked], version.counts, version.number)
 
     async def _counts(self) -> TermCounts:
-        _, entries = self._read()
-        return self._own().index(entries).counts
+        return self._read().counts
 
     async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
-        _, entries = self._read()
         wanted = set(values)
-        return [each.found for each in entries.values() if each.row()[column] in wanted]
+        entries = self._read().entries.values()
+        return [each.found for each in entries if each.row()[column] in wanted]
 
-    def _own(self) -> _Tenant:
-        return self._tenants.setdefault(self._tenant, _Tenant())
+    def _own(self) -> list[_Version]:
+        return self._tenants.setdefault(self._tenant, [])
 
-    def _read(self) -> tuple[int, _Entries]:
-        """Return the version that is asked for, with its number."""
-        own = self._own()
-        if self._moment is None:
-            return own.last, own.newest
-        number = self._moment
-        if isinstance(number, datetime):
-            known = [each for each, (at, _) in own.versions.items() if at <= number]
-            number = max(known, default=-1)
-        if number not in own.versions:
-            raise not_kept()
-        return number, own.versions[number][1]
+    def _read(self) -> _Version:
+        """Return the version that is asked for. Raises NotFoundError."""
+        kept = self._own()
+        moment = self._moment
+        if moment is None:
+            return kept[-1] if kept else _Version(0, utc_now(), {})
+        for each in reversed(kept):
+            if each.number == moment or (isinstance(moment, datetime) and each.at <= moment):
+                return each
+        raise not_kept()
 
     async def _change(
         self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
     ) -> Change:
-        own = self._own()
-        before = own.newest
-        kept = dict(before)
-        for passage_id, entry in before.items():
+        before = self._read()
+        after = dict(before.entries)
+        for passage_id, entry in before.entries.items():
             if entry.found.passage.source in sources or passage_id in ids:
-                del kept[passage_id]
-        gone = len(before) - len(kept)
-        kept |= {entry.id: entry for entry in entries}
-        if kept != before:
-            own.last += 1
-            own.versions[own.last] = utc_now(), kept
-        return Change(own.last, gone)
+                del after[passage_id]
+        gone = len(before.entries) - len(after)
+        after |= {entry.id: entry for entry in entries}
+        if after == before.entries:
+            return Change(before.number, gone)
+        own = self._own()
+        if own:
+            own[-1] = replace(before)  # without the index, which the new version does not need
+        own.append(_Version(before.number + 1, utc_now(), after))
+        return Change(before.number + 1, gone)
 
     async def _purge(self, *, alone: bool) -> int:
-        own = self._own()
-        own.versions = {number: each for number, each in own.versions.items() if number == own.last}
-        own.indexed = None
-        return own.last
+        del self._own()[:-1]
+        return self._read().number
 
 
 def _as_item(entry: Entry) -> Item:

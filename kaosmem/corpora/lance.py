@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import warnings
+from base64 import b32decode, b32encode
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -25,8 +26,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kaosmem.arguments import check_ttl, json_text
 from kaosmem.corpora.corpus import (
     WEEK_S,
-    BaseCorpus,
     Change,
+    Corpus,
     CorpusVersion,
     Entry,
     Found,
@@ -38,13 +39,12 @@ from kaosmem.corpora.term_counts import TermCounts
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
-    InvalidNameError,
     KaosmemError,
     MissingExtraError,
     UnsupportedVersionError,
 )
 from kaosmem.filters import MetadataFilter
-from kaosmem.names import name_of, path_of, shown_location
+from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,15 +63,13 @@ _OF_COUNTS = "source = ''"
 _LITERALS = 500
 """So many ids or sources stand in one condition."""
 _TRIES = 8
-_MAX_TABLE_CHARS = 200
 _NOTHING_OLD = timedelta(days=36_500)
-# The characters that a path segment of kaosmem has and a table of LanceDB has not, and `_` itself.
-_ESCAPES = {"_": "__", ".": "_d", "@": "_a", "=": "_c", "+": "_p", "~": "_t", "%": "_m"}
-_ESCAPED = {escape: char for char, escape in _ESCAPES.items()}
+_TABLE = "corpus_"
+"""Begins the names of the tables of tenants."""
 _INDEXED = ("words", "id", "source", "spot", "labels")
 
 
-class LanceCorpus(BaseCorpus):
+class LanceCorpus(Corpus):
     """A corpus in LanceDB, which needs no server. Each tenant has a table of its own.
 
     Any number of processes may read and write. A writer that meets another one tries again. Each
@@ -319,7 +317,7 @@ class _Lake:
             page = await connection.list_tables(page_token=token or None, limit=1_000)
             names += page.tables
             token = page.page_token or None
-        return [name for name in map(_tenant_of, names) if name is not None]
+        return [_tenant_of(name) for name in names if name.startswith(_TABLE)]
 
     async def drop(self, name: str) -> None:
         self.close()
@@ -635,24 +633,13 @@ def _counted(rows: Sequence[Mapping[str, Any]]) -> set[str]:
 
 def _table_name(tenant: str) -> str:
     """Return the name of a tenant's table. No two tenants share one, on any filesystem."""
-    name = "".join(_ESCAPES.get(char, char) for char in path_of(tenant))
-    if len(name) > _MAX_TABLE_CHARS:
-        raise InvalidNameError(
-            f"tenant of {len(tenant)} characters is too long for a folder; use safe_id() of a "
-            "shorter text"
-        )
-    return name
+    return _TABLE + b32encode(tenant.encode()).decode().rstrip("=").lower()
 
 
-def _tenant_of(table_name: str) -> str | None:
-    """Return the tenant of a table, None for a table of another kind."""
-    chars = []
-    at = 0
-    while at < len(table_name):
-        size = 2 if table_name[at] == "_" else 1
-        chars.append(table_name[at : at + size])
-        at += size
-    return name_of("".join(_ESCAPED.get(char, char) for char in chars))
+def _tenant_of(table_name: str) -> str:
+    """Return the tenant of a table."""
+    letters = table_name.removeprefix(_TABLE).upper()
+    return b32decode(letters + "=" * (-len(letters) % 8)).decode()
 
 
 def _check_installed() -> None:

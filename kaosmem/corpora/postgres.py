@@ -13,8 +13,8 @@ from kaosmem.arguments import check_ttl
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.corpora.corpus import (
     WEEK_S,
-    BaseCorpus,
     Change,
+    Corpus,
     CorpusVersion,
     Entry,
     Found,
@@ -71,7 +71,7 @@ _PLAIN = f"""WITH best AS (
     ORDER BY score DESC, id"""
 
 
-class PgCorpus(BaseCorpus):
+class PgCorpus(Corpus):
     """A corpus in PostgreSQL. Each tenant has a table of its own.
 
     A change is one transaction, and a question reads one snapshot. Writers of a tenant wait for each

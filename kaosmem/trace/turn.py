@@ -205,9 +205,7 @@ class Turn:
                 f"turn {self.number} showed an item that was erased since; it cannot be replayed"
             )
         if "request" not in self.data:
-            raise NotFoundError(
-                f"turn {self.number} cannot be replayed: {self.data['notices'][-1]}"
-            )
+            raise NotFoundError(f"turn {self.number} is {self.data['notices'][-1]}")
         known = {}
         for item_id, item_digest in self.data["shown"]:
             item = version(item_id, item_digest)
