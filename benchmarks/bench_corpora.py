@@ -47,7 +47,7 @@ T = TypeVar("T")
 _BATCH = 5_000
 _PER_SOURCE = 50
 _MIN_COMPACTED = 200_000
-_COMPACTIONS = 10
+_COMPACTIONS = 20
 """An ingestion is compacted so often, but never after fewer than `_MIN_COMPACTED` passages."""
 _KEEP_S = 1.0
 """Older versions take disk: each compaction gives them up."""
@@ -170,8 +170,7 @@ async def ingest(corpus: Corpus, given: argparse.Namespace) -> dict[str, float]:
         missing = [at for passage_id, at in starts.items() if passage_id not in there]
         if not missing:
             continue
-        memory = await _write_all(corpus, missing, end, given)
-        progress.add("added", memory)
+        await _write_all(corpus, missing, end, given, progress)
         await corpus.compact()
         progress.add("compacted")
         check_size(given.folder, given.max_gb)
@@ -180,22 +179,25 @@ async def ingest(corpus: Corpus, given: argparse.Namespace) -> dict[str, float]:
 
 
 async def _write_all(
-    corpus: Corpus, starts: Sequence[int], end: int, given: argparse.Namespace
-) -> float:
-    """Write batches by some processes; return the most memory of one."""
-    memory = 0
+    corpus: Corpus,
+    starts: Sequence[int],
+    end: int,
+    given: argparse.Namespace,
+    progress: Progress,
+) -> None:
+    """Write batches by some processes."""
     waiting: set[asyncio.Future[int]] = set()
+    left = [*starts]
     with processes(given.writers) as pool:
-        for start in starts:
-            stop = min(start + _BATCH, end)
-            work = pool.submit(write, corpus, start, stop, given.words)
-            waiting.add(asyncio.wrap_future(work))
-            if len(waiting) > given.writers:
-                ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                memory = max(memory, *(task.result() for task in ready))
-        for task in waiting:
-            memory = max(memory, await task)
-    return memory
+        while left or waiting:
+            while left and len(waiting) <= given.writers:
+                start = left.pop(0)
+                stop = min(start + _BATCH, end)
+                work = pool.submit(write, corpus, start, stop, given.words)
+                waiting.add(asyncio.wrap_future(work))
+            ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            progress.add("added", max(task.result() for task in ready))
+    progress.add("added")
 
 
 def check_size(folder: Path | None, max_gb: float) -> None:

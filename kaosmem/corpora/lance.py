@@ -125,8 +125,7 @@ class LanceCorpus(Corpus):
     leaves_files = True
 
     async def sources(self) -> dict[str, str]:
-        rows = await self._selected(["source <> ''"], ("source", "stamp"))
-        return {row["source"]: row["stamp"] for row in rows}
+        return await self._ask(_sources, {})
 
     async def versions(self) -> list[CorpusVersion]:
         async with self._limited():
@@ -181,18 +180,11 @@ class LanceCorpus(Corpus):
         return await self._ask(_Tenant.counts, TermCounts())
 
     async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
-        rows = await self._selected(_conditions(column, values), ("passage",))
-        return [Found.load(row["passage"]) for row in rows]
-
-    async def _selected(
-        self, conditions: Sequence[str], columns: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Return some columns of the rows that satisfy any of some conditions."""
-
         async def ask(_: _Tenant, table: AsyncTable) -> list[dict[str, Any]]:
-            return await _rows(table, conditions, columns)
+            return await _rows(table, _conditions(column, values), ("passage",))
 
-        return await self._ask(ask, [])
+        rows: list[dict[str, Any]] = await self._ask(ask, [])
+        return [Found.load(row["passage"]) for row in rows]
 
     async def _purge(self, *, alone: bool) -> int:
         async with _as_typed_errors(self):
@@ -303,8 +295,10 @@ class _Lake:
         tenant = await self.find(name)
         assert tenant is not None
         if not tenant.is_complete:
+            found = [index.columns for index in await tenant.newest.list_indices()]
             for column in _INDEXED:
-                await _retried(partial(_indexed, tenant.newest, column))
+                if [column] not in found:
+                    await _retried(partial(_index, tenant.newest, column))
             tenant.is_complete = True
         return tenant
 
@@ -392,7 +386,7 @@ class _Tenant:
         await self.merge_counts()
         await _retried(partial(table.optimize, cleanup_older_than=_NOTHING_OLD))
         for column in _INDEXED:
-            await _retried(partial(_indexed, table, column, anew=True))
+            await _retried(partial(_index, table, column))
         clean = partial(table.optimize, cleanup_older_than=timedelta(0), delete_unverified=alone)
         with warnings.catch_warnings():
             # Giving up every older version is the purpose here.
@@ -497,6 +491,15 @@ async def _rows(
     return rows
 
 
+async def _sources(_: _Tenant, table: AsyncTable) -> dict[str, str]:
+    """Return the stamp of each source. Rows are read in batches, as there may be millions."""
+    stamps: dict[str, str] = {}
+    query = table.query().where("source <> ''").select(["source", "stamp"])
+    async for batch in await query.to_batches():
+        stamps.update(zip(batch["source"].to_pylist(), batch["stamp"].to_pylist(), strict=True))
+    return stamps
+
+
 async def _versions(table: AsyncTable) -> list[CorpusVersion]:
     listed = await table.list_versions()  # type: ignore[no-untyped-call]
     return sorted(
@@ -504,13 +507,10 @@ async def _versions(table: AsyncTable) -> list[CorpusVersion]:
     )
 
 
-async def _indexed(table: AsyncTable, column: str, *, anew: bool = False) -> None:
-    """Make the index of a column, if it is missing or shall be made anew."""
+async def _index(table: AsyncTable, column: str) -> None:
+    """Make the index of a column, in place of one that is there."""
     from lancedb.index import FTS, BTree, LabelList
 
-    columns = [index.columns for index in await table.list_indices()]
-    if [column] in columns and not anew:
-        return
     kind: FTS | BTree | LabelList = BTree()
     if column == "words":
         kind = FTS(

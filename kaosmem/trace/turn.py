@@ -302,8 +302,7 @@ class Assembly:
         }
         if self.unstored:
             data["notices"].append(
-                f"its request is not kept, since no file may hold {listed(self.unstored, 8)}, of a "
-                "section with persistence='none'"
+                f"not replayable, persistence='none' stores no text of: {listed(self.unstored, 8)}"
             )
         else:
             data["request"] = self._split(items)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
@@ -80,30 +80,19 @@ def view_app(page: LivePage, token: str, *, hosts: tuple[str, ...] = _LOCAL) -> 
             "a live page needs the extra 'view': pip install 'kaosmem[view]'"
         ) from None
 
-    async def whole(request: Request) -> Response:
-        return HTMLResponse("".join(html_page(await page.data())))
-
-    async def news(request: Request) -> Response:
-        given = request.query_params.get("after", "0")
-        after = int(given) if given.isdecimal() else 0
-        text = escaped_json(news_after(await page.data(), after))
-        return Response(text, media_type="application/json")
-
-    def guarded(
-        answer: Callable[[Request], Awaitable[Response]],
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def checked(request: Request) -> Response:
-            given = request.headers.get("x-token") or request.query_params.get("token", "")
-            if not secrets.compare_digest(given.encode(), token.encode()):
-                return PlainTextResponse("the token is missing or wrong", 403, _HEADERS)
-            response = await answer(request)
-            response.headers.update(_HEADERS)
-            return response
-
-        return checked
+    async def answer(request: Request) -> Response:
+        given = request.headers.get("x-token") or request.query_params.get("token", "")
+        if not secrets.compare_digest(given.encode(), token.encode()):
+            return PlainTextResponse("the token is missing or wrong", 403, _HEADERS)
+        data = await page.data()
+        if request.url.path == "/":
+            return HTMLResponse("".join(html_page(data)), headers=_HEADERS)
+        count = request.query_params.get("after", "0")
+        news = news_after(data, int(count) if count.isdecimal() else 0)
+        return Response(escaped_json(news), media_type="application/json", headers=_HEADERS)
 
     return Starlette(
-        routes=[Route("/", guarded(whole)), Route("/news", guarded(news))],
+        routes=[Route("/", answer), Route("/news", answer)],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
     )
 
