@@ -48,7 +48,6 @@ from kaosmem.persistence.layout import (
     archive_files,
     log_file,
     numbers,
-    segments,
     snapshot_file,
 )
 from kaosmem.persistence.recovery import (
@@ -67,8 +66,6 @@ LOST = "lost"
 """The field that names the item of an update whose text is lost."""
 _OLDER_ITEMS = "an item that they changed is as it was before"
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
-_BESIDE_A_LINE = b"\xef\xbb\xbf\r"
-"""A byte order mark and a carriage return, which an editor may have put beside a line."""
 
 
 def salvage(
@@ -97,8 +94,8 @@ def salvage(
             if found is None:
                 raise cause
             damage = found.recovered.damage
-            is_end_lost = noted is not None and found.head.seq < noted[0]
-            if not damage or (is_end_lost and all(error.file != cause.file for error in damage)):
+            is_told = any(cause.file == each.file or cause.seq == each.seq for each in damage)
+            if not is_told:
                 damage.append(cause)
             return found
     raise changed_meanwhile()
@@ -159,13 +156,13 @@ def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[Identity
 class _Line(NamedTuple):
     """A line of a file.
 
-    start: its first byte. end: the byte after it. crc: the checksum that it states, 0 for none.
-    fields: None if it is not valid.
+    start: its first byte. end: the byte after it. crc: the checksum that it states, None without
+    one. fields: None if it is not valid.
     """
 
     start: int
     end: int
-    crc: int
+    crc: int | None
     fields: dict[str, Any] | None
 
 
@@ -176,24 +173,33 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         crc: The checksum that the first line goes on from. If it is lost (None), the first line
             cannot be checked and is not valid.
     """
-    before = [] if crc is None else [crc]  # the checksums that the next line may go on from
+    before = {crc}
     end = 0
     for raw in split_lines(data):
         start = end
         end = min(start + len(raw) + 1, len(data))
         if start == end:
             return
-        line = raw.strip(_BESIDE_A_LINE)
-        statement = _STATEMENT.match(line)
+        statement = _STATEMENT.match(raw)
         stated = int(statement[1], 16) if statement else None
-        computed = [chained_crc(line, each) for each in before]
+        computed = {chained_crc(raw, each) for each in before if each is not None}
         fields = None
         if stated in computed:
             with suppress(CorruptionError):
-                fields = parse_object(line)
-        yield _Line(start, end, stated or 0, fields)
-        possible = [stated] if fields else [stated, *computed[:1], *before[:1]]
-        before = [each for each in possible if each is not None]
+                fields = parse_object(raw)
+        yield _Line(start, end, stated, fields)
+        # The damage of a line may be in its checksum.
+        before = {stated} if fields or len(computed) > 1 else {stated, *computed}
+
+
+def _read(path: str, damage: list[CorruptionError]) -> Steps[bytes]:
+    """Return the bytes of a file, none if a link, FIFO, device or folder is in its place."""
+    try:
+        data: bytes = yield Read(path)
+    except CorruptionError as error:
+        damage.append(error)
+        return b""
+    return data
 
 
 def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError | None]:
@@ -230,7 +236,7 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
 
 def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> CorruptionError:
     return CorruptionError(
-        f"{path!r} is damaged at byte {byte}: {what}", file=path, byte=byte, seq=seq
+        f"{path!r} is damaged or missing at byte {byte}: {what}", file=path, byte=byte, seq=seq
     )
 
 
@@ -250,12 +256,7 @@ def _base(
     purged = 0
     for seq in reversed(seqs):
         path = snapshot_file(seq)
-        try:
-            data = yield Read(path)
-        except CorruptionError as unread:  # a link, FIFO, device or folder
-            damage.append(unread)
-            continue
-        file, error = _items(data, path, seq)
+        file, error = _items((yield from _read(path, damage)), path, seq)
         if file.seq != seq or (file.log_id and log_id not in ("", file.log_id)):
             damage.append(foreign(path, session))
         elif error is not None:
@@ -287,25 +288,17 @@ def _read_log(
     names: Collection[str], base: ItemFile, log_id: str, damage: list[CorruptionError]
 ) -> Steps[_Log]:
     """Return the log after a snapshot. Raises UnsupportedVersionError."""
-    try:
-        segments(names)
-    except CorruptionError as error:
-        damage.append(error)
     log = _Log()
-    crcs = {0: 0}
+    crcs: dict[int, int | None] = {0: 0}
     if base.log_id:
         crcs[base.seq] = base.crc
     firsts = numbers(names)
     for first in firsts:
         path = log_file(first)
-        try:
-            data = yield Read(path)
-        except CorruptionError as error:  # a link, FIFO, device or folder
-            damage.append(error)
-            continue
+        data = yield from _read(path, damage)
         lines = [(line, _record(line, log_id)) for line in _lines(data, crcs.get(first - 1))]
         if first == firsts[-1]:
-            lines = _without_torn(lines, data, first, crcs.get(first - 1, 0), damage)
+            lines = _without_torn(lines, data, first, crcs.get(first - 1) or 0, damage)
         seq = first - 1
         for line, record in lines:
             seq = record.seq if record else seq + 1
@@ -345,7 +338,7 @@ def _without_torn(
     for number, (line, record) in enumerate(lines, 1):
         if record and record.k == 0:
             count = number
-            head = Head(record.seq, line.crc, first, line.end)
+            head = Head(record.seq, line.crc or 0, first, line.end)
     torn = read_tail(data[head.size :], head, start=head.size, path=path).torn
     if not torn:
         return lines
@@ -362,20 +355,14 @@ def _lost(log: _Log, start: int, newest: int, named: int) -> Iterator[Corruption
         named: The segment that the session's identity names, if it is missing, else 0. Its first
             record was stored, and nobody knows how many followed.
     """
-    bad = dict(log.bad)
-    end = max([newest, start, named - 1, *log.records, *bad])
+    end = max([newest, start, named - 1, *log.records, *log.bad])
     for before, after in pairwise(sorted([start, *log.records, end + 1])):
         first = before + 1
         if first == after:
             continue
         which = f"records {first} to {after - 1} are" if first < after - 1 else f"record {first} is"
-        place = bad.get(first)
-        bad = {seq: other for seq, other in bad.items() if not first <= seq < after}
-        if place is not None:
-            yield _damaged(*place, f"{which} lost; {_OLDER_ITEMS}", first)
-        else:
-            gap = f"there is a gap in the log: {which} in no valid file; {_OLDER_ITEMS}"
-            yield CorruptionError(gap, file=log_file(first), byte=0, seq=first)
+        path, byte = log.bad.get(first, (log_file(first), 0))
+        yield _damaged(path, byte, f"{which} lost; {_OLDER_ITEMS}", first)
     if named:
         # A snapshot may hold the first records of the segment.
         what = f"record {end + 1} and all later ones are lost; {_OLDER_ITEMS}"
@@ -384,8 +371,6 @@ def _lost(log: _Log, start: int, newest: int, named: int) -> Iterator[Corruption
             file=log_file(named),
             seq=end + 1,
         )
-    for seq, place in sorted(bad.items()):
-        yield _damaged(*place, "a line is not valid, and no record is lost", seq)
 
 
 def _fill(
