@@ -5,7 +5,7 @@ A snapshot lets older files go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 from zlib import crc32
@@ -15,7 +15,6 @@ from kaosmem.persistence.commit import LogView, check_last, check_same_log, look
 from kaosmem.persistence.files.archive import NewArchive
 from kaosmem.persistence.files.items import decode_items
 from kaosmem.persistence.files.lines import decode_line, encode_line
-from kaosmem.persistence.files.manifest import spare_files
 from kaosmem.persistence.files.records import Head
 from kaosmem.persistence.layout import (
     ARCHIVE,
@@ -62,7 +61,7 @@ Opening reads at most 15 of each power of 16.
 def store_snapshot(
     head: Head,
     seq: int,
-    lines: Callable[[Sequence[int]], Iterable[bytes]],
+    lines: Iterable[bytes],
     archive: NewArchive | None,
     *,
     sound: Collection[int],
@@ -71,8 +70,8 @@ def store_snapshot(
     """Store the state after record `seq` and what left it. Delete the files that it replaces.
 
     Returns whether it is stored: not where a newer state is.
-    lines: given the files that would replace the snapshot, its lines. archive: None for nothing; else it is read before
-    the lines, which name it. sound: other snapshots that were read or written whole.
+    archive: None for nothing; else it is read before the lines, which name it.
+    sound: other snapshots that were read or written whole.
     purged: up to where the writer knows of files deleted because something was to be forgotten.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
@@ -83,12 +82,8 @@ def store_snapshot(
     drafts = []
     if archive is not None:
         drafts.append((yield from _drafted(archive, seq)))
-    drafts.append(
-        (
-            snapshot_file(seq),
-            (yield Draft(snapshot_file(seq), lines(spare_files(view.segments, before, seq)))),
-        )
-    )
+    path = snapshot_file(seq)
+    drafts.append((path, (yield Draft(path, lines))))
     yield Lock(create=False)
     try:
         snapshots = (yield from _view(head)).snapshots

@@ -17,7 +17,6 @@ from kaosmem.persistence.layout import (
     log_file,
     numbers,
     quarantine_file,
-    snapshot_file,
 )
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
@@ -80,9 +79,6 @@ def append(
     Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
     """
     yield Lock(create=head.seq == 0)
-    if commit.snapshot:  # who stored it may have been killed before its name was durable
-        with suppress(FileNotFoundError):  # then a newer one is there
-            yield Sync(snapshot_file(commit.snapshot))
     view = yield from look(head, snapshot=snapshot)
     steps, after = _plan_append(head, view, commit)
     if (

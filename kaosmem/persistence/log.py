@@ -135,7 +135,6 @@ class SessionLog:
         self._purged = recovery.purged
         self._has_leftovers = recovery.has_leftovers
         self._archives = recovery.archives
-        self._stated = recovery.stated
         self._counters: set[str | None] = {None}  # of what the archive files hold
         self._keyed: dict[
             str, KeyedLines
@@ -358,7 +357,6 @@ class SessionLog:
                 self._start_from(recovery)
                 return
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
-            self._stated = max(self._stated, recovery.stated)
             self._texts.add(recovery.texts)
             self._may_lose_texts |= any(
                 record.op == Forget.op for record in recovery.recovered.records
@@ -409,12 +407,8 @@ class SessionLog:
         archives = self._archives or ()
         sizes = list[int]()
 
-        def lines(spare: Sequence[int]) -> Iterable[bytes]:
-            file = ItemFile(
-                seq, end.crc, purged=purged, header=header, commits=commits, spare=tuple(spare)
-            )
-            return self._lines(file, items, end.txn, sizes, archives=(archives, archive))
-
+        file = ItemFile(seq, end.crc, purged=purged, header=header, commits=commits)
+        lines = self._lines(file, items, end.txn, sizes, archives=(archives, archive))
         with as_durability_error("the snapshot"):
             storing = store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged)
             stored = run(storing, self._storage)
@@ -703,7 +697,6 @@ class SessionLog:
         # Where nothing locks, another may be deleting texts for good that are known here from
         # before the tombstone.
         names = {} if self._may_lose_texts and not self._storage.appends else self._texts.names
-        newest = max(self._since_snapshot.sound, default=0)
         return encode_commit(
             changes,
             txn,
@@ -711,7 +704,6 @@ class SessionLog:
             crc=self._head.crc,
             names=names,
             session="" if self.seq else self._session_id,
-            snapshot=newest if newest > self._stated else 0,
         )
 
     def _lines(
@@ -773,7 +765,6 @@ class SessionLog:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
             self._texts.add({name: sha256 for sha256, name in commit.names.items()})
-            self._stated = max(self._stated, commit.snapshot)
             self._since_snapshot.add(head, commit)
             if not self._storage.appends:
                 self._since_snapshot.segments.append((head.segment, 1))

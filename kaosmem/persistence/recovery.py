@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +13,6 @@ from kaosmem.persistence.files.manifest import (
     Identity,
     ListedArchive,
     check_archives,
-    check_spare,
     fill,
     missing,
     other_id,
@@ -85,10 +84,8 @@ class Recovery:
         names.
     archives: the archive files that belong to the session, oldest first; None where no snapshot
         tells.
-    session: the id that the session was created under, as far as these files tell. stated: the
-        newest snapshot that the
-    log after that one names. named: the segment that the stored identity of the session names, 0
-    without one.
+    session: the id that the session was created under, as far as these files tell.
+    named: the segment that the stored identity of the session names, 0 without one.
     """
 
     recovered: Recovered
@@ -104,7 +101,6 @@ class Recovery:
     commits: Mapping[int, str] = field(default_factory=dict)
     archives: tuple[ListedArchive, ...] | None = ()
     session: str = ""
-    stated: int = 0
     named: int = 0
 
 
@@ -186,7 +182,6 @@ def _recovery(
     if walk.torn:
         head = walk.head
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
-    damage += _missing_spare(base, walk, snapshots)
     if base and (gone := (yield from check_archives(base.archives))):
         raise _with(gone[0], [*gone[1:], *damage])
     recovered = Recovered(
@@ -227,7 +222,6 @@ def _found(
         commits,
         base.archives if base else (),
         base.session if base else next((record.session for record in walk.records[:1]), ""),
-        _stated(walk.records),
     )
 
 
@@ -433,24 +427,6 @@ def _lacking_noted(head: Head, noted: tuple[int, int] | None) -> CorruptionError
         byte=head.size,
         seq=seq,
     )
-
-
-def _missing_spare(
-    base: ItemFile | None, walk: _Walk, snapshots: Sequence[int]
-) -> list[CorruptionError]:
-    """Return an error for each file that is missing though nothing is lost without it."""
-    stated = _stated(walk.records)
-    start = base.seq if base else 0
-    gone = check_spare(base.spare, snapshots, walk.firsts) if base else []
-    if stated > start and stated not in snapshots:
-        gone.append(
-            missing(snapshot_file(stated), "the snapshot before and more of the log are used")
-        )
-    return gone
-
-
-def _stated(records: Iterable[Record]) -> int:
-    return max((record.snapshot for record in records), default=0)
 
 
 def _check_reaches(seq: int, snapshots: Sequence[int]) -> None:

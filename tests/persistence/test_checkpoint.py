@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kaosmem.persistence.checkpoint import plan_pruning, segments_to_roll_up
-from kaosmem.persistence.files.manifest import ListedArchive, check_archives, check_spare
+from kaosmem.persistence.files.manifest import ListedArchive, check_archives
 from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.steps import Delete, ReadParts, run
 
@@ -73,13 +73,3 @@ def test_an_archive_file_is_known_by_its_size_and_its_last_line(data: bytes, is_
     listed = ListedArchive(seq=3, crc=0xABCD, size=20 + len(LAST_LINE), start=20)
     damage = run(check_archives([listed]), OneFile(data))  # type: ignore[arg-type]
     assert [error.file for error in damage] == ([] if is_own else [listed.path])
-
-
-def test_each_missing_spare_file_is_named() -> None:
-    """The snapshot before the newest, and the segments between them; a first snapshot has none before it."""
-    assert check_spare([3, 1, 4], {3, 6}, {1, 4}) == []
-    assert [error.file for error in check_spare([3, 1, 4], {6}, {1})] == [
-        snapshot_file(3),
-        log_file(4),
-    ]
-    assert check_spare([0, 1], {6}, {1}) == []

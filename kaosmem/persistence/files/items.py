@@ -56,7 +56,6 @@ class ItemFile:
     counter: name of the counter of all its tokens, or None if unknown.
     session: the id that the session was created under. archives: the archive files that belong to
         it.
-    spare: see `spare_files`.
     """
 
     seq: int
@@ -71,7 +70,6 @@ class ItemFile:
     counter: str | None = None
     session: str = ""
     archives: tuple[ListedArchive, ...] = ()
-    spare: tuple[int, ...] = ()
 
 
 def encode_items(
@@ -92,7 +90,6 @@ def encode_items(
     optional: dict[str, JSONValue] = {
         "session": head.session,
         "archives": [each.to_list() for each in head.archives],
-        "spare": [*head.spare],
         "commits": commits,
     }
     opening: dict[str, JSONValue] = {
@@ -334,23 +331,20 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
         }:
             crc = stated_crc(b'{"crc":"' + chain.encode())
             commits = _commits_of(fields.get("commits", []))
-            session, archives, spare = _manifest_of(fields)
+            session, archives = _manifest_of(fields)
             return ItemFile(
                 *(seq, crc, tuple(map(str, txns)), log_id, purged, header),
                 commits=commits,
                 session=session,
                 archives=archives,
-                spare=spare,
             )
     raise CorruptionError("it does not begin with a header")
 
 
-def _manifest_of(
-    fields: Mapping[str, Any],
-) -> tuple[str, tuple[ListedArchive, ...], tuple[int, ...]]:
-    match fields.get("session", ""), fields.get("archives", []), fields.get("spare", []):
-        case str(session), list(archives), list(spare) if {*map(type, spare)} <= {int}:
-            return session, tuple(map(ListedArchive.from_list, archives)), tuple(spare)
+def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[ListedArchive, ...]]:
+    match fields.get("session", ""), fields.get("archives", []):
+        case str(session), list(archives):
+            return session, tuple(map(ListedArchive.from_list, archives))
     raise CorruptionError("it does not name the files that it needs")
 
 

@@ -1,11 +1,10 @@
-"""Files that other files name: long texts, archives, the identity, spare snapshots and segments."""
+"""Files that other files name: long texts, archives and the identity."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.errors import CorruptionError
@@ -16,8 +15,6 @@ from kaosmem.persistence.layout import (
     archive_file,
     blob_file,
     blob_order,
-    log_file,
-    snapshot_file,
 )
 from kaosmem.persistence.steps import Read, ReadParts, Steps, Write
 from kaosmem.types import JSONValue
@@ -305,26 +302,6 @@ def another(path: str, size: int) -> CorruptionError:
         "back from a copy",
         file=path,
     )
-
-
-def spare_files(segments: Sequence[int], before: int, seq: int) -> list[int]:
-    """Return the snapshot before that of record `seq`, and the segments between them.
-
-    The snapshot is 0 for none.
-    """
-    unneeded = {first for first, following in pairwise(segments) if following <= before + 1}
-    return [before, *(first for first in segments if first <= seq and first not in unneeded)]
-
-
-def check_spare(
-    spare: Sequence[int], snapshots: Collection[int], segments: Collection[int]
-) -> list[CorruptionError]:
-    """Return an error for each missing spare file: those that would replace the newest snapshot."""
-    remedy = "nothing up to the newest snapshot is lost, as long as that is whole"
-    gone = [
-        missing(snapshot_file(seq), remedy) for seq in spare[:1] if seq and seq not in snapshots
-    ]
-    return gone + [missing(log_file(first), remedy) for first in spare[1:] if first not in segments]
 
 
 def txn_prefix(log_id: str) -> str:

@@ -22,8 +22,7 @@ _KINDS = int, int, str, str, str, dict
 _FIELDS = frozenset({"crc", *_STATED})
 _BLOBS = "blobs"  # there only where data has long texts
 _SESSION = "session"  # in the first record
-_SNAPSHOT = "snap"  # in the first record of a commit after a snapshot
-_OPTIONAL = frozenset({_BLOBS, _SESSION, _SNAPSHOT})
+_OPTIONAL = frozenset({_BLOBS, _SESSION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ class Record(NamedTuple):
     txn: the id of its commit.
     blobs: the texts that its data lacks.
     session: the id that the session was created under, where that is told.
-    snapshot: the newest snapshot that the writer knew, where that is told, else 0.
     """
 
     seq: int
@@ -58,7 +56,6 @@ class Record(NamedTuple):
     data: dict[str, JSONValue]
     blobs: tuple[Blob, ...] = ()
     session: str = ""
-    snapshot: int = 0
 
     def __repr__(self) -> str:
         # Without its data, which are content.
@@ -70,7 +67,6 @@ class Commit:
     """Changes encoded to follow one record: their lines, and the checksum of the last.
 
     blobs: by name, texts to be stored before. names: by SHA-256, the names of those.
-    snapshot: the one that the first record names, 0 for none.
     """
 
     txn: str
@@ -78,7 +74,6 @@ class Commit:
     crc: int
     blobs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     names: Mapping[str, str] = field(default_factory=dict)
-    snapshot: int = 0
 
     @property
     def data(self) -> bytes:
@@ -94,12 +89,11 @@ def encode_commit(
     crc: int,
     names: Mapping[str, str] | None = None,
     session: str = "",
-    snapshot: int = 0,
 ) -> Commit:
     """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
 
     names: by SHA-256, the names of the long texts that are stored already.
-    session, snapshot: told in the first of them.
+    session: told in the first of them.
     Raises InvalidArgumentError for data that could not be read back.
     """
     lines: list[bytes] = []
@@ -123,12 +117,11 @@ def encode_commit(
             "op": change.op,
             "d": change.data,
         }
-        if number == 1:
-            fields |= {_SESSION: session} if session else {}
-            fields |= {_SNAPSHOT: snapshot} if snapshot else {}
+        if number == 1 and session:
+            fields[_SESSION] = session
         line, crc = _encode_change(fields, crc, place)
         lines.append(line)
-    return Commit(txn, tuple(lines), crc, blobs, named, snapshot)
+    return Commit(txn, tuple(lines), crc, blobs, named)
 
 
 def _encode_change(fields: dict[str, Any], crc: int, place: Place) -> tuple[bytes, int]:
@@ -207,10 +200,9 @@ def record_of(fields: dict[str, Any]) -> Record:
     unknown_fields = {*names} - _FIELDS - _OPTIONAL
     if not unknown_fields:
         session = fields.get(_SESSION, "")
-        snapshot = fields.get(_SNAPSHOT, 0)
-        if (type(session), type(snapshot)) != (str, int):
+        if type(session) is not str:
             raise CorruptionError("a record's field is missing or of the wrong type")
-        return record._replace(blobs=stated_blobs(fields), session=session, snapshot=snapshot)
+        return record._replace(blobs=stated_blobs(fields), session=session)
     unknown = ", ".join(map(shown, sorted(unknown_fields)[:5]))
     version = shown(fields.get("v", record.data.get("version", "newer")))
     raise UnsupportedVersionError(

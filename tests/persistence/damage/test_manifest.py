@@ -195,13 +195,13 @@ def is_needed(case: History, kind: str, path: str) -> bool:
     """Return whether damage to a file has to be named.
 
     A log that ends with an earlier commit cannot be told from one that never went on, unless a
-    whole segment of a local disk is gone. Before the newest snapshot only
-    the names of the files count that would replace it.
+    whole segment of a local disk is gone. Of snapshots only the newest one is read, and without it
+    the one before and more of the log say the same.
     """
     folder = path.partition("/")[0]
     names = sorted(name for name in case.files if name.startswith(f"{folder}/"))
     if folder == "snap":
-        return path == names[-1] or (path == names[-2] and kind == "deleted")
+        return path == names[-1] and kind != "deleted"
     snapshots = sorted(name for name in case.files if name.startswith("snap/"))
     is_after = not snapshots or path[4:] > snapshots[-1][5:]
     return folder != "log" or (
