@@ -93,13 +93,12 @@ async def test_an_agent_context_cuts_them(
     assert len(results_in([whole])[0]) > 1_000
 
 
-@strategies
 @pytest.mark.parametrize("is_one", [True, False])
-async def test_an_attached_thread_cuts_them(strategy: CompactionStrategy, is_one: bool) -> None:
+async def test_an_attached_thread_cuts_them(is_one: bool) -> None:
     history = InMemoryHistoryProvider()
     await history.append_many("reader", read_files(is_one=is_one), session_id="room")
     memory = SessionMemory.test_mode()
-    await memory.attach(HistorySource(history, "reader", "room", strategy), required=True)
+    await memory.attach(HistorySource(history, "reader", "room"), required=True)
     context = await memory.assemble_context("files", budget=BUDGET, format="anthropic")
     texts = results_in([item.message for item in context.items])
     assert is_even(texts)

@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
@@ -28,24 +27,15 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.assembly.allocation import cap_of
-from kaosmem.compaction import (
-    SlidingWindowCompaction,
-    SummarizationCompaction,
-    Summarizer,
-    ToolResultCompaction,
-)
-from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import Outline
 from kaosmem.errors import SourceError
 from kaosmem.language.query import Query
 from kaosmem.sources import HistorySource
-from kaosmem.sources.excerpt import CompactedThread, Excerpt, Placed
 from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import decode_message
-from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.testing.contracts.conversations import conversations
-from tests.compaction.pipelines import strategies
 from tests.contexts import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, worlds
 
@@ -82,20 +72,19 @@ async def window(memory: SessionMemory, budget: int = 500, format: str = "openai
 @given(
     worlds(counters=COUNTERS, max_adds=8),
     conversations(),
-    st.none() | strategies,
     st.sampled_from([None, 100, 400]),
     budgets,
     formats,
     st.sampled_from(["", "search", "What was found about 3 sheep yesterday?"]),
 )
 def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
-    world, messages, pipeline, cap, budget, format, query
+    world, messages, cap, budget, format, query
 ) -> None:
     """Counted anew it fits, within its cap; the same comes of the same, in another source too; all that was proposed
     is decided, once; the provider takes it."""
     spec = replace(HISTORY, budget=cap, floor=0.2)
     provider = asyncio.run(thread(messages))
-    sources = [HistorySource(provider, "a", "s", pipeline, spec=spec) for _ in range(2)]
+    sources = [HistorySource(provider, "a", "s", spec=spec) for _ in range(2)]
     asyncio.run(world.memory.attach(sources[0]))
     try:
         first, second = (
@@ -116,7 +105,7 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     assert {item.id for item in first.items} == {
         each for each, decision in decided.items() if decision.included
     }
-    assert first.sources["history"].error in ("", "WindowTooSmallError")  # the pipeline's own
+    assert first.sources["history"].error == ""
     if "history" in first.by_section:
         assert first.by_section["history"].used <= cap_of(spec, budget)
     proposals = [
@@ -165,13 +154,11 @@ def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
     ]
 
 
-@pytest.mark.parametrize(("before", "pipeline"), [(0, None), (1_999, ToolResultCompaction(60))])
-async def test_a_window_over_a_thread_only_grows(
-    before: int, pipeline: ToolResultCompaction | None
-) -> None:
+@pytest.mark.parametrize("before", [0, 1_999])
+async def test_a_window_over_a_thread_only_grows(before: int) -> None:
     """Between two rebases each request begins with the one before, byte for byte."""
     provider = await thread(said(*("earlier" for _ in range(before))))
-    memory = await memory_over(HistorySource(provider, "a", "s", pipeline))
+    memory = await memory_over(HistorySource(provider, "a", "s"))
     last: Context | None = None
     rebased = []
     for turn in grown(40):
@@ -289,118 +276,8 @@ async def test_one_that_is_not_shown_is_found_by_its_id() -> None:
     assert (await memory.fetch("history/m3")).text == "3"
 
 
-async def test_what_a_pipeline_shortened_names_the_whole_and_brings_it_back() -> None:
-    """It is shown short, is no more trusted, and is fetched in full."""
-    messages = [
-        ChatMessage("user", "Go.", id="q"),
-        *called("c", "found " * 200),
-        *said("Done.", role="assistant"),
-    ]
-    source = HistorySource(await thread(messages), "a", "s", ToolResultCompaction(60))
-    memory = await memory_over(source)
-    context = await window(memory, 1_000)
-    short = next(item for item in context.items if item.id == "history/~#2")
-    assert len(short.text) == 60
-    assert short.sources == ("history/#2",)
-    assert short.trust == Trust.TOOL
-    assert [item.id for item in context.items] == [
-        "history/q",
-        "history/#1",
-        "history/~#2",
-        "history/#3",
-    ]
-    assert (await memory.fetch(short.id)).text == "found " * 200
-    assert (await memory.fetch("history/#2")).text == "found " * 200
-
-
-async def test_where_a_pipeline_fails_the_conversation_is_shown_as_it_is() -> None:
-    """The context says what it did without, and the next one has it again."""
-    summarizer = Summarizer(
-        ScriptedLLM(["", "They counted sheep on the hill: 7, 8 and 9 of them."]),
-        attempts=1,
-        pause_s=0,
-        fallback=False,
-    )
-    strategy = SummarizationCompaction(summarizer, 60, 60, max_summary_tokens=60)
-    provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
-    memory = await memory_over(HistorySource(provider, "a", "s", strategy))
-    context = await memory.assemble_context("", budget=1_000, format="openai")
-    assert str(context.sources["history"]) == "degraded with SummaryError, 30 proposed"
-    assert len(context.items) == 30
-    assert (
-        "They counted sheep on the hill: 7, 8 and 9 of them."
-        in (await window(memory, 1_000)).items[1].text
-    )
-
-
-async def test_where_a_model_fails_an_outline_is_shown() -> None:
-    """The context says that it is one; of a source without any model it says nothing."""
-    provider = await thread(said(*(f"{number} sheep on the hill" for number in range(30))))
-    down = ScriptedLLM(lambda _: ConnectionError("down"))
-    for llm, status, reason in (
-        (down, "degraded with ConnectionError, ", "ConnectionError"),
-        (None, "ok, ", "no model"),
-    ):
-        memory = await memory_over(
-            HistorySource(provider, "a", "s", SummarizationCompaction(llm, 60, 60))
-        )
-        context = await memory.assemble_context("", budget=1_000, format="openai")
-        assert str(context.sources["history"]).startswith(status)
-        assert fallback_reason(context.items[1].text) == reason
-
-
 def counting_turns(first: int, many: int) -> list[ChatMessage]:
     return said(*(f"sheep-{number}- on the hill" for number in range(first, first + many)))
-
-
-def echoing(answers: int = 1_000) -> tuple[ScriptedLLM, SummarizationCompaction]:
-    """Return a model that says the names of all that it reads, so many times, and what asks it once each time."""
-
-    def answer(request: Sequence[ChatMessage]) -> str:
-        return (
-            " ".join(re.findall(r"sheep-\d+-", request[-1].text)) + "."
-            if len(llm.requests) <= answers
-            else ""
-        )
-
-    llm = ScriptedLLM(answer)
-    summarizer = Summarizer(llm, attempts=1, fallback=False, max_kept_tokens=0)
-    return llm, SummarizationCompaction(summarizer, 200, 100, max_summary_tokens=2_000)
-
-
-async def test_a_summary_is_gone_on_from_as_long_as_the_thread_only_grows() -> None:
-    """The model is asked when there is more to sum up, what is sent begins as before in between, and the first message
-    stays; another process asks anew."""
-    llm, strategy = echoing()
-    provider = await thread(counting_turns(0, 30))
-    memory = await memory_over(HistorySource(provider, "a", "s", strategy))
-    same, last = 0, await window(memory, 4_000)
-    for number in range(30, 130):
-        await provider.append_many("a", counting_turns(number, 1), session_id="s")
-        context = await window(memory, 4_000)
-        assert [item.text[:8] for item in context.items[:2]] == ["sheep-0-", "sheep-1-"]
-        said_now = {*re.findall(r"sheep-\d+-", str(context.messages))}
-        assert said_now == {f"sheep-{each}-" for each in range(number + 1)}
-        same += context.messages[: len(last.messages)] == last.messages
-        last = context
-    assert len(llm.requests) == 1 + 100 - same < 20
-    fresh = await window(await memory_over(HistorySource(provider, "a", "s", strategy)), 4_000)
-    assert fresh.messages[-1] == last.messages[-1]
-    assert len(llm.requests) == 2 + 100 - same
-
-
-async def test_where_a_model_fails_its_last_summary_is_shown() -> None:
-    """With all that has been said since."""
-    _, strategy = echoing(answers=1)
-    provider = await thread(counting_turns(0, 30))
-    memory = await memory_over(HistorySource(provider, "a", "s", strategy))
-    await window(memory, 4_000)
-    await provider.append_many("a", counting_turns(30, 30), session_id="s")
-    context = await memory.assemble_context("", budget=4_000, format="openai")
-    assert context.sources["history"].error == "SummaryError"
-    assert {*re.findall(r"sheep-\d+-", str(context.messages))} == {
-        f"sheep-{each}-" for each in range(60)
-    }
 
 
 @given(
@@ -412,12 +289,11 @@ async def test_where_a_model_fails_its_last_summary_is_shown() -> None:
     st.sampled_from([500, 1_200, 4_000]),
 )
 def test_nothing_that_was_cleared_is_shown(steps: list[str], budget: int) -> None:
-    """Neither as it was said nor in a summary, and what is shown is in the order in which it was said."""
+    """The messages that are shown are stored, in the order in which they were said."""
 
     async def play() -> None:
-        llm, strategy = echoing()
         provider = InMemoryHistoryProvider()
-        memory = await memory_over(HistorySource(provider, "a", "s", strategy))
+        memory = await memory_over(HistorySource(provider, "a", "s"))
         number = 0
         for step in ("a", *steps):
             if step in ("a", "b"):
@@ -434,105 +310,8 @@ def test_nothing_that_was_cleared_is_shown(steps: list[str], budget: int) -> Non
             stored = [message.text for message in await provider.get_messages("a", session_id="s")]
             assert {*shown} <= {int(text.split("-")[1]) for text in stored}
             assert shown == sorted(shown)
-        assert budget < 4_000 or llm.requests
 
     asyncio.run(play())
-
-
-async def test_what_a_pipeline_leaves_too_much_of_is_read_anew() -> None:
-    """Where it sums up less than comes, no more than was read is given to it."""
-    given: list[int] = []
-
-    class Least:
-        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-            given.append(len(history))
-            summary = ChatMessage(
-                "summary", "One spoke.", id=f"s{len(given)}", sources=(history[0].id,)
-            )
-            return [summary, *history[1:]]
-
-    provider = await thread(counting_turns(0, 10))
-    memory = await memory_over(HistorySource(provider, "a", "s", Least()))
-    for number in range(10, 400):
-        await provider.append_many("a", counting_turns(number, 1), session_id="s")
-        await window(memory, 500)
-    assert max(given) < 100
-
-
-async def test_what_a_pipeline_made_of_several_is_shown_in_their_place() -> None:
-    """It names them as its sources, and is never a system message."""
-
-    class SummaryEvent:
-        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-            summary = ChatMessage(
-                "summary", "Much was said.", id="s1", sources=("m1", "m2"), trust=Trust.MODEL
-            )
-            return [history[0], summary, *history[3:]]
-
-    messages = [ChatMessage("user", f"text {number}", id=f"m{number}") for number in range(6)]
-    memory = await memory_over(HistorySource(await thread(messages), "a", "s", SummaryEvent()))
-    context = await window(memory)
-    summary = context.items[1]
-    assert [item.id.removeprefix("history/") for item in context.items if item != summary] == [
-        "m0",
-        "m3",
-        "m4",
-        "m5",
-    ]
-    assert summary.id.startswith("history/~summary-")
-    assert summary.sources == ("history/m1", "history/m2")
-    assert summary.trust == Trust.MODEL
-    assert context.messages[1] == {"role": "user", "name": "summary", "content": "Much was said."}
-    assert (await memory.fetch(summary.id)).text == "Much was said."
-
-
-async def test_what_a_pipeline_leaves_of_a_long_thread_begins_with_a_mark() -> None:
-    """It fits, but is not all: the mark says how much was before it."""
-    provider = await thread(said(*map(str, range(1_000))))
-    memory = await memory_over(HistorySource(provider, "a", "s", SlidingWindowCompaction(5)))
-    context = await window(memory, 2_000)
-    mark, *newest = [message["content"] for message in context.messages]
-    assert newest == ["995", "996", "997", "998", "999"]
-    assert mark == "[995 earlier messages left out]"
-    for _ in range(4):
-        await provider.append_many("a", said(*["more"] * 50), session_id="s")
-        source = HistorySource(provider, "a", "s", SlidingWindowCompaction(5))
-        assert (await window(memory, 2_000)).messages == (
-            await window(await memory_over(source), 2_000)
-        ).messages
-
-
-def test_what_is_added_where_nothing_is_missing_takes_a_place_of_its_own() -> None:
-    """What comes after it moves on."""
-    messages = said("one", "two")
-    excerpt = Excerpt.of(
-        [Placed(place, each, each) for place, each in enumerate(messages)], start=0, taken=2
-    )
-    compacted = CompactedThread(excerpt)
-    one, two = compacted.transcript.view
-    replaced = compacted.left([one, *said("between"), two]).placed
-    assert [(each.position, each.original) for each in replaced] == [(0, one), (1, None), (2, two)]
-
-
-@settings(max_examples=50)
-@given(conversations(), strategies)
-def test_what_a_pipeline_leaves_keeps_its_place(messages, strategy) -> None:
-    """Positions ascend, and what stayed as it was is where it was."""
-    placed = [Placed(10 + place, message, message) for place, message in enumerate(messages)]
-    compacted = CompactedThread(Excerpt.of(placed, start=0, taken=10 + len(messages)))
-    view = compacted.transcript.view
-    try:
-        left = asyncio.run(strategy.compact(view))
-    except WindowTooSmallError:
-        return
-    replaced = compacted.left(left).placed
-    assert [each.message for each in replaced] == left
-    assert all(one.position < other.position for one, other in pairwise(replaced))
-    for each in replaced:
-        if any(each.message is message for message in view):
-            assert view[each.position - 10] is each.message is each.original
-        elif each.original is not None:
-            assert view[each.position - 10] is each.original
 
 
 async def test_what_is_appended_or_cleared_between_turns_is_seen() -> None:
@@ -602,15 +381,13 @@ async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
 
 
 def test_it_is_a_history_of_one_thread() -> None:
-    """Another placement is refused, and so is an id that is none, or a strategy."""
+    """Another placement is refused, and so is an id that is none."""
     provider: HistoryProvider = InMemoryHistoryProvider()
     with pytest.raises(ValueError, match="use 'history'"):
         HistorySource(provider, "a", "s", spec=replace(HISTORY, placement="query"))
     for agent, session in (("", "s"), ("a", "")):
         with pytest.raises(ValueError, match="id"):
             HistorySource(provider, agent, session)
-    with pytest.raises(ValueError, match="give a CompactionStrategy"):
-        HistorySource(provider, "a", "s", SlidingWindowCompaction)
 
 
 async def test_an_item_has_the_time_run_and_metadata_of_its_message() -> None:

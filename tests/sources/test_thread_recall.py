@@ -15,7 +15,6 @@ from kaosmem import ChatMessage, Context, Reason, SectionSpec, SessionMemory
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.backends.sqlite.stores import SqliteHistoryProvider
-from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.conversation import ActionEvent, EventLog
 from kaosmem.sources import ConversationSource, HistorySource
 from kaosmem.sources.history import HISTORY
@@ -151,19 +150,6 @@ async def test_a_recalled_message_has_its_own_id_and_is_filtered() -> None:
     ):
         narrowed = await asked(source, filter=wanted)
         assert ("SWORDFISH" in narrowed.text) == is_in
-
-
-async def test_a_pipeline_and_recall_go_together() -> None:
-    """A message that the pipeline has dropped is recalled; each id is decided once."""
-    provider = InMemoryHistoryProvider()
-    await provider.append_many("a", talk(300), session_id="s")
-    for fact_at in (10, 280):
-        await provider.clear("a", "s")
-        await provider.append_many("a", talk(300, fact_at=fact_at), session_id="s")
-        context = await asked(HistorySource(provider, "a", "s", SlidingWindowCompaction(6)))
-        assert context.decision(f"history/#{fact_at}").reason == Reason.RECALLED
-        ids = [decision.item_id for decision in context.decisions]
-        assert len({*ids}) == len(ids)
 
 
 async def test_the_newest_user_message_of_a_thread_is_the_query() -> None:
