@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
-    DurabilityError,
     InvalidArgumentError,
-    KaosmemError,
 )
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
 from kaosmem.persistence.files.archive import Entry
@@ -30,6 +27,8 @@ from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hyd
 from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
 from kaosmem.trace.trace import TRACE_SECTION, archived_turns, is_turn, turn_entry
 from kaosmem.types import JSONValue
+
+_ENDING = "-repaired"
 
 NEWER_TEXT_LOST = "newer_text_lost"
 """The metadata field of an archived item whose newest text is lost.
@@ -71,12 +70,11 @@ async def repair_session(
 
     The damaged session stays as it is. Windows are packed anew.
 
-    into: the id of the new session. The default is `<session_id>-repaired`, with a number if it is
-        taken.
+    into: the id of the new session. The default is `<session_id>-repaired`.
     single_writer: as in `SessionMemory.open`.
     An interrupted repair leaves the damaged session as it is. The next repair continues it.
     Raises InvalidNameError before any I/O, NotFoundError, UnsupportedVersionError, ConflictError if
-    `into` holds anything, CorruptionError if nothing is intact, DurabilityError.
+    the new session holds anything, CorruptionError if nothing is intact, DurabilityError.
     """
     place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
     check_name(session_id, "session id")
@@ -117,11 +115,6 @@ class _Found:
     outdated: Mapping[str, JSONValue]
     damage: tuple[CorruptionError, ...]
 
-    @property
-    def text(self) -> str:
-        """All that is stored, as a text to compare."""
-        return json_text([*self.items, *self.archived, *self.turns])
-
     def report(self, session_id: str, into: str | None) -> RepairReport:
         """Return the report of a repair into another session, or of a sound session."""
         items, archived = (
@@ -138,9 +131,12 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
         return _read(place, session_id).report(session_id, None)
     except CorruptionError:
         found = _read(place, session_id, read_only=True)
-    new_id = _write(
-        place, found, [into] if into else _free_ids(session_id), is_given=into is not None
-    )
+    new_id = into or session_id[: MAX_NAME_CHARS - len(_ENDING)] + _ENDING
+    if not _store(place, new_id, found):
+        raise ConflictError(
+            f"session {shown(new_id)} is there already, and a repair overwrites nothing; give "
+            "another id"
+        )
     return found.report(session_id, new_id)
 
 
@@ -249,24 +245,6 @@ def _states(
     return counted
 
 
-def _write(place: _Place, found: _Found, ids: Iterable[str], *, is_given: bool) -> str:
-    """Store a session under the first free id, and return the id."""
-    for session_id in ids:
-        try:
-            if _store(place, session_id, found):
-                _check(place, session_id, found)
-                return session_id
-        except ConflictError:  # another repair was first
-            if is_given:
-                raise
-        if is_given:
-            raise ConflictError(
-                f"session {shown(session_id)} is there already, and a repair overwrites nothing; "
-                "give another id"
-            )
-    raise AssertionError("ids without end came to one")
-
-
 def _store(place: _Place, session_id: str, found: _Found) -> bool:
     """Store a session, and return whether its id was free."""
     try:
@@ -286,24 +264,3 @@ def _store(place: _Place, session_id: str, found: _Found) -> bool:
         # Without the snapshot, no log is to pass for an empty session.
         log.purge(found.header, found.items, archived=[*found.archived, *found.turns])
         return True
-
-
-def _check(place: _Place, session_id: str, stored: _Found) -> None:
-    """Raise DurabilityError unless a new session is read back as it was written."""
-    try:
-        found = _read(place, session_id)
-        if found.text == stored.text:
-            return
-        reason = "other items were read"
-    except KaosmemError as error:
-        reason = str(error)
-    raise DurabilityError(
-        f"session {shown(session_id)} is not read back as it was written: {reason}; delete it and "
-        "repair again"
-    )
-
-
-def _free_ids(session_id: str) -> Iterator[str]:
-    for number in count(1):
-        ending = "-repaired" if number == 1 else f"-repaired-{number}"
-        yield session_id[: MAX_NAME_CHARS - len(ending)] + ending
