@@ -34,7 +34,6 @@ from kaosmem.persistence.layout import (
     numbers,
     segments,
     snapshot_file,
-    surplus_indexes,
 )
 from kaosmem.persistence.steps import (
     Delete,
@@ -258,8 +257,6 @@ def purged_by(snapshot: int) -> Steps[int]:
 
 
 VERSION = 1
-MAX_RANKERS = 3
-"""A section keeps the indexes of so many rankers; the one written longest ago goes first."""
 _CRC_BYTES = 4
 
 
@@ -311,11 +308,11 @@ def decode_index(
 def read_index(
     section: str, commits: Mapping[int, str], ranker: str
 ) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
-    """Return the header and bytes of a ranker's newest index of a section, after known commits."""
-    for seq in reversed(index_numbers((yield List(INDEX)), section, ranker)):
+    """Return the header and bytes of a section's newest index by a ranker, after known commits."""
+    for seq in reversed(index_numbers((yield List(INDEX)), section)):
         if seq in commits:
             try:
-                data = yield Read(index_file(section, seq, ranker))
+                data = yield Read(index_file(section, seq))
                 return decode_index(data, section, seq=seq, txn=commits[seq], ranker=ranker)
             except (CorruptionError, FileNotFoundError):
                 continue
@@ -334,15 +331,14 @@ def store_index(
     *,
     seq: int,
     sound: Collection[int],
-    ranker: str = "",
 ) -> Steps[bool]:
-    """Store a ranker's index of a section after record `seq`. Delete those that it replaces.
+    """Store the index of a section after record `seq`. Delete the older ones.
 
     Returns whether it is stored: not where something was forgotten since, whose words it may hold.
     sound: snapshots from which the writer knows the forgotten items.
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
-    path = index_file(section, seq, ranker)
+    path = index_file(section, seq)
     if not (yield from _is_welcome(head, path, seq, sound)):
         return False
     draft = yield Draft(path, chunks)
@@ -364,10 +360,9 @@ def store_index(
     if failure is not None:
         raise failure
     if is_welcome:
-        for surplus in surplus_indexes(
-            (yield List(INDEX)), section, seq, ranker, rankers=MAX_RANKERS
-        ):
-            yield Delete(surplus, at_once=True)
+        for older in index_numbers((yield List(INDEX)), section):
+            if older < seq:
+                yield Delete(index_file(section, older), at_once=True)
     return is_welcome
 
 

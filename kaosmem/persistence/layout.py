@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from hashlib import blake2b
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import path_of
@@ -30,7 +29,7 @@ OWN = (*FOLDERS, LOCK, SESSION, PURGE)
 _ARCHIVE = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.jsonl")
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
 _BLOB = re.compile(r"([0-9]{1,19})-[0-9A-Za-z]+-[0-9]+")
-_INDEX = re.compile(r"(.+)-([0-9a-f]{8})-([0-9]{20})\.bin")
+_INDEX = re.compile(r"(.+)-([0-9]{20})\.bin")
 _CUT = re.compile(r"([0-9]{20})-[0-9]+-[0-9a-f]{8}")
 
 _STATES = {SNAP: _NUMBERED, ARCHIVE: _ARCHIVE, INDEX: _INDEX}
@@ -97,45 +96,16 @@ def blob_file(name: str) -> str:
     return f"{BLOB}/{name}"
 
 
-def index_file(section: str, seq: int, ranker: str = "") -> str:
-    """Return the path of a ranker's index of a section after record `seq`."""
-    return f"{INDEX}/{path_of(section)}-{_key(ranker)}-{seq:020d}.bin"
+def index_file(section: str, seq: int) -> str:
+    """Return the path of the index of a section after record `seq`."""
+    return f"{INDEX}/{path_of(section)}-{seq:020d}.bin"
 
 
-def index_numbers(names: Iterable[str], section: str | None = None, ranker: str = "") -> list[int]:
-    """Return the records of index files, ascending: those of a ranker and section, or all."""
+def index_numbers(names: Iterable[str], section: str | None = None) -> list[int]:
+    """Return the records of index files, ascending: those of a section, or all."""
+    wanted = None if section is None else path_of(section)
     found = (match for name in names if (match := _INDEX.fullmatch(name)))
-    wanted = None if section is None else (path_of(section), _key(ranker))
-    return sorted(int(match[3]) for match in found if wanted in (None, match.groups()[:2]))
-
-
-def surplus_indexes(
-    names: Iterable[str], section: str, seq: int, ranker: str, *, rankers: int
-) -> list[str]:
-    """Return the index files of a section that a ranker's index of record `seq` replaces.
-
-    They are those of the same ranker from before, and all of the rankers that are not among the last `rankers`.
-    """
-    found = [
-        match
-        for name in names
-        if (match := _INDEX.fullmatch(name)) and match[1] == path_of(section)
-    ]
-    newest: dict[str, int] = {}
-    for match in found:
-        newest[match[2]] = max(newest.get(match[2], 0), int(match[3]))
-    own = _key(ranker)
-    others = sorted(newest.keys() - {own}, key=lambda key: (newest[key], key), reverse=True)
-    gone = others[rankers - 1 :]
-    return [
-        f"{INDEX}/{each[0]}"
-        for each in found
-        if each[2] in gone or (each[2] == own and int(each[3]) < seq)
-    ]
-
-
-def _key(ranker: str) -> str:
-    return blake2b(ranker.encode(), digest_size=4).hexdigest()
+    return sorted(int(match[2]) for match in found if wanted in (None, match[1]))
 
 
 def older_files(paths: Iterable[str], record: int, referenced: Container[str]) -> list[str]:

@@ -460,7 +460,7 @@ class SessionLog:
     ) -> bool:
         """Keep the index of a section as it was after record `seq`, the last of a known commit.
 
-        Returns whether it is kept: not where something was forgotten since. Older ones of the same ranker are deleted.
+        Returns whether it is kept: not where something was forgotten since. Older ones of the section are deleted.
         header: fields by which the caller decides whether it can use the index. ranker: name of the index's ranker.
         Raises as `snapshot`.
         """
@@ -474,7 +474,7 @@ class SessionLog:
         lines = encode_index(section, header, chunks, seq=seq, txn=txn, ranker=ranker)
         with as_durability_error("the index"):
             return run(
-                store_index(head, section, lines, seq=seq, sound=sound, ranker=ranker),
+                store_index(head, section, lines, seq=seq, sound=sound),
                 self._storage,
             )
 

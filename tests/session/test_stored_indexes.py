@@ -304,30 +304,6 @@ class Renamed(LinearRanker):
         return "renamed"
 
 
-async def test_the_indexes_of_the_last_three_rankers_are_kept(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one written longest ago goes first, and each once something in it changes for good."""
-    for number in range(5):
-        monkeypatch.setattr(Renamed, "name", f"ranker {number}")
-        async with opened(place, ranker=Renamed()) as memory:
-            memory.add_many(
-                "documents", [text(each) for each in range(10 * number, 10 * number + 10)]
-            )
-            await asked(memory)
-        assert len(indexes(place)) == min(3, number + 1)
-    kept = indexes(place)
-    for number in (2, 3):  # which lack a tenth and more by now
-        monkeypatch.setattr(Renamed, "name", f"ranker {number}")
-        async with opened(place, ranker=Renamed()) as memory:
-            assert await asked(memory) == await asked_anew(place, ranker=Renamed())
-    assert len(indexes(place)) == 3
-    assert len(indexes(place).keys() & kept.keys()) == 1
-    async with opened(place) as memory:
-        await memory.forget(next(iter(memory["documents"])).id)
-    assert indexes(place) == {}
-
-
 # what is forgotten
 
 
@@ -526,27 +502,22 @@ async def test_what_no_file_holds_is_in_no_index(place: Any) -> None:
     assert indexes(place) == {}
 
 
-async def test_each_ranker_has_an_index_of_its_own(
+async def test_another_ranker_replaces_the_index(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session that is opened for another ranker keeps the index of the first, which goes on being read."""
+    """It does not read the index of the first ranker, and stores its own once."""
     await filled(place, ranker=BM25Ranker())
     assert indexes(place)
     reads = Reads(monkeypatch)
-    async with opened(place) as memory:
-        assert await asked(memory) == await asked_anew(place)
-    assert reads.count == 0
-    both = indexes(place)
-    async with opened(place) as memory:  # which has kept its own by now
-        assert await asked(memory) == await asked_anew(place)
-    assert reads.count == 2
-    for _ in range(3):
-        async with opened(place, ranker=BM25Ranker()) as memory:
-            assert await asked(memory) == await asked_anew(place, ranker=BM25Ranker())
+    for expected in (0, 2):
         async with opened(place) as memory:
-            await asked(memory)
-    assert len(both) == 4
-    assert indexes(place) == both
+            assert await asked(memory) == await asked_anew(place)
+        assert reads.count == expected
+    own = indexes(place)
+    assert len(own) == 2
+    async with opened(place) as memory:
+        await asked(memory)
+    assert indexes(place) == own
 
 
 async def test_one_of_another_name_is_passed_over(
