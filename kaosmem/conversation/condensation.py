@@ -66,13 +66,6 @@ class Condensation(ConversationEvent):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CondensationRequest(ConversationEvent):
-    """A request to condense the view. The next condensation answers it."""
-
-    type: ClassVar[str] = "condensation_request"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class SummaryEvent(ConversationEvent):
     """The summary that a view shows for a condensation, under the condensation's id.
 

@@ -186,7 +186,7 @@ class ObservationMaskingCondenser(Condenser):
                     masked = replace(event, content=self.placeholder.format(id=event.id))
                 self._masked[event.id] = event, masked
                 events[at] = masked
-        return ConversationView(events, view.unhandled_condensation_request)
+        return ConversationView(events)
 
 
 class RecentEventsCondenser(Condenser):
@@ -228,7 +228,7 @@ class RecentEventsCondenser(Condenser):
             shown.update(() if question is None else view.unit(question))
         shown.update(range(head), range(tail, count))
         entries = [view[place] for place in sorted(shown)]
-        return ConversationView(entries, view.unhandled_condensation_request)
+        return ConversationView(entries)
 
 
 class StrategyCondenser(Condenser):
@@ -264,7 +264,6 @@ class StrategyCondenser(Condenser):
         strategy's other errors.
         """
         outline = ViewOutline(view)  # the view may grow while a model answers
-        is_asked = view.unhandled_condensation_request
         if any(event.id == UNLOGGED for event in outline.events):
             raise InvalidArgumentError(
                 "a strategy can't name events that no log has taken; append them to an EventLog"
@@ -285,7 +284,7 @@ class StrategyCondenser(Condenser):
             if is_new and places.keys() >= {*message.sources}:
                 return _record(message, [places[source] for source in message.sources], outline)
         left = {places[message.id]: message for message in after if message.id in places}
-        return ConversationView(_left_of(outline, left), is_asked)
+        return ConversationView(_left_of(outline, left))
 
 
 def _left_of(outline: ViewOutline, left: Mapping[int, ChatMessage]) -> list[ConversationEvent]:

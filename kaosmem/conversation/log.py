@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, TypeVar, overload
 
 from kaosmem.arguments import STRICT_JSON, json_text
-from kaosmem.conversation.condensation import Condensation, CondensationRequest
+from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import (
     UNLOGGED,
     ActionEvent,
@@ -27,7 +27,7 @@ from kaosmem.types import JSONValue
 from kaosmem.types.content import content_json
 
 _TYPES: dict[str, type[ConversationEvent]] = {
-    each.type: each for each in (ActionEvent, ObservationEvent, Condensation, CondensationRequest)
+    each.type: each for each in (ActionEvent, ObservationEvent, Condensation)
 }
 _FIELDS = {
     name: tuple(each.name for each in fields(kind) if each.init) for name, kind in _TYPES.items()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from enum import StrEnum
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import TypeAlias
 
 from kaosmem.compaction.exchanges import Exchanges
@@ -27,20 +25,11 @@ Unit: TypeAlias = tuple[int, ...]
 """The positions of entries that stay together, ascending."""
 
 
-class CondensationReason(StrEnum):
-    """Reasons to condense a view."""
-
-    SIZE = "size"
-    TOKENS = "tokens"
-    REQUEST = "request"
-
-
 class ViewOutline:
     """The units of a view as it is now, the entries that it keeps, and the tokens of each entry.
 
     events: the entries. units: the positions of each unit, in the order of their first.
     exchanges: the positions of questions and replies. counter, format: of the tokens.
-    reasons, limits: why the view has to be condensed, and the limits of its tokens.
     """
 
     def __init__(
@@ -49,8 +38,6 @@ class ViewOutline:
         *,
         counter: TokenCounter | None = None,
         format: str | Format = "openai",
-        reasons: Collection[CondensationReason] = (),
-        limits: Sequence[int] = (),
     ) -> None:
         self.events = tuple(view)
         self.unit_of = [tuple(view.unit(place)) for place in range(len(view))]
@@ -59,8 +46,6 @@ class ViewOutline:
         self.exchanges = Exchanges(tuple(exchanges.questions), tuple(exchanges.replies))
         self._counter = get_counter(counter)
         self._format = get_format(format)
-        self.reasons = frozenset(reasons)
-        self.limits = limits
         self._kept = frozenset(view.kept)
         self._gives_way = frozenset(view.giving_way)
         self._cuts = view.cut_points
@@ -89,15 +74,17 @@ class ViewOutline:
     def giving_way(self) -> list[Unit]:
         """The kept units that may go where a limit is too small, in the order in which they go.
 
-        The first user message goes with its answer, then so does the newest that is answered, then
+        The newest entry is in none. The first user message goes with its answer, then so does the
+        newest that is answered, then
         users' messages without an answer go, the oldest first. The newest stays.
         """
         first: list[int] = []
         last_answered: list[int] = []
         others: list[Unit] = []
+        newest = len(self.events) - 1
         for unit in self.units:
             reasons = self._kept.intersection(unit)
-            if not reasons or not reasons <= self._gives_way:
+            if not reasons or not reasons <= self._gives_way or unit[-1] == newest:
                 continue
             if not reasons.isdisjoint(self.exchanges.first):
                 first += unit
@@ -108,24 +95,32 @@ class ViewOutline:
         pairs = [tuple(pair) for pair in (first, last_answered) if pair]
         return [*pairs, *others]
 
-    def steps(self, *, keep_first: int = 0, with_newest: bool = False) -> list[Unit]:
-        """Return the units to forget first, oldest first: what the agent did, without its answers.
+    def stages(self) -> list[list[Unit]]:
+        """Return lists of units that may go. A list is tried if those before it free too little.
 
-        Args:
-            keep_first: Number of entries before the first unit that may go.
-            with_newest: Whether the unit of the newest entry may go too.
+        What the agent did goes first, without its answers. Then users' requests go with their
+        answers, and then the other messages of users.
         """
-        stays = frozenset(self.exchanges.answers)
-        units = self._forgettable(keep_first, with_newest=with_newest)
-        return [unit for unit in units if not self._is_users(unit) and stays.isdisjoint(unit)]
+        answers = frozenset(self.exchanges.answers)
+        steps = []
+        users = []
+        exchanges = self._whole_exchanges()
+        gone = set(places_in(exchanges))
+        for unit in self._forgettable():
+            if self._is_users(unit):
+                if gone.isdisjoint(unit):
+                    users.append(unit)
+            elif answers.isdisjoint(unit):
+                steps.append(unit)
+        return [steps, [*steps, *exchanges], [*steps, *exchanges, *users]]
 
-    def whole_exchanges(self, *, keep_first: int = 0) -> list[Unit]:
+    def _whole_exchanges(self) -> list[Unit]:
         """Return the questions and the answer of each exchange as one unit, oldest first.
 
         A request without its answer would make the agent do the work again. Exchanges of which
         something stays are left out.
         """
-        free = set(places_in(self._forgettable(keep_first)))
+        free = set(places_in(self._forgettable()))
         exchanges = self.exchanges
         units = []
         for start, answer in exchanges.answered:
@@ -135,52 +130,31 @@ class ViewOutline:
                 units.append(tuple(places))
         return units
 
-    def users(self, *, keep_first: int = 0) -> list[Unit]:
-        """Return the other units of users, oldest first, and summaries of users' messages alone.
-
-        They have no answer, or it stays.
-        """
-        gone = set(places_in(self.whole_exchanges(keep_first=keep_first)))
-        users = filter(self._is_users, self._forgettable(keep_first))
-        return [unit for unit in users if gone.isdisjoint(unit)]
-
-    def next_cut(self, position: int) -> int:
-        """Return the first position from `position` on with no unit on both sides."""
-        return self._cuts[min(bisect_left(self._cuts, position), len(self._cuts) - 1)]
-
     def place(self, forgotten: Collection[int]) -> int:
         """Return where a summary of entries goes, counted without them: where the last of them was."""
         cut = self._cuts[bisect_right(self._cuts, max(forgotten, default=-1) + 1) - 1]
         return cut - sum(place < cut for place in forgotten)
 
     def fewest(self, units: Sequence[Unit], entries: int, tokens: int) -> list[Unit]:
-        """Return the fewest first units with at least `entries` entries and more than `tokens` tokens, or all."""
-        of_entries = shortest_prefix(map(len, units), entries - 1)
-        of_tokens = shortest_prefix(map(self.tokens_of, units), tokens) if tokens > 0 else 0
-        return list(units[: max(of_entries, of_tokens)])
+        """Return the fewest first units with at least so many entries and tokens, or all."""
+        count = 0
+        for unit in units:
+            if entries <= 0 and tokens <= 0:
+                break
+            entries -= len(unit)
+            tokens -= self.tokens_of(unit)
+            count += 1
+        return list(units[:count])
 
-    def _forgettable(self, keep_first: int, *, with_newest: bool = False) -> Iterator[Unit]:
+    def _forgettable(self) -> Iterator[Unit]:
         """Yield the units that may go, without that of the newest entry."""
-        start = self.next_cut(keep_first)
-        stop = len(self.events) - (0 if with_newest else 1)
+        newest = len(self.events) - 1
         for unit in self.units:
-            if start <= unit[0] and unit[-1] < stop and unit[0] not in self.kept:
+            if unit[-1] != newest and unit[0] not in self.kept:
                 yield unit
 
     def _is_users(self, unit: Unit) -> bool:
         return any(_is_of_user(self.events[place]) for place in unit)
-
-
-def shortest_prefix(sizes: Iterable[int], above: int) -> int:
-    """Return how many of the first sizes are more than `above` together: none for less than 1, at most all."""
-    if above <= 0:
-        return 0
-    count = 0
-    for total in accumulate(sizes):
-        count += 1
-        if total > above:
-            break
-    return count
 
 
 def _is_of_user(event: ConversationEvent) -> bool:

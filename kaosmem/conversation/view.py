@@ -8,7 +8,7 @@ from typing import overload
 
 from kaosmem.arguments import check_several
 from kaosmem.compaction.exchanges import Exchanges
-from kaosmem.conversation.condensation import Condensation, CondensationRequest, SummaryEvent
+from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.conversation.fold import Fold
 from kaosmem.errors import InvalidArgumentError
@@ -34,33 +34,25 @@ class ConversationView(Sequence[ConversationEvent]):
     An appended event takes the same time however long the view is. A condensation takes time in
     proportion to the view.
 
-    unhandled_condensation_request: whether a request for a condensation has had no answer yet.
     revision: how often a condensation made the view another one.
     """
 
-    def __init__(
-        self, events: Iterable[ConversationEvent] = (), unhandled_condensation_request: bool = False
-    ) -> None:
+    def __init__(self, events: Iterable[ConversationEvent] = ()) -> None:
         self._fold = Fold()
         self._summaries: dict[int, SummaryEvent] = {}
         self._replaced: dict[int, set[int]] = {}  # ids of events by the id of their summary
         self.revision = 0
-        self.unhandled_condensation_request = False
         for position, event in enumerate(check_several(events, "events")):
             if not isinstance(event, ConversationEvent):
                 raise InvalidArgumentError(
                     f"position {position} of the events holds {_not_an_event(event)}"
                 )
             self.append(event)
-        self.unhandled_condensation_request |= unhandled_condensation_request
 
     def append(self, event: ConversationEvent) -> None:
         """Take in the next event of the log. Raises InvalidArgumentError."""
         if isinstance(event, Condensation):
-            self.unhandled_condensation_request = False
             self._condense(event)
-        elif isinstance(event, CondensationRequest):
-            self.unhandled_condensation_request = True
         elif isinstance(event, ConversationEvent):
             if isinstance(event, SummaryEvent):
                 self._replaced.setdefault(event.id, set(event.sources))

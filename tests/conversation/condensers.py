@@ -67,15 +67,13 @@ def worked(draw: st.DrawFn) -> list[ConversationEvent]:
 @st.composite
 def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
     """Draw a condenser that appends records; with `fails` its model may be down."""
-    given = {"max_size": draw(st.integers(6, 12)), "keep_first": draw(st.integers(0, 1))}
+    given = {"max_size": draw(st.integers(6, 12))}
     given["max_tokens"] = draw(st.one_of(st.none(), st.integers(150, 500)))
     is_down = fails and draw(st.sampled_from([False, False, False, True]))
-    match draw(st.sampled_from(["summarizing", "summarizing", "forgetting", "window"])):
+    match draw(st.sampled_from(["summarizing", "forgetting"])):
         case "summarizing":
             return LLMSummarizingCondenser(ScriptedLLM(down if is_down else brief), **given)
-        case "forgetting":
-            return RollingCondenser(**given)
-    return RollingCondenser(**given, forgets_users=False)
+    return RollingCondenser(**given)
 
 
 windows = st.builds(

@@ -18,7 +18,6 @@ from kaosmem.conversation import (
     ObservationEvent,
     SummaryEvent,
 )
-from kaosmem.conversation.condensation import CondensationRequest
 
 REASONING = ThinkingBlock("hm", "seal")
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
@@ -140,7 +139,6 @@ REST = st.one_of(
         st.sampled_from(["knowledge", "workspace"]),
         TEXTS,
     ),
-    st.just(CondensationRequest()),
 )
 NUMBERS = st.integers(0, 20)
 FORGOTTEN = st.one_of(

@@ -26,7 +26,6 @@ from kaosmem.conversation import (
     StrategyCondenser,
     SummaryEvent,
 )
-from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.log import event_json, event_of
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError
@@ -47,8 +46,6 @@ from tests.conversation.logs import (
     view_of,
 )
 from tests.gist import gist
-
-REQUEST = CondensationRequest()
 
 
 async def shown_of(condenser: Condenser, log: EventLog) -> ConversationView:
@@ -97,8 +94,9 @@ def test_the_first_and_the_newest_units_are_shown_with_what_is_protected(
     """From the first cuts at or after the limits, as a look at the whole view finds them."""
     view = log.view
     outline = ViewOutline(log.view)
-    head = outline.next_cut(keep)
-    tail = outline.next_cut(max(head, len(view) - more))
+    head = next(cut for cut in view.cut_points if cut >= min(keep, len(view)))
+    start = max(head, len(view) - more)
+    tail = next(cut for cut in view.cut_points if cut >= start)
     stays = [
         event
         for unit in outline.units
@@ -207,7 +205,6 @@ def delete_branches(number: int) -> EventLog:
     [
         lambda most: RollingCondenser(max_size=most),
         lambda most: LLMSummarizingCondenser(ScriptedLLM(brief), max_size=most),
-        lambda most: RollingCondenser(max_size=most, forgets_users=False),
         lambda most: RecentEventsCondenser(most - 1),
         lambda most: RecentEventsCondenser(most, keep_first=0),
         lambda most: StrategyCondenser(SlidingWindowCompaction(most)),
@@ -284,39 +281,27 @@ async def test_the_newest_list_of_tasks_stays() -> None:
             *(agent() for _ in range(9 if number == 19 else 1)),
         )
     ]
-    log = logged(system("S"), user("U1"), *tasks, REQUEST)
+    log = logged(system("S"), user("U1"), *tasks)
     view = await RollingCondenser(max_size=12).condensed_view(log)
     assert [text for text in shown(view) if text[0] in "AO"] == ["A19", "O19"]
 
 
 async def test_open_instructions_are_kept_wherever_they_stand() -> None:
-    """What users said since the agent spoke to them is open; and a window forgets nothing that they said."""
+    """What users said since the agent spoke to them is open, and what the agent did is no answer."""
     asked_for = user("U1"), user("U2"), user("U3")
-    for log in (logged(*asked_for, REQUEST), logged(*asked_for, agent(), REQUEST)):
-        with pytest.raises(NoCondensationError):
-            await RollingCondenser(max_size=None, forgets_users=False).condensed_view(log)
-    log = logged(*asked_for, REQUEST)
-    with pytest.raises(NoCondensationError):
-        await RollingCondenser().condensed_view(log)
-    log = logged(*asked_for, call("1"), result("1"), call("2"), result("2"), user("U4"), REQUEST)
-    condenser = LLMSummarizingCondenser(ScriptedLLM(brief))
+    steps = [event for number in range(3) for event in (call(f"{number}"), result(f"{number}"))]
+    log = logged(*asked_for, *steps, user("U4"))
+    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_size=6)
     await condenser.condensed_view(log)
-    log.append(REQUEST)
-    with pytest.raises(
-        NoCondensationError
-    ):  # what the agent did is summarised, and that is no answer
-        await condenser.condensed_view(log)
     assert {"U1", "U2", "U3", "U4"} <= set(shown(log.view))
-    log = logged(user("U1"), user("U2"), agent("which?"), user("U3"), REQUEST)
-    assert shown(await RollingCondenser().condensed_view(log)) == ["U1", "which?", "U3"]
+    log = logged(user("U1"), user("U2"), agent("which?"), agent("did"), user("U3"))
+    assert shown(await RollingCondenser(max_size=4).condensed_view(log))[-1] == "U3"
 
 
 async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> None:
     """The error gives the sums; nothing was summarised for it."""
     model = ScriptedLLM(brief)
-    log = logged(
-        user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)), REQUEST
-    )
+    log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)))
     condenser = LLMSummarizingCondenser(model, max_tokens=300)
     with pytest.raises(NoCondensationError, match=r"protected entries take 3\d\d of 300 tokens"):
         await condenser.condensed_view(log)
@@ -325,12 +310,10 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> No
 
 async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
     """It stays though all else goes, and its result is shown when it comes."""
-    log = logged(
-        user("U1"), *[agent()] * 3, user("U2"), *[agent()] * 3, call("1", says="I look"), REQUEST
-    )
+    log = logged(user("U1"), *[agent()] * 3, user("U2"), *[agent()] * 3, call("1", says="I look"))
     failures = iter([ConnectionError()])
     model = ScriptedLLM(lambda request: next(failures, None) or gist(request))
-    condenser = LLMSummarizingCondenser(model)
+    condenser = LLMSummarizingCondenser(model, max_size=6)
     assert "A1" in shown(await condenser.condensed_view(log))
     log.append(result("1"))
     assert {"A1", "O1"} <= set(shown(log.view))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import pytest
 
@@ -24,8 +23,7 @@ from kaosmem.conversation import (
     RollingCondenser,
     SummaryEvent,
 )
-from kaosmem.conversation.condensation import CondensationRequest
-from kaosmem.conversation.outline import ViewOutline, shortest_prefix
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
@@ -42,9 +40,6 @@ from tests.conversation.logs import (
     view_of,
 )
 from tests.gist import gist
-
-REQUEST = CondensationRequest()
-ON_REQUEST = RollingCondenser(max_size=None, forgets_users=False)
 
 
 def said(count: int, *, first: int = 0) -> list[ConversationEvent]:
@@ -130,25 +125,6 @@ async def test_a_view_is_condensed_above_its_size_alone() -> None:
     assert isinstance(await condenser.condensed_history(log), Condensation)
 
 
-async def test_the_first_entries_stay_before_the_summary() -> None:
-    condenser, _ = summarizing(max_size=10, keep_first=3)
-    log = logged(*said(11))
-    record = await condensed(condenser, log)
-    assert record.forgotten_ids == tuple(range(3, 10))
-    assert record.summary_offset == 3
-    assert len(log.view) == 5
-
-
-async def test_a_request_is_granted_however_short_the_view_is() -> None:
-    condenser, _ = summarizing(max_size=100, keep_first=2)
-    log = logged(*said(10), REQUEST)
-    record = await condensed(condenser, log)
-    assert len(record.forgotten_ids) == 6
-    assert record.summary_offset == 2
-    assert len(log.view) == 5
-    assert not log.view.unhandled_condensation_request
-
-
 class Asking(RollingCondenser):
     """Condenses when it is told to."""
 
@@ -163,23 +139,18 @@ class Asking(RollingCondenser):
 class Helpless(RollingCondenser):
     """Has no record to offer."""
 
-    async def get_condensation(self, outline: ViewOutline) -> Condensation:
+    async def get_condensation(self, outline: ViewOutline, limit: int | None) -> Condensation:
         raise NoCondensationError("nothing may be left out")
 
 
-@pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("max_tokens", [None, 10])
 @pytest.mark.parametrize("max_size", [None, 4])
-async def test_size_alone_can_wait(
-    max_size: int | None, max_tokens: int | None, asked: bool
-) -> None:
-    """If no record can be made, a view of too many tokens or one that somebody asked for is an error."""
-    log = logged(*said(5), *([REQUEST] if asked else []))
+async def test_size_alone_can_wait(max_size: int | None, max_tokens: int | None) -> None:
+    """If no record can be made, a view of too many tokens is an error."""
+    log = logged(*said(5))
     condenser = Helpless(max_size=max_size, max_tokens=max_tokens)
-    reasons = {"size": max_size, "tokens": max_tokens, "request": asked}
-    assert condenser.reasons(log.view) == {reason for reason, holds in reasons.items() if holds}
-    assert condenser.should_condense(log.view) is any(reasons.values())
-    if max_tokens or asked:
+    assert condenser.should_condense(log.view) is bool(max_size or max_tokens)
+    if max_tokens:
         with pytest.raises(NoCondensationError):
             await condenser.condensed_history(log)
     else:
@@ -191,8 +162,7 @@ async def test_an_overridden_should_condense_decides() -> None:
     log = logged(*said(6))
     record = await condensed(Asking(asks=True), log)
     assert record.forgotten_ids == (0, 1, 2)
-    assert record.metadata["reasons"] == []
-    log = logged(*said(30), REQUEST)
+    log = logged(*said(30))
     for condenser in (
         Asking(asks=False, max_size=4, max_tokens=10),
         CondenserPipeline([Asking(asks=False)]),
@@ -206,18 +176,18 @@ async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_conden
 
 
 async def test_what_has_to_be_and_cannot_is_a_clear_error() -> None:
-    with pytest.raises(NoCondensationError, match="of 2 entries 0 may be left out"):
-        await RollingCondenser().condensed_history(logged(system(), user(), REQUEST))
+    with pytest.raises(NoCondensationError, match=r"protected entries take \d+ of 9 tokens"):
+        await RollingCondenser(max_tokens=9).condensed_history(logged(system(), user()))
 
 
 async def test_a_model_that_fails_once_is_asked_again() -> None:
     """The record is the one that it would have been, and the newest half of the view stays."""
     condenser, model = summarizing(
-        iter([ConnectionError("gone"), "all of it: the agent says 11, 12, 13."])
+        iter([ConnectionError("gone"), "all of it: the agent says 11, 12, 13."]), max_size=10
     )
-    log = logged(system(), *said(10), REQUEST)
+    log = logged(system(), *said(10))
     record = await condensed(condenser, log)
-    assert ids(log.view) == [0, 12, 8, 9, 10]
+    assert ids(log.view) == [0, 11, 8, 9, 10]
     assert shown(log.view)[1].startswith("<all of it")
     assert "fallback" not in record.metadata
     assert len(model.requests) == 2
@@ -226,8 +196,8 @@ async def test_a_model_that_fails_once_is_asked_again() -> None:
 async def test_an_answer_that_is_a_little_too_long_is_cut_at_a_sentence() -> None:
     """The model is not asked again."""
     talk = [agent("A sentence of words here. " * 20) for _ in range(10)]
-    condenser, model = summarizing(lambda _: "A sentence of six words here. " * 40, max_size=None)
-    log = logged(system(), *talk, REQUEST)
+    condenser, model = summarizing(lambda _: "A sentence of six words here. " * 40, max_size=10)
+    log = logged(system(), *talk)
     record = await condensed(condenser, log)
     assert len(model.requests) == 1
     assert (record.summary or "").startswith("A sentence of six words here. A")
@@ -270,47 +240,24 @@ async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down() -> None:
     assert {record.metadata["fallback"] for record in records} == {"ConnectionError"}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"max_size": 0},
-        {"keep_first": -1},
-        {"max_size": 10, "keep_first": 8},
-        {"max_size": 10, "keep_first": 4},
-        {"minimum_progress": 0.0},
-        {"minimum_progress": 1.0},
-        {"max_tokens": 0},
-    ],
-)
-def test_limits_without_room_are_refused(given: dict[str, object]) -> None:
-    model = ScriptedLLM([])
-    for make in (
-        RollingCondenser,
-        partial(LLMSummarizingCondenser, model),
-    ):
-        assert make(max_size=10, keep_first=3).keep_first == 3
-        with pytest.raises(ValueError, match=r"max_size|keep_first|max_tokens|minimum_progress"):
-            make(**given)
-
-
 async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without() -> None:
-    """If somebody asked, an outline takes the summary's place, unless none is wanted."""
+    """Where tokens are too many, an outline takes the summary's place, unless none is wanted."""
     for fallback in (False, True):
         condenser, _ = summarizing(
             lambda _: ConnectionError("gone"), max_size=10, fallback=fallback
         )
         log = logged(*said(11))
         assert await condenser.condensed_history(log) is log.view
-        log.append(REQUEST)
         if fallback:
-            record = await condensed(condenser, log)
+            record = await condenser.condensed_history(log, limit=80)
+            assert isinstance(record, Condensation)
             assert record.metadata["fallback"] == "ConnectionError"
             assert (record.summary or "").startswith(
                 "Shortened without a model (ConnectionError):\n"
             )
         else:
             with pytest.raises(NoCondensationError) as raised:
-                await condenser.condensed_history(log)
+                await condenser.condensed_history(log, limit=80)
             assert isinstance(raised.value.__cause__, SummaryError)
             assert raised.value.__cause__.reason == "ConnectionError"
             assert len(log.view) == 11
@@ -326,15 +273,6 @@ def test_the_smaller_limit_of_tokens_counts() -> None:
         frame = 3 + len("assistant")
         view = view_of(agent("x" * (tokens - frame)))
         assert condenser.should_condense(view, limit=limit) is expected
-
-
-def test_as_few_go_as_free_more_than_enough() -> None:
-    """The others may stay."""
-    assert 4 - shortest_prefix([10] * 4, 15) == 2
-    assert 3 - shortest_prefix([10] * 3, 10) == 1
-    assert shortest_prefix([10] * 3, 0) == shortest_prefix([10] * 3, -1) == 0
-    assert 3 - shortest_prefix([10] * 3, 31) == 0
-    assert shortest_prefix([10] * 2, 10) == 2
 
 
 async def test_an_old_result_becomes_a_placeholder() -> None:
@@ -362,22 +300,6 @@ async def test_an_old_result_becomes_a_placeholder() -> None:
 def test_a_placeholder_that_can_not_be_filled_in_is_refused(placeholder: object) -> None:
     with pytest.raises(InvalidArgumentError, match=r"the only name in braces is \{id\}"):
         ObservationMaskingCondenser(placeholder=placeholder)
-
-
-async def test_a_request_is_open_after_masking() -> None:
-    log = logged(
-        user("a"),
-        ObservationEvent("browser_output", "1"),
-        ObservationEvent("browser_output", "2"),
-        REQUEST,
-    )
-    pages = ObservationMaskingCondenser(1, kind="browser_output")
-    for condenser in (ObservationMaskingCondenser(1), pages, CondenserPipeline()):
-        view = await condenser.condensed_history(log)
-        assert isinstance(view, ConversationView)
-        assert view.unhandled_condensation_request
-    pipeline = CondenserPipeline([ObservationMaskingCondenser(1), ON_REQUEST])
-    assert (await condensed(pipeline, log)).forgotten_ids == (1,)
 
 
 async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_what_came_before() -> (
@@ -415,11 +337,6 @@ async def test_the_first_and_the_newest_are_shown() -> None:
 RECALL = ObservationEvent("workspace", "the repository is kaosmem")
 
 
-async def test_a_window_with_nothing_to_leave_out_says_so() -> None:
-    with pytest.raises(NoCondensationError, match="may be left out"):
-        await ON_REQUEST.condensed_history(logged(system(), user("U1"), RECALL, REQUEST))
-
-
 async def test_the_newest_instruction_stays() -> None:
     log = logged(
         *(
@@ -433,9 +350,8 @@ async def test_the_newest_instruction_stays() -> None:
             call("2"),
             result("2"),
         ),
-        REQUEST,
     )
-    await condensed(ON_REQUEST, log)
+    await condensed(RollingCondenser(max_size=8), log)
     left = shown(log.view)
     assert {"U1", "U2", "A2", "O2"} <= set(left)
     assert "A1" not in left
@@ -488,10 +404,9 @@ async def test_the_model_sees_arguments_and_how_results_end() -> None:
 async def test_a_record_says_how_it_came_about() -> None:
     """By which condenser, why, and how large the view was."""
     condenser, _ = summarizing(max_size=10)
-    record = await condensed(condenser, logged(*said(11), REQUEST))
+    record = await condensed(condenser, logged(*said(11)))
     assert record.metadata == {
         "condenser": "LLMSummarizingCondenser",
-        "reasons": ["request", "size"],
         "entries": 11,
         "tokens": MessageSizes().total(event.message for event in said(11)),
     }
@@ -500,7 +415,7 @@ async def test_a_record_says_how_it_came_about() -> None:
 async def test_a_state_is_a_log_or_a_view_or_events() -> None:
     """The same record, whichever is given; nothing that is given changes."""
     condenser = RollingCondenser(max_size=10)
-    log = logged(*said(11), REQUEST)
+    log = logged(*said(11))
     records = [await condenser.condensed_history(state) for state in (log, log.view, list(log))]
     assert records[0] == records[1] == records[2]
     assert isinstance(records[0], Condensation)
@@ -514,14 +429,13 @@ async def test_events_that_no_log_has_taken_are_not_forgotten() -> None:
 
 
 async def test_a_reset_never_forgets_the_open_instruction() -> None:
-    condenser, model = summarizing()
+    condenser, model = summarizing(max_tokens=5)
     with pytest.raises(NoCondensationError):
-        await condenser.condensed_history(logged(system("S"), user("U1"), REQUEST))
+        await condenser.condensed_history(logged(system("S"), user("U1")))
     assert not model.requests
 
 
-@pytest.mark.parametrize("asked", [(), (REQUEST,)])
-async def test_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationEvent, ...]) -> None:
+async def test_the_newest_results_of_a_long_loop_stay() -> None:
     """A loop of signed answers is condensed like any other history: its oldest rounds go first."""
     pairs = [
         result(event.call_id, f"in the {word} end")
@@ -530,7 +444,7 @@ async def test_the_newest_results_of_a_long_loop_stay(asked: tuple[ConversationE
         for word, event in zip([*["very"] * 110, *"abcdefghij"], loop(60), strict=True)
     ]
     condenser, _ = summarizing()
-    log = logged(system("S"), user("U1"), *pairs, *asked)
+    log = logged(system("S"), user("U1"), *pairs)
     view = await condenser.condensed_view(log)
     assert shown(view)[:2] == ["S", "U1"]
     assert len(view) < 62

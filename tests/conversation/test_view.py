@@ -12,7 +12,6 @@ from kaosmem.conversation import (
     ObservationEvent,
     SummaryEvent,
 )
-from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.log import event_of
 from kaosmem.conversation.outline import ViewOutline
 from tests.conversation.logs import (
@@ -27,8 +26,6 @@ from tests.conversation.logs import (
     user,
     view_of,
 )
-
-REQUEST = CondensationRequest()
 
 
 def messages(*numbers: int) -> list[ActionEvent]:
@@ -151,11 +148,6 @@ def test_a_loop_of_signed_reasoning_may_be_cut_between_its_rounds() -> None:
     assert view_of(user(), *loop(3, reasons="all"), user()).cut_points == [0, 1, 3, 5, 7, 8]
 
 
-def test_the_next_cut_is_at_or_after_a_position() -> None:
-    outline = ViewOutline(view_of(call("1"), result("1"), user("e"), call("2"), result("2")))
-    assert [outline.next_cut(position) for position in range(7)] == [0, 2, 2, 3, 5, 5, 5]
-
-
 def test_whatever_answers_a_call_closes_it() -> None:
     pairs = [(call("1"), result("1", kind="rejection")), (call("2"), result("2", kind="error"))]
     unknown = ActionEvent("nobody_knows", "", call("3").call), result("3", kind="error")
@@ -220,12 +212,11 @@ def test_a_position_that_is_none_is_refused(position: object) -> None:
         view[position]
 
 
-def test_a_view_takes_the_events_of_another_and_its_flag() -> None:
+def test_a_view_takes_the_events_of_another() -> None:
     """What a condenser makes of a view is a view again."""
-    view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S", at=0), REQUEST)
-    again = ConversationView(view, view.unhandled_condensation_request)
+    view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S", at=0))
+    again = ConversationView(view)
     assert list(again) == list(view)
-    assert again.unhandled_condensation_request
 
 
 def test_null_actions_and_states_are_not_shown() -> None:

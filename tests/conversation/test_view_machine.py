@@ -18,7 +18,6 @@ from kaosmem.conversation import (
     ObservationEvent,
     SummaryEvent,
 )
-from kaosmem.conversation.condensation import CondensationRequest
 from kaosmem.conversation.outline import ViewOutline
 from tests.conversation.logs import ANY_RUNS, logged
 from tests.cuts import cut_points
@@ -33,7 +32,6 @@ class PlainView:
 
     def __init__(self) -> None:
         self.entries: list[ConversationEvent] = []
-        self.asked = False
         self.replaced: dict[int, set[int]] = {}
 
     def groups(self) -> PlainUnits:
@@ -43,10 +41,7 @@ class PlainView:
         return plain
 
     def append(self, event: ConversationEvent) -> None:
-        if isinstance(event, CondensationRequest):
-            self.asked = True
-        elif isinstance(event, Condensation):
-            self.asked = False
+        if isinstance(event, Condensation):
             self.condense(event)
         elif (isinstance(event, ObservationEvent) and event.call_id) or event.kind not in HIDDEN:
             self.entries.append(event)
@@ -227,11 +222,6 @@ class ViewMachine(RuleBasedStateMachine):
         again = ConversationView(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
         assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
-        assert (
-            self.view.unhandled_condensation_request
-            == again.unhandled_condensation_request
-            == self.plain.asked
-        )
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
         assert (
             ViewOutline(self.view).kept
