@@ -79,27 +79,20 @@ KINDS = (
     Kind(
         "text",
         Syntax.TEXT,
-        suffixes="txt text log tex adoc asciidoc org textile man mdoc roff pod",
+        suffixes="txt text rst rest log tex adoc asciidoc org textile man mdoc roff pod",
         names="readme license licence copying copyright notice authors contributors maintainers "
         "contributing "
         "changelog changes history news todo install codeowners",
     ),
     Kind("Markdown", Syntax.MARKDOWN, suffixes="md markdown mdown mkd mdx qmd rmd"),
-    Kind("reStructuredText", Syntax.RST, suffixes="rst rest"),
-    Kind("Python", Syntax.PYTHON, suffixes="py pyi pyx pxd pyw bzl star", programs="python pypy"),
-    Kind(
-        "code",
-        Syntax.BRACES,
-        suffixes="c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts "
-        "kt kts go rs swift "
-        "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss "
-        "less awk tf hcl",
-        programs="node deno bun php awk gawk",
-    ),
     Kind(
         "code",
         Syntax.CODE,
-        suffixes="rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm t r jl hs ml mli fs fsx ex "
+        suffixes="py pyi pyx pxd pyw bzl star "
+        "c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts "
+        "kt kts go rs swift "
+        "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss "
+        "less awk tf hcl rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm t r jl hs ml mli fs fsx ex "
         "exs erl hrl clj cljs "
         "cljc edn lisp el scm rkt nim cr f f90 f95 pas adb ads vb asm s v sv vhd vhdl tcl m4 ac am "
         "cmake mk nix sass "
@@ -109,7 +102,8 @@ KINDS = (
         names="makefile gnumakefile dockerfile containerfile jenkinsfile vagrantfile rakefile "
         "gemfile podfile "
         "brewfile procfile justfile caddyfile",
-        programs="sh bash zsh fish dash ksh perl ruby lua tclsh wish rscript make",
+        programs="python pypy node deno bun php awk gawk "
+        "sh bash zsh fish dash ksh perl ruby lua tclsh wish rscript make",
         begins=r"<\?xml|diff -",
     ),
     Kind("JSONL", "records:read_jsonl", suffixes="jsonl ndjson"),

@@ -19,7 +19,6 @@ from kaosmem.ingest.segments import (
     Segment,
     code_segments,
     markdown_segments,
-    rst_segments,
     shared_path,
     text_segments,
 )
@@ -34,21 +33,15 @@ SMALL_CHARS = 300
 class Syntax(StrEnum):
     """How a text is cut into pieces."""
 
-    TEXT = "text"
+    TEXT = "text"  # reStructuredText, too
     MARKDOWN = "markdown"
-    RST = "rst"
-    PYTHON = "python"  # code with triple-quoted strings
-    BRACES = "braces"  # code whose functions need no keyword: a name, parentheses and a brace
-    CODE = "code"  # any other code, markup or configuration: by indentation and blank lines
+    CODE = "code"  # also markup and configuration: by indentation and blank lines
 
 
 _SEGMENTS: dict[Syntax, Callable[[str], Iterable[Segment]]] = {
     Syntax.TEXT: text_segments,
     Syntax.MARKDOWN: markdown_segments,
-    Syntax.RST: rst_segments,
     Syntax.CODE: code_segments,
-    Syntax.BRACES: partial(code_segments, braces=True),
-    Syntax.PYTHON: partial(code_segments, triple_quotes=True),
 }
 
 _SENTENCE = re.compile(r"(?s:.*)(?:[.!?][\"')\]”’]*\s|[。！？])")
@@ -79,10 +72,12 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
     segments = list(_SEGMENTS[syntax](text))
     if not segments:
         return
-    separator = " > " if syntax in (Syntax.TEXT, Syntax.MARKDOWN, Syntax.RST) else "."
+    separator = "." if syntax is Syntax.CODE else " > "
     for begin, end in _spans(segments):
-        (first, _, start, *_) = segments[begin]
-        (_, last, _, stop, *_) = segments[end - 1]
+        first = segments[begin].number
+        last = segments[end - 1].number
+        start = segments[begin].start
+        stop = segments[end - 1].end
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))
         if stop - start <= MAX_CHARS:
             yield Piece(first, last, 0, text[start:stop], title)

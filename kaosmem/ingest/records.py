@@ -94,18 +94,11 @@ def _scalar(value: JSONValue) -> str | int | float | None:
 
 _MAX_OUTPUT_CHARS = 2_000
 _SYNTAXES = {"markdown": Syntax.MARKDOWN, "raw": Syntax.TEXT}
-_LANGUAGES = {
-    "python": Syntax.PYTHON,
-    "javascript": Syntax.BRACES,
-    "scala": Syntax.BRACES,
-    "c++": Syntax.BRACES,
-}
 
 
 def read_notebook(data: bytes) -> Iterator[Part]:
     """Yield the cells of a notebook that hold something."""
     notebook = json.loads(decoded_text(data))
-    language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     # Before version 4, the cells were in worksheets, and their code was called input.
     cells = notebook.get("cells") or []
     if not cells:
@@ -113,7 +106,7 @@ def read_notebook(data: bytes) -> Iterator[Part]:
             cells += sheet["cells"]
     for number, cell in enumerate(cells, 1):
         source = storable(_joined(cell.get("source", cell.get("input", ""))))
-        syntax = _SYNTAXES.get(cell["cell_type"], _LANGUAGES.get(language, Syntax.CODE))
+        syntax = _SYNTAXES.get(cell["cell_type"], Syntax.CODE)
         metadata = {"cell": number}
         if source:
             yield Part(cut(source, syntax), f"cell{number}", metadata=metadata)
