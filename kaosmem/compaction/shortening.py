@@ -14,6 +14,8 @@ from kaosmem.types.items import ChatMessage
 _PRECISION = 64
 """A length is looked for until it is known to this share of itself."""
 _MAX_CHARS_A_TOKEN = 16
+_LEAST_GAIN = 16
+"""A text is cut if that saves more characters. A text that was cut has a note with fewer digits."""
 
 
 def within_limit(
@@ -77,7 +79,7 @@ def with_shorter_results(
         shorter = list(messages)
         for place in places:
             if not messages[place].pinned:
-                shorter[place] = _with_results_of(messages[place], most)
+                shorter[place] = with_cut_results(messages[place], most)
         return shorter
 
     fits = cut(0)
@@ -96,8 +98,11 @@ def with_shorter_results(
     return fits
 
 
-def _with_results_of(message: ChatMessage, most: int) -> ChatMessage:
-    """Return a message whose results have texts of at most `most` characters beside their note."""
+def with_cut_results(message: ChatMessage, most: int) -> ChatMessage:
+    """Return a message whose results have texts of at most `most` characters beside their note.
+
+    A result that was cut before stays as it is.
+    """
     if isinstance(message.content, str):
         if message.role != "tool":
             return message
@@ -125,7 +130,7 @@ def _cut(text: str, most: int, message_id: str) -> str:
     """Return the beginning and the end of a text with a note between them, or the note alone."""
     whole = f"; message {message_id} is the whole" if message_id else ""
     note = f"… {len(text) - most:,} characters left out{whole} …"
-    if most + len(note) >= len(text):
+    if len(text) <= most + len(note) + _LEAST_GAIN:
         return text
     if not most:
         return note

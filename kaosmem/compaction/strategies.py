@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -21,7 +21,7 @@ from kaosmem.compaction.outline import (
     Outline,
     places_in,
 )
-from kaosmem.compaction.shortening import within_limit
+from kaosmem.compaction.shortening import with_cut_results, within_limit
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -30,13 +30,9 @@ from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.models import context_length
 from kaosmem.types.content import (
-    DocumentBlock,
-    ResultContent,
-    TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    block_text,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -221,16 +217,15 @@ def _said(message: ChatMessage) -> list[ChatMessage]:
     return [alone] if alone.text.strip() else []
 
 
-_ELLIPSIS = "…"
-
-
 @dataclass(frozen=True)
 class ToolResultCompaction:
-    """Cuts the text of each tool result to its beginning and a marker, together at most `max_chars` long.
+    """Cuts each long tool result to `max_chars` of its beginning and its end, with a note between them.
 
-    Errors, images, opaque parts and pinned messages stay as they are. So does a text that takes fewer tokens than a
-    marker.
-    Raises InvalidArgumentError.
+    A result with other parts than texts stays as it is, and so does a pinned message. A result is
+    long if the cut one, with its note, takes fewer tokens.
+
+    Raises:
+        InvalidArgumentError: If `max_chars` is below 1.
     """
 
     max_chars: int = 500
@@ -240,67 +235,14 @@ class ToolResultCompaction:
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
-        messages = check_listed(history, ChatMessage, "messages")
         sizes = MessageSizes()
-        return [message if message.pinned else self._cut(message, sizes) for message in messages]
-
-    def _cut(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
-        if isinstance(message.content, str):
-            return self._cut_text(message, sizes) if message.role == "tool" else message
-        blocks = tuple(
-            self._cut_result(block, sizes)
-            if isinstance(block, ToolResultBlock) and not block.is_error
-            else block
-            for block in message.content
-        )
-        return message if blocks == message.content else replace(message, content=blocks)
-
-    def _cut_text(self, message: ChatMessage, sizes: MessageSizes) -> ChatMessage:
-        shorter = (replace(message, content=cut) for cut in self._cuts(message.text))
-        return next((each for each in shorter if sizes(each) <= sizes(message)), message)
-
-    def _cut_result(self, result: ToolResultBlock, sizes: MessageSizes) -> ToolResultBlock:
-        alone = ChatMessage("tool", (result,))
-        for cut in self._cuts(_text_of(result.content)):
-            shorter = replace(result, content=_with_text(result.content, cut))
-            if sizes(ChatMessage("tool", (shorter,))) <= sizes(alone):
-                return shorter
-        return result
-
-    def _cuts(self, text: str) -> Iterator[str]:
-        """Yield shorter forms of a text that is too long: its beginning and a marker, then ever less of it.
-
-        Where no whole marker has room, an ellipsis stands for the rest.
-        """
-        room = self.max_chars - len(_marker(len(text)))
-        has_marker = room >= 0
-        room = room if has_marker else self.max_chars - len(_ELLIPSIS)
-        while len(text) > self.max_chars:
-            yield text[:room] + (_marker(len(text) - room) if has_marker else _ELLIPSIS)
-            if room <= 0:
-                return
-            room //= 2
-
-
-def _marker(truncated: int) -> str:
-    return f"[{truncated} chars truncated]"
-
-
-def _text_of(content: ResultContent) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(
-        block_text(block) for block in content if isinstance(block, TextBlock | DocumentBlock)
-    )
-
-
-def _with_text(content: ResultContent, text: str) -> ResultContent:
-    if isinstance(content, str):
-        return text
-    return (
-        TextBlock(text),
-        *(block for block in content if not isinstance(block, TextBlock | DocumentBlock)),
-    )
+        left = []
+        for message in check_listed(history, ChatMessage, "messages"):
+            shorter = message
+            if not message.pinned:
+                shorter = with_cut_results(message, self.max_chars)
+            left.append(shorter if sizes(shorter) < sizes(message) else message)
+        return left
 
 
 class CompactionPipeline:

@@ -18,7 +18,7 @@ from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 
 _LEAST_PROGRESS = 10
-"""A condensation frees at least this part of the entries, a tenth. Less is not worth a record."""
+"""A condensation frees at least this part of a view, a tenth. Less is not worth a record."""
 
 
 class Excess(NamedTuple):
@@ -133,29 +133,31 @@ class RollingCondenser(Condenser):
         Raises:
             NoCondensationError: If they free too little.
         """
-        count = len(outline.events) + replaced
+        entries = len(outline.events)
         tokens = sum(outline.sizes)
-        is_over = self._excess(count - replaced, tokens, limit).is_some
-        surplus = self._excess(count, tokens, limit, half=True)
-        if not is_over:
-            surplus = Excess(count - count // 2, 0)
+        excess = self._excess(entries, tokens, limit)
+        surplus = self._excess(entries + replaced, tokens, limit, half=True)
+        if not excess.is_some:
+            # Half of a view of two or three would be one entry: too little for a record.
+            surplus = Excess(entries // 2 + replaced if entries >= 4 else 0, 0)
         chosen: list[Unit] = []
         for units in outline.stages():
             chosen = outline.fewest(units, *surplus)
-            if self._fits(outline, chosen, replaced, limit):
+            if self._is_enough(outline, chosen, excess, replaced) and self._fits(
+                outline, chosen, replaced, limit
+            ):
                 return chosen
-        if is_over:
-            asked = self._excess(count, tokens, limit)
-            # Else the next entry would exceed the limit again, or a summary would itself.
-            reserve = 0 if asked.tokens <= 0 else tokens // _LEAST_PROGRESS * (1 + replaced)
+        if excess.is_some:
+            # With a reserve: else the next entry would exceed the limit again.
+            reserve = (self._most_tokens(limit) or 0) // _LEAST_PROGRESS
+            wanted = excess.tokens + reserve if excess.tokens > 0 else 0
             most = [*chosen, *outline.giving_way]
-            more = outline.fewest(most, max(asked.entries, 1 + replaced), asked.tokens + reserve)
-            if self._fits(outline, more, replaced, limit):
+            more = outline.fewest(most, excess.entries + replaced, wanted)
+            if self._is_enough(outline, more, excess, replaced):
                 return more
-        freed = sum(map(len, chosen)) - replaced
-        if freed < 1 or freed * _LEAST_PROGRESS < len(outline.events):
+        if not self._is_enough(outline, chosen, excess, replaced):
             raise NoCondensationError(
-                f"of {len(outline.events)} entries {freed + replaced} may be left out, which is too "
+                f"of {entries} entries {sum(map(len, chosen))} may be left out, which is too "
                 f"little; raise the limits of {type(self).__name__}, or shorten the protected "
                 "entries"
             )
@@ -218,14 +220,25 @@ class RollingCondenser(Condenser):
                 excess[place] = has - most // share
         return Excess(*excess)
 
+    @staticmethod
+    def _is_enough(
+        outline: ViewOutline, units: Sequence[Unit], excess: Excess, replaced: int
+    ) -> bool:
+        """Return whether some units free enough to be worth a record.
+
+        A summary in their place is at most half as long.
+        """
+        freed = sum(map(len, units)) - replaced
+        if excess.tokens <= 0 or excess.entries > 0:
+            return freed > 0 and freed * _LEAST_PROGRESS >= len(outline.events)
+        tokens = sum(map(outline.tokens_of, units))
+        return tokens * _LEAST_PROGRESS >= sum(outline.sizes) * (1 + replaced)
+
     def _fits(
         self, outline: ViewOutline, units: Sequence[Unit], replaced: int, limit: int | None
     ) -> bool:
         """Return whether a view is within its limits without some units."""
-        freed = sum(map(len, units))
-        if freed <= replaced:
-            return False
-        entries = len(outline.events) - freed + replaced
+        entries = len(outline.events) - sum(map(len, units)) + replaced
         tokens = sum(outline.sizes) - sum(map(outline.tokens_of, units))
         return not self._excess(entries, tokens, limit).is_some
 
