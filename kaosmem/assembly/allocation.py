@@ -29,9 +29,6 @@ from kaosmem.units import repaired
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
 
-_MAX_PENDING = 16
-"""Number of unanswered messages that come before a history's share for recall."""
-
 _NOISE = 1e-6
 """Shares of tokens do not add up exactly."""
 
@@ -209,7 +206,6 @@ class TailCutter:
         taken: Number of items that the section ever took.
         is_whole: Whether these are all units of the history.
         evicted: Number of items that left the history. If there are any, it always has a mark.
-        is_answered: Whether somebody has answered users before these units.
         size: Returns the tokens of a unit.
         mark_size: Returns the tokens of a mark for a number of messages.
         header: Tokens of the section's header.
@@ -217,7 +213,6 @@ class TailCutter:
     Attributes:
         must: The least tokens that the history can be shown in.
         want: The tokens of the longest tail.
-        pending: The place of the first of the newest messages that nobody has answered yet.
     """
 
     def __init__(
@@ -227,7 +222,6 @@ class TailCutter:
         taken: int,
         is_whole: bool,
         evicted: int = 0,
-        is_answered: bool = False,
         size: Callable[[Candidate], int],
         mark_size: Callable[[int], int],
         header: int,
@@ -258,24 +252,18 @@ class TailCutter:
             self.must = self._used(self._starts[-1])
             if is_bare:
                 self.must = min(self.must, self.want)
-        self.pending = _first_pending(units, is_answered=is_answered)
 
     @property
     def last_shown(self) -> Candidate | None:
         """Return the unit that the history ends with wherever it is cut, if there is one."""
         return self._units[-1] if self._starts[-1].place < len(self._units) else None
 
-    def cut(self, cap: int, *, since: int = 0) -> HistoryTail:
-        """Return the longest tail that a cap allows, or the shortest if none fits.
-
-        Args:
-            cap: The most tokens.
-            since: The first place where the tail may begin.
-        """
+    def cut(self, cap: int) -> HistoryTail:
+        """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""
         if not self._units:
             return HistoryTail((), (), None, 0)
         for start in self._starts:
-            if start.place >= since and start.unmarked <= cap and self._used(start) <= cap:
+            if start.unmarked <= cap and self._used(start) <= cap:
                 break
         before = [unit for unit in self._units[: start.place] if unit.must]
         units = tuple(self._units[start.place :])
@@ -297,20 +285,6 @@ def _first_inseparable(units: Sequence[Candidate]) -> int:
         if units[index].cut:
             last = index
     return last
-
-
-def _first_pending(units: Sequence[Candidate], *, is_answered: bool) -> int:
-    """Return the place of the first of the newest units that are users' and not answered yet.
-
-    Of more than _MAX_PENDING such units, the newest ones count: a group talks among itself, and
-    earlier messages stay with the share for recall. Return the number of units if there is none, or
-    if only users speak: they wait for no answer.
-    """
-    first = max(0, len(units) - _MAX_PENDING)
-    for index in range(len(units) - 1, -1, -1):
-        if any(item.shown_role != "user" for item in units[index].items):
-            return max(first, index + 1)
-    return first if is_answered else len(units)
 
 
 # Costs.
@@ -372,15 +346,21 @@ def _measure_line(item: Item, style: LabelStyle, counter: TokenCounter, note: st
     return Line(group, below, alone - below)
 
 
-def header_tokens(spec: SectionSpec, counter: TokenCounter, *, recalled: bool = False) -> int:
-    """Return the tokens of a header in the system message or the block.
+def header_of(spec: SectionSpec) -> str:
+    """Return the header of a section in the system message or the block, "" for none.
 
-    Args:
-        recalled: The header stands over recalled items.
+    Of a history, the block shows earlier messages.
     """
-    if recalled:
-        return counter(recalled_header(spec.title))
-    return 0 if spec.is_verbatim else counter(header_piece(spec.title))
+    if spec.is_verbatim:
+        return ""
+    is_history = spec.placement == "history"
+    return recalled_header(spec.title) if is_history else header_piece(spec.title)
+
+
+def header_tokens(spec: SectionSpec, counter: TokenCounter) -> int:
+    """Return the tokens of the header of a section in the system message or the block."""
+    header = header_of(spec)
+    return counter(header) if header else 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kaosmem.arguments import check_instance, check_several
 from kaosmem.assembly.credit import CALLERS_WORD, Credit, find_uses
@@ -44,11 +44,9 @@ class Reason(StrEnum):
     UNRELATED = "unrelated"
     """Out: nothing in the query speaks for it, or its score is below the section's `min_score`."""
     NO_ROOM = "no_room"
-    """Out: did not fit in the rest of the window or of its section's cap."""
+    """Out: did not fit in the rest of the window, of its section's cap or of its grant."""
     OUTDATED = "outdated"
     """Out: a later item gives its subject another value, and did not fit."""
-    HELD_BACK = "held_back"
-    """Out: a static item, for whose room other sections' floors are kept."""
     DUPLICATE = "duplicate"
     """Out: its text equals that of an item that is in, but for case and white space."""
     BEFORE_TAIL = "before_tail"
@@ -214,13 +212,6 @@ class SourceReport:
             else ""
         )
         return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
-
-
-class ContextDiff(NamedTuple):
-    """The items that one context shows and the other does not."""
-
-    came: tuple[Item, ...]
-    went: tuple[Item, ...]
 
 
 class CreditCount(Protocol):
@@ -398,25 +389,6 @@ class Context(Seen):
             shared.append(mine)
         return count_messages(
             shared, self._format, system=self.rendered.system or "", counter=self._counter
-        )
-
-    def diff(self, previous: Context) -> ContextDiff:
-        """Return the items that came and went since another context, by their ids.
-
-        >>> from kaosmem import SessionMemory
-        >>> memory = SessionMemory.test_mode()
-        >>> first = memory.add("findings", "Ann owns the deal.")
-        >>> before = await memory.assemble_context("Who owns it?", budget=100, window="main")
-        >>> second = memory.add("findings", "The deal closes in May.")
-        >>> after = await memory.assemble_context("When does it close?", budget=100, window="main")
-        >>> [item.text for item in after.diff(before).came], after.diff(before).went
-        (['The deal closes in May.'], ())
-        """
-        check_instance(previous, Context, "previous")
-        mine, theirs = ({item.id for item in context.items} for context in (self, previous))
-        return ContextDiff(
-            tuple(item for item in self.items if item.id not in theirs),
-            tuple(item for item in previous.items if item.id not in mine),
         )
 
     def credit(

@@ -70,11 +70,9 @@ class Cutoffs:
             return self._lacking_in_history(name, unit)
         if share is None or unit.position in share.barred or share.is_duplicate(unit):
             return None
-        run = share.runs.get(unit.recalled) or next(iter(share.runs.values()))
-        lines = [share.line_of(item, None) for item in unit.items]
-        tokens, _ = run.added([(unit, lines)])
-        free = min(self._left(name), run.cap - run.used)
-        return int(tokens - free) if tokens > free else None
+        tokens, _ = share.cost([unit])
+        free = min(self._left(name), share.cap - share.used)
+        return tokens - free if tokens > free else None
 
     def _left(self, name: str) -> int:
         """Return the tokens that the window, or the block of a window's turn, left to a section."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from kaosmem.assembly.allocation import cap_of
 from kaosmem.assembly.context import Decision, Reason
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
@@ -79,8 +78,6 @@ def _reasons_in_share(packing: Packing, share: Share) -> Reasons:
     needed: set[int] = set()
     for unit in share.taken.values():
         needed.update(unit.needs)
-    cap = cap_of(share.spec, packing.packer.window)
-    room = min(cap - share.used, packing.packer.window - packing.used)
     proposed = packing.packer.proposals[share.spec.name].candidates
     for unit, whole in zip(share.candidates, proposed, strict=True):
         if unit.position in share.taken:
@@ -89,8 +86,6 @@ def _reasons_in_share(packing: Packing, share: Share) -> Reasons:
         reason = _left_out_reason(share, unit)
         if reason is None and unit.position in share.unrelated:
             reason = Reason.UNRELATED
-        if reason is None and share.spec.placement == "static" and share.fits(unit, room):
-            reason = Reason.HELD_BACK
         yield unit, reason or Reason.NO_ROOM
 
 

@@ -8,6 +8,7 @@ Labels are added last, where they fit. So corrections keep no good match out of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,11 +33,10 @@ _WEAK = 0.9
 class Run:
     """The tokens of the units under one header. A unit's cost depends on its groups alone.
 
-    header: tokens of the header. cap: the most tokens that the run may take. used: tokens so far.
+    header: tokens of the header. used: tokens so far.
     """
 
     header: int
-    cap: float
     used: int = 0
     labels: Labels = field(default_factory=dict)
 
@@ -70,10 +70,9 @@ class Run:
 class Share:
     """One section's share of a window, while it is filled.
 
-    candidates: in order of want. runs: by whether they hold recalled units, in the order in which
-        they are shown.
+    candidates: in order of want. run: the tokens of the units taken.
     line_of: measures an item. cap: the most tokens that the share may take; grant: its guaranteed
-        tokens.
+        tokens. recall: the most tokens of the contents of recalled units.
     barred: positions of units that may not be taken.
     elsewhere: positions of the section's units that are shown in another place.
     unrelated: positions of units that nothing in the query speaks for. They are taken only if all
@@ -85,10 +84,11 @@ class Share:
 
     spec: SectionSpec
     candidates: tuple[Candidate, ...]
-    runs: dict[bool, Run]
+    run: Run
     line_of: LineOf
     cap: int
     grant: int = 0
+    recall: float = math.inf
     barred: frozenset[int] = frozenset()
     elsewhere: Collection[int] = ()
     unrelated: frozenset[int] = frozenset()
@@ -103,10 +103,7 @@ class Share:
     @property
     def used(self) -> int:
         """Return the tokens taken."""
-        tokens = 0
-        for run in self.runs.values():
-            tokens += run.used
-        return tokens
+        return self.run.used
 
     @property
     def left_out(self) -> list[Candidate]:
@@ -118,10 +115,9 @@ class Share:
             if unit.position not in out and not self.is_duplicate(unit)
         ]
 
-    def kept(self, *, recalled: bool) -> list[Candidate]:
-        """Return the units taken of one run, in the order in which they stand."""
-        units = [unit for unit in self.taken.values() if self._is_recalled(unit) is recalled]
-        return sorted(units, key=_standing)
+    def kept(self) -> list[Candidate]:
+        """Return the units taken, in the order in which they stand."""
+        return sorted(self.taken.values(), key=_standing)
 
     def is_duplicate(self, unit: Candidate) -> bool:
         """Return whether a unit was left out as a duplicate."""
@@ -133,15 +129,6 @@ class Share:
     def _by_position(self) -> dict[int, Candidate]:
         return {candidate.position: candidate for candidate in self.candidates}
 
-    def _is_recalled(self, unit: Candidate) -> bool:
-        """Return whether a unit stands among the recalled ones.
-
-        A replaced version stands with its successor.
-        """
-        if unit.is_replaced:
-            unit = self._by_position.get(unit.needs[0], unit)
-        return unit.recalled
-
     def _lines(self, unit: Candidate, notes: Mapping[str, str] = _NO_NOTES) -> list[Line]:
         """Return the tokens of a unit's items, with notes by id."""
         if unit.items[0].id in notes:
@@ -152,56 +139,43 @@ class Share:
             self._measured[unit.position] = lines
         return lines
 
-    def cost(self, units: Sequence[Candidate]) -> tuple[Run, int, Labels]:
-        """Return the run of some units that come together, and the cost that they add to it."""
-        run = self.runs[self._is_recalled(units[-1])]
-        return run, *run.added([(unit, self._lines(unit)) for unit in units])
+    def cost(self, units: Iterable[Candidate]) -> tuple[int, Labels]:
+        """Return the cost that some units add to the share."""
+        return self.run.added([(unit, self._lines(unit)) for unit in units])
 
-    def runs_of(
-        self, units: Iterable[Candidate], notes: Mapping[str, str] = _NO_NOTES
-    ) -> dict[bool, Run]:
-        """Return the share's runs with these units alone. A run ends once it exceeds its cap."""
-        runs = {recalled: Run(run.header, run.cap) for recalled, run in self.runs.items()}
+    def run_of(self, units: Iterable[Candidate], notes: Mapping[str, str] = _NO_NOTES) -> Run:
+        """Return a run of these units alone. It ends once it exceeds the cap."""
+        run = Run(self.run.header)
         for unit in units:
-            run = runs[self._is_recalled(unit)]
-            if run.used <= run.cap:
-                run.take(*run.added([(unit, self._lines(unit, notes))]))
-        return runs
+            run.take(*run.added([(unit, self._lines(unit, notes))]))
+            if run.used > self.cap:
+                break
+        return run
 
-    def want(self) -> float:
+    def want(self) -> int:
         """Return the tokens of all candidates without notes, as far as the caps allow."""
         units: Iterable[Candidate] = self.candidates
         if self.unrelated and not self.may_fit_whole():
             units = [unit for unit in units if unit.position not in self.unrelated]
-        wanted = 0.0
-        for run in self.runs_of(units).values():
-            wanted += min(run.cap, run.used)
-        return wanted
+        return min(self.cap, self.run_of(units).used)
 
     def may_fit_whole(self, room: float | None = None) -> bool:
         """Return whether all live units fit in the cap, and in a room beside the units taken."""
         if not self.is_offered_whole:
             return False
-        live = [unit for unit in self.candidates if not self._is_recalled(unit)]
-        used = self.runs_of(live)[False].used
-        return used <= self.cap and (room is None or used - self.runs[False].used <= room)
-
-    def fits(self, unit: Candidate, room: float) -> bool:
-        """Return whether a unit fits in a room, and in its run."""
-        run, tokens, _ = self.cost([unit])
-        return tokens <= min(room, run.cap - run.used)
+        used = self.run_of(unit for unit in self.candidates if not unit.recalled).used
+        return used <= self.cap and (room is None or used - self.used <= room)
 
     # taking units
 
     def require(self, units: Iterable[Candidate]) -> None:
         """Take units that must be shown, whatever they cost."""
         for unit in units:
-            run, tokens, labels = self.cost([unit])
-            run.take(tokens, labels)
+            self.run.take(*self.cost([unit]))
             self.taken[unit.position] = unit
 
     def take(self, unit: Candidate, room: float, shown: Shown | None) -> None:
-        """Take a unit, with the current version if it is replaced, if it fits in room and run.
+        """Take a unit, with the current version if it is replaced, if it fits in room and share.
 
         Args:
             shown: The items shown so far, of which no duplicate is taken. Without it, duplicates
@@ -215,13 +189,17 @@ class Share:
             if needed is None:
                 return
             units = [*needed, unit]
-        run, tokens, labels = self.cost(units)
-        if tokens > min(room, run.cap - run.used):
+        tokens, labels = self.cost(units)
+        if tokens > min(room, self.cap - self.used):
+            return
+        recalled = sum(each.tokens for each in units if each.recalled)
+        if recalled > self.recall:
             return
         # A version that says the same as another one, as after a change back, held at another time.
         if shown is not None and not unit.is_replaced and self._is_repeated(unit, shown):
             return
-        run.take(tokens, labels)
+        self.run.take(tokens, labels)
+        self.recall -= recalled
         for each in units:
             self.taken[each.position] = each
             if shown is not None and not each.is_replaced:
@@ -365,11 +343,10 @@ class Share:
 
     def _take_notes(self, notes: dict[str, str], most: float) -> bool:
         """Set the notes of the items taken if the share then has at most `most` tokens."""
-        runs = self.runs_of(self.taken.values(), notes)
-        used = sum(run.used for run in runs.values())
-        if used > most or any(run.used > run.cap for run in runs.values()):
+        run = self.run_of(self.taken.values(), notes)
+        if run.used > most:
             return False
-        self.runs = runs
+        self.run = run
         self.notes = notes
         return True
 

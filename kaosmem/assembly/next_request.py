@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.assembly import Offers
-from kaosmem.assembly.allocation import Costs, entries_of, items_of
+from kaosmem.assembly.allocation import Costs, entries_of, header_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing, Part, part_of
@@ -28,7 +28,7 @@ from kaosmem.assembly.windows import (
     text_digest,
 )
 from kaosmem.formats import HistoryPart, Layout, Rendered
-from kaosmem.formats.text import NEWER, header_piece, recalled_header
+from kaosmem.formats.text import NEWER, header_piece
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -399,7 +399,7 @@ class Growth:
     def _static_parts(self) -> Iterator[Part]:
         """Yield the items that came into static sections since the system message was sent."""
         for share in self._request.packing.static_shares:
-            kept = items_of(share.kept(recalled=False))
+            kept = items_of(share.kept())
             items = [item for item in kept if item.id not in self._window.shown]
             if items:
                 header = header_piece(f"{share.spec.title}{_IN_FORCE}")
@@ -409,7 +409,7 @@ class Growth:
                 yield part_of(share.spec, header, items, self._newer(items), style)
 
     def _parts(self) -> Iterator[Part]:
-        """Yield the other parts of the block: of each section recalled items, then live ones.
+        """Yield the other parts of the block.
 
         These are corrections, and the items of the block of a call without the window that are not
         visible yet.
@@ -418,23 +418,19 @@ class Growth:
         for spec in self._request.offers.specs:
             share = shares.get(spec.name)
             notes: dict[str, str] = {}
-            earlier = self._lost_from_tail(spec.name)
-            live: list[Item] = []
+            items = self._lost_from_tail(spec.name)
             if share is not None:
                 notes |= share.notes
-                earlier += self._unseen(share, recalled=True)
-                live += self._unseen(share, recalled=False)
-            notes |= self._newer((*earlier, *live))
-            chosen = {item.id for item in live}
+                items += self._unseen(share)
+            notes |= self._newer(items)
+            chosen = {item.id for item in items}
             for item in self._corrected:
                 if item.section == spec.name:
                     notes[item.id] = NEWER
                     if item.id not in chosen:
-                        live.append(item)
-            if earlier:
-                yield part_of(spec, recalled_header(spec.title), earlier, notes)
-            if live:
-                yield part_of(spec, header_piece(spec.title), live, notes)
+                        items.append(item)
+            if items:
+                yield part_of(spec, header_of(spec), items, notes)
 
     def _newer(self, items: Iterable[Item]) -> dict[str, str]:
         """Return the notes of items of which an earlier version is visible."""
@@ -445,8 +441,8 @@ class Growth:
                 notes[item.id] = NEWER
         return notes
 
-    def _unseen(self, share: Share, *, recalled: bool) -> list[Item]:
-        """Return the items of a run whose units are not visible, or correct such a unit."""
+    def _unseen(self, share: Share) -> list[Item]:
+        """Return the items of a share whose units are not visible, or correct such a unit."""
         found: set[int] = set()
         asked = [unit for unit in share.taken.values() if self.is_asked or unit.must]
         left = [unit for unit in asked if not self._is_visible(unit)]
@@ -455,7 +451,7 @@ class Growth:
             if unit.position not in found:
                 found.add(unit.position)
                 left += share.corrections_of(unit)
-        return items_of(unit for unit in share.kept(recalled=recalled) if unit.position in found)
+        return items_of(unit for unit in share.kept() if unit.position in found)
 
     def _lost_from_tail(self, name: str) -> list[Item]:
         """Return messages in the tail of a call without a window that this one does not show."""

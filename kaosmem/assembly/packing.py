@@ -20,6 +20,7 @@ from kaosmem.assembly.allocation import (
     by_priority,
     cap_of,
     entries_of,
+    header_of,
     header_tokens,
     items_of,
     line_measure,
@@ -29,7 +30,7 @@ from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Run, Share, fill
 from kaosmem.assembly.shortening import LAYOUT_TOKENS, with_best_shortened
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
-from kaosmem.formats.text import LabelStyle, grouped, header_piece, item_pieces, recalled_header
+from kaosmem.formats.text import LabelStyle, grouped, item_pieces
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -107,7 +108,6 @@ class Packer:
             taken=proposal.taken,
             is_whole=proposal.is_all,
             evicted=proposal.evicted,
-            is_answered=proposal.is_answered,
             size=self.costs.entries,
             mark_size=self.costs.mark,
             header=self.costs.format.history_header_tokens(spec.title, self.costs.counter),
@@ -122,13 +122,10 @@ class Packer:
         largest = max(unit.tokens for unit in candidates)
         if spec.placement == "query" and spec.budget == cap < largest + LAYOUT_TOKENS:
             candidates = with_best_shortened(spec, candidates, cap, counter)
-        runs = {False: Run(header_tokens(spec, counter), cap)}
-        if spec.recalls:
-            runs = {True: Run(header_tokens(spec, counter, recalled=True), cap), **runs}
         share = Share(
             spec,
             candidates,
-            runs,
+            Run(header_tokens(spec, counter)),
             line_measure(spec.labels, counter),
             cap,
             barred=self.barred.get(spec.name, frozenset()),
@@ -136,8 +133,8 @@ class Packer:
             is_offered_whole=proposal.offers_all and not spec.min_score,
         )
         if spec.recalls:
-            evicted = [unit for unit in candidates if unit.recalled]
-            runs[True].cap = max(spec.recall * cap, _best_alone(share, evicted))
+            best = best_match(unit for unit in candidates if unit.recalled)
+            share.recall = max(spec.recall * cap, best.tokens if best else 0)
         share.require(unit for unit in candidates if unit.must)
         return share
 
@@ -232,7 +229,6 @@ class Packer:
                 share.elsewhere = {unit.position for unit in tail.shown}
                 share.candidates = tuple(_not_in(tail, share.candidates))
                 share.cap = self._recall(share, tail, cap)
-                share.runs[True].cap = share.cap
                 tails[spec.name] = tail
                 recalled[spec.name] = share
         return tails, recalled
@@ -243,7 +239,7 @@ class Packer:
         return Share(
             spec,
             tuple(unit for unit in self.proposals[spec.name].earlier if not unit.orphan),
-            {True: Run(header_tokens(spec, counter, recalled=True), cap)},
+            Run(header_tokens(spec, counter)),
             line_measure(spec.labels, counter),
             cap,
             barred=self.barred.get(spec.name, frozenset()),
@@ -261,11 +257,7 @@ class Packer:
         tail = cutter.cut(cap)
         is_cut = tail.used < cutter.want
         if self._has_earlier(share.spec, tail) and (is_cut or share.spec.compaction is None):
-            tail = _cut_beside(share, cutter, cap)
-            # Users' messages that nobody has answered come before the share for recall.
-            pending = cutter.cut(cap, since=cutter.pending)
-            if len(pending.units) >= len(tail.units):
-                return pending
+            return _cut_beside(share, cutter, cap)
         return tail
 
     def _has_earlier(self, spec: SectionSpec, tail: HistoryTail) -> bool:
@@ -419,12 +411,12 @@ class Packing:
             spec = share.spec
             own = []
             rest = []
-            for item in items_of(share.kept(recalled=False)):
+            for item in items_of(share.kept()):
                 if spec.labels.bare_text(item):
                     own.append(item)
                 else:
                     rest.append(item)
-            header = "" if spec.is_verbatim else header_piece(spec.title)
+            header = header_of(spec)
             if own:
                 bare.append(part_of(spec, "", own, share.notes))
             if rest:
@@ -435,12 +427,9 @@ class Packing:
     def _block_parts(self) -> list[Part]:
         parts = []
         for share in self.block_shares:
-            for is_recalled in share.runs:
-                header_of = recalled_header if is_recalled else header_piece
-                items = items_of(share.kept(recalled=is_recalled))
-                if items:
-                    header = header_of(share.spec.title)
-                    parts.append(part_of(share.spec, header, items, share.notes))
+            items = items_of(share.kept())
+            if items:
+                parts.append(part_of(share.spec, header_of(share.spec), items, share.notes))
         return parts
 
     @cached_property
@@ -521,9 +510,9 @@ def tail_entries(tail: HistoryTail) -> list[HistoryEntry]:
 
 
 def _best_alone(share: Share, units: Iterable[Candidate]) -> int:
-    """Return the tokens of the best match among a share's recalled units alone, 0 for none."""
+    """Return the tokens of the best match among a history's earlier units alone, 0 for none."""
     best = best_match(units)
-    return 0 if best is None else share.runs_of([best])[True].used
+    return 0 if best is None else share.run_of([best]).used
 
 
 def _cut_beside(share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
@@ -540,11 +529,11 @@ def _cut_beside(share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
     if not best:
         return cutter.cut(cap)
     recall = min(cap - cutter.must, max(int(share.spec.recall * cap), best))
-    share.runs[True].cap = recall
+    share.cap = recall
     reserved = recall
     while True:
         tail = cutter.cut(cap - reserved)
-        needed = share.runs_of(_not_in(tail, share.candidates))[True].used
+        needed = share.run_of(_not_in(tail, share.candidates)).used
         if needed >= reserved:
             return tail
         reserved = needed

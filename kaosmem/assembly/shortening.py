@@ -216,7 +216,7 @@ def _shortened_alone(
 ) -> Candidate:
     """Return a unit of one item, shortened so that it fits in a cap with its header and label."""
     (item,) = unit.items
-    header = header_tokens(spec, counter, recalled=unit.recalled)
+    header = header_tokens(spec, counter)
     line_of = line_measure(spec.labels, counter)
     limit = item.tokens
     copy = item

@@ -283,7 +283,6 @@ MEANINGS = {
     "unrelated": "nothing in the query speaks for it",
     "no_room": "it did not fit",
     "outdated": "later items give another value, and did not fit with it",
-    "held_back": "its tokens are kept for the floors of other sections",
     "duplicate": "an item that is in says the same",
     "before_tail": "it is an earlier message than the newest that fit",
     "orphan": "it is a tool result without its call, or a second one",

@@ -155,8 +155,6 @@ class Proposal:
             if the section fits whole.
         offers_all: All live items that pass the filter are among the candidates.
         has_no_match: A store was searched and found nothing for the query.
-        is_answered: Somebody other than a user has spoken in the history, also before the
-            candidates.
     """
 
     candidates: tuple[Candidate, ...]
@@ -174,7 +172,6 @@ class Proposal:
     unrelated: frozenset[int] = frozenset()
     offers_all: bool = False
     has_no_match: bool = False
-    is_answered: bool = False
 
     @classmethod
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:

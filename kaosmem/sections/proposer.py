@@ -15,7 +15,7 @@ from kaosmem.sections.lazy_index import Found, LazyIndex
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Hit, Proposal, Stock
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.versions import KnownVersions, SectionCorrections, ShownVersions, tied
+from kaosmem.sections.versions import SectionCorrections, ShownVersions, tied
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.types.outcomes import Outcomes
@@ -29,9 +29,6 @@ LABEL_TOKENS = 32
 _MOST_IMPORTANT = 4
 _IMPORTANCE_BASE = 40
 """The score of a unit is multiplied by this number and its importance, from -1 to 4."""
-
-_LOOKED_AT_FOR_ANSWERS = 256
-"""Number of the newest items of a history that are looked at for an answer to users."""
 
 _TO_READ = 1.25
 """So many tokens of evicted units are proposed for each token that recalled units may take.
@@ -121,7 +118,6 @@ class Proposer:
         self._held = held
         self._index = index
         self._corrections = SectionCorrections(spec, held, index)
-        self._known_versions: KnownVersions = {}
         self.is_searched = False
 
     # Required items.
@@ -207,7 +203,7 @@ class Proposer:
         limit = _RANK_SLACK + 2 * cap // mean
         found = self._index.find(query, limit, among)
         if query.past is None and past.has_keys and len(found.ranked.matches) == limit:
-            is_replaced = ShownVersions(held, self._known_versions, None, {}).is_replaced
+            is_replaced = ShownVersions(held, None, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
                 every = {*held, *past} if among is None else among
@@ -348,7 +344,7 @@ class Proposer:
         if passing is not None and must and self._spec.placement == "query":
             must &= set(held.firsts(passing))
         scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
-        versions = ShownVersions(held, self._known_versions, query.past, scores.of)
+        versions = ShownVersions(held, query.past, scores.of)
         corrections = self._corrections
         return _Selection(
             self._spec, held, query, cap, wanted, passing, must, scores, versions, corrections
@@ -507,7 +503,6 @@ class _Selection:
             self._candidates(newest, cuts, {}),
             tuple(unit._replace(recalled=True) for unit in before),
             is_all=is_all,
-            is_answered=self._is_answered(),
         )
 
     def _walk_back(self, weight: int) -> tuple[list[int], set[int], bool]:
@@ -564,11 +559,6 @@ class _Selection:
                 part = self._part(first, room)
                 left -= part * 2 / _TO_READ if first in held.past else part
         return earlier
-
-    def _is_answered(self) -> bool:
-        """Return whether somebody other than a user has spoken among the newest items."""
-        newest = islice(reversed(self.held), _LOOKED_AT_FOR_ANSWERS)
-        return any(self.held[ordinal].shown_role != "user" for ordinal in newest)
 
     # Units in order.
 

@@ -10,7 +10,7 @@ from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.holdings import Holdings
@@ -32,28 +32,20 @@ _FOLLOWED = 100
 """After so many units of a larger section, the next items are looked at too."""
 
 
-KnownVersions: TypeAlias = dict[int, tuple[object, list[Version[int]]]]
-"""The versions of a key by the first of their ordinals, with the state in which they are right."""
-
-
 class ShownVersions:
     """Puts the versions of keys into the order of want of one proposal, and labels its candidates.
 
     question: None asks about now. ranked: scores of the units that match the question's words, by
         first ordinal. If there are any, the question asks for the versions of these alone.
-    known: the versions of keys as they were last put in order, which later proposals of the section
-        use again.
     """
 
     def __init__(
         self,
         held: Holdings,
-        known: KnownVersions,
         question: PastQuestion | None,
         ranked: Mapping[int, float],
     ) -> None:
         self._held = held
-        self._known = known
         self._question = question
         self._ranked = ranked
         self._of_key: dict[str, list[Version[int]]] = {}
@@ -166,19 +158,12 @@ class ShownVersions:
         ordinals = held.past.keyed(key)
         if live is not None:
             insort(ordinals, live)
-        ended = held.past.ended.get
-        state = ordinals, [(ended(at), held.updated.get(at)) for at in ordinals]
-        known = self._known.get(ordinals[0])
-        if known is None or known[0] != state:  # each question asks for those of hundreds of keys
-            versions = in_order(
-                ordinals,
-                stated=lambda at: held.known(at).stated_from,
-                known_from=self._created_at,
-                ended=ended,
-            )
-            known = state, versions
-            self._known[ordinals[0]] = known
-        return known[1]
+        return in_order(
+            ordinals,
+            stated=lambda at: held.known(at).stated_from,
+            known_from=self._created_at,
+            ended=held.past.ended.get,
+        )
 
     def _created_at(self, ordinal: int) -> datetime:
         created_at = self._held.known(ordinal).created_at
@@ -291,20 +276,16 @@ class SectionCorrections:
     def _closed(
         self, corrections: Corrections, firsts: Iterable[int]
     ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct units, and the corrections of these in turn.
-
-        Evicted units are shown before live ones, so they correct evicted ones alone.
-        """
+        """Return the units that correct units, and the corrections of these in turn."""
         found: dict[int, tuple[int, ...]] = {}
         left = [*firsts]
-        is_live = self._held.__contains__
         looked_at: set[int] = set()
         for first in left:
             if first in looked_at:
                 continue
             looked_at.add(first)
             own = corrections.of(first)
-            if own := tuple(each for each in own if is_live(each) or not is_live(first)):
+            if own:
                 found[first] = own
                 left += own
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,21 +33,17 @@ _MAX_STORED_CHARS = 16 * 2**20
 _REMOVED = "removed"
 """What a record says in place of a reason if the window was removed."""
 
-_WATCHED_CALLS = 8
-"""A window that was packed anew in half of its last calls is reported."""
-
 
 class Windows:
     """The windows of one session by name, and the turns that are not saved yet.
 
-    notices: advice on windows that are packed anew too often.
+    notices: advice on windows whose blocks are too large.
     """
 
     def __init__(self, stored: Iterable[Mapping[str, Any]] = ()) -> None:
         self.held = {each["name"]: WindowState.from_dict(each) for each in stored}
         self.journal: list[dict[str, JSONValue]] = []
         self.notices: dict[str, str] = {}
-        self._reasons: dict[str, deque[str]] = {}
 
     def apply(self, turn: Mapping[str, Any]) -> None:
         """Repeat a turn from a record.
@@ -121,7 +116,6 @@ class Windows:
             raise InvalidArgumentError(f"no window {shown(name)}; {there}")
         self._take({"window": name, "epoch": window.epoch, "ended": _REMOVED})
         self.notices.pop(name, None)
-        self._reasons.pop(name, None)
 
     def turn(
         self,
@@ -160,30 +154,18 @@ class Windows:
             return context, (turn, request.packing)
 
         context, (turn, packing) = instructions.packed(offers, made)
-        self._watch(window.name, context.rebased or "", block, budget)
+        self._advise(window.name, block, budget)
         self._take(turn, offers.specs)
         return context, packing
 
-    def _watch(self, name: str, reason: str, block: int, budget: int) -> None:
-        """Give advice on a window that is packed anew too often, or take the advice back."""
-        reasons = self._reasons.setdefault(name, deque(maxlen=_WATCHED_CALLS))
-        reasons.append(str(reason))
-        rebased = Counter(each for each in reasons if each not in ("", Rebased.NEW, Rebased.ASKED))
+    def _advise(self, name: str, block: int, budget: int) -> None:
+        """Give advice on a window with too large a block, or take the advice back."""
         self.notices.pop(name, None)
         if thrashes(block, budget):
             self.notices[name] = (
                 f"window {shown(name)} has a block of {block:,} tokens in a budget of "
-                f"{budget:,}, and is "
-                f"packed anew every few turns; use a block of at most {budget // 8:,}, an "
-                "eighth"
-            )
-        elif 2 * rebased.total() >= _WATCHED_CALLS:
-            why = ", ".join(f"{each} {times}" for each, times in rebased.most_common())
-            self.notices[name] = (
-                f"window {shown(name)} was packed anew in {rebased.total()} of its last "
-                f"{len(reasons)} calls "
-                f"({why}), and loses its thinking each time; raise its budget, or change visible "
-                "items less often"
+                f"{budget:,}, and is packed anew every few turns; use a block of at most "
+                f"{budget // 8:,}, an eighth"
             )
 
     def _take(self, turn: dict[str, JSONValue], specs: Iterable[SectionSpec] = ()) -> None:

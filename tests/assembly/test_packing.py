@@ -44,7 +44,7 @@ HEADER = 4
 @given(st.permutations(range(6)), st.lists(st.sampled_from(["a", "b", ""]), min_size=6, max_size=6))
 def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> None:
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
-    run = Run(HEADER, 10_000)
+    run = Run(HEADER)
     shown: dict[int, str] = {}
     for number, position in enumerate(order, 1):
         taken = unit(position, source=sources[position])
@@ -62,12 +62,10 @@ def test_a_replaced_version_brings_its_successor() -> None:
     """The current version stands after the replaced one, and is taken once."""
     replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
-    share = Share(
-        SectionSpec("notes"), (replaced, current), {False: Run(HEADER, 100)}, line_of, 100
-    )
+    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER), line_of, 100)
     share.take(replaced, 100, None)
     share.take(current, 100, None)
-    assert share.kept(recalled=False) == [replaced, current]
+    assert share.kept() == [replaced, current]
     assert share.used == HEADER + 12 + 13
 
 
@@ -75,11 +73,9 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
     """If both do not fit together, neither is in."""
     replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
-    share = Share(
-        SectionSpec("notes"), (replaced, current), {False: Run(HEADER, 100)}, line_of, 100
-    )
+    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER), line_of, 100)
     share.take(replaced, HEADER + 12 + 12, None)
-    assert share.kept(recalled=False) == []
+    assert share.kept() == []
     assert share.used == 0
 
 

@@ -179,28 +179,20 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
             if context.decision(unit.items[0].id).reason is Reason.NO_ROOM:
                 more = tokens_of_section(spec, [*shown_units, unit], count)
                 others = context.used - context.frame + frame - use.used
-                earlier = tokens_of_run(
-                    spec, [each for each in (*shown_units, unit) if each.recalled], count
-                )
+                earlier = sum(each.tokens for each in (*shown_units, unit) if each.recalled)
                 has_no_share = unit.recalled and earlier > int(spec.recall * cap)
                 assert has_no_share or more > cap or others + more > context.budget
 
 
 def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
-    """Return what a section takes that shows these units, those recalled apart."""
-    runs = ([unit for unit in units if unit.recalled is recalled] for recalled in (True, False))
-    return sum(tokens_of_run(spec, run, count) for run in runs)
-
-
-def tokens_of_run(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
     """Return what units take under one header: items of one label stand together, but in a static section."""
     if not units:
         return 0
     if spec.is_verbatim:
         items = [item for unit in units for item in unit.items]
         return sum(count(item_piece(item, spec.labels)) for item in items)
-    is_recalled = any(unit.recalled for unit in units)
-    pieces = [recalled_header(spec.title) if is_recalled else header_piece(spec.title)]
+    is_history = spec.placement == "history"
+    pieces = [recalled_header(spec.title) if is_history else header_piece(spec.title)]
     groups: dict[object, list[Item]] = {}
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:

@@ -221,27 +221,6 @@ async def test_the_best_evicted_match_comes_before_the_older_ones_of_the_recent_
     assert context.decision("rule").included == pinned
 
 
-@pytest.mark.parametrize("question", ["Where are the pending things?", "", None])
-@pytest.mark.parametrize("recall", [0.0, 0.25, 1.0])
-async def test_pending_messages_come_before_the_share_for_recall(
-    question: str | None, recall: float
-) -> None:
-    """All that users have said since the last reply is shown, if it fits the history."""
-    spec = SectionSpec("messages", 80, placement="history", recall=recall)
-    memory = SessionMemory.test_mode(sections=(spec,))
-    for number in range(6):
-        memory.add("messages", f"Please do task {number} now", role="user")
-        memory.add("messages", f"Task {number} is done", role="assistant")
-    pending = [
-        memory.add("messages", f"Pending request {number} about things", role="user").id
-        for number in range(6)
-    ]
-    context = await memory.assemble_context(question, budget=2_000)
-    assert all(context.decision(item_id).included for item_id in pending)
-    assert tail_of(context) >= {*pending}
-    assert context.by_section["messages"].used <= 80
-
-
 async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall() -> None:
     """Nobody waits for an answer in it."""
     spec = SectionSpec("messages", 120, placement="history", recall=0.25)
@@ -266,35 +245,6 @@ async def test_a_group_that_was_answered_once_keeps_its_share_for_recall() -> No
     assert context.decision(fact.id).reason is Reason.RECALLED
 
 
-@pytest.mark.parametrize("question", ["Where is crate 1?", "", None])
-@pytest.mark.parametrize("answered", [0, 5, 30])
-async def test_many_pending_messages_fill_a_small_window(
-    question: str | None, answered: int
-) -> None:
-    """The newest are shown, also if the answers before them are far from the window.
-
-    If only users speak, a match for the question may stand between them.
-    """
-    memory = SessionMemory.test_mode()
-    for number in range(answered):
-        memory.add("messages", f"What is the state of box {number}?", role="user")
-        memory.add("messages", f"Box {number} is at shelf {number}.", role="assistant")
-    pending = [
-        memory.add("messages", f"Please pack crate {number}.", role="user") for number in range(12)
-    ]
-    earlier: set[str] = set()
-    for budget in range(30, 130, 8):
-        context = await memory.assemble_context(question, budget=budget)
-        shown = [item.id for item in context.items]
-        newest = [item.id for item in pending if item.id in shown]
-        if answered or question == "":
-            assert newest == [item.id for item in pending[len(pending) - len(newest) :]]
-        if len(newest) < len(pending):
-            assert budget - context.used < 3 * pending[-1].tokens
-        assert earlier <= {*newest}
-        earlier = {*newest} if answered or question == "" else set()
-
-
 @pytest.mark.parametrize("budget", [52, 60, 68, 100])
 async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(budget: int) -> None:
     """An empty question matches no earlier message, so that no room is kept for one."""
@@ -307,17 +257,3 @@ async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(bud
     assert budget - context.used < 2 * messages[0].tokens
     shown = len(context.items)
     assert [item.id for item in context.items] == [item.id for item in messages[-shown:]]
-
-
-@pytest.mark.parametrize("budget", [76, 84, 92])
-async def test_answers_out_of_reach_make_no_chat_in_which_only_users_speak(budget: int) -> None:
-    """Long pending messages come before recall, though no answer is among the proposed units."""
-    memory = SessionMemory.test_mode()
-    for number in range(5):
-        memory.add("messages", f"What is in box {number}?{' filler' * 15}", role="user")
-        memory.add("messages", f"Box {number} is empty.{' filler' * 15}", role="assistant")
-    for number in range(12):
-        text = f"Pending {number}: please pack crate {number}.{' extra' * 15}"
-        memory.add("messages", text, id=str(number))
-    context = await memory.assemble_context(budget=budget)
-    assert [item.id for item in context.items] == ["10", "11"]
