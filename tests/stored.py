@@ -13,7 +13,7 @@ from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
 
 SPECS = (
-    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", placement="static", eviction="none"),
     SectionSpec("messages", 10_000, placement="history"),
     SectionSpec("documents", eviction="none"),
 )

@@ -18,7 +18,7 @@ WHOLE = (
     SectionSpec("findings", max_items=2, recall=1.0),
     SectionSpec("kept", eviction="none", recall=0.0),
     SectionSpec("messages", max_items=3, placement="history", recall=0.5),
-    SectionSpec("snapped", max_items=2, persistence="snapshot"),
+    SectionSpec("snapped", max_items=2),
     SectionSpec("scratch", max_items=2, persistence="none"),
 )
 COMPACTED = SectionSpec("compacted", 30, placement="history", compaction=SlidingWindowCompaction(2))

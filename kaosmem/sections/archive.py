@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types import JSONValue
@@ -137,7 +136,6 @@ class Archive:
         self.on_disk = on_disk
         self._versions: deque[Archived] = deque()
         self._newest: dict[str, Item] = {}
-        self._undrained = 0
 
     def __len__(self) -> int:
         """Return how many versions were ever archived."""
@@ -155,13 +153,6 @@ class Archive:
         """Archive a version of an item."""
         self._versions.append(version)
         self._newest[version.item.id] = version.item
-        self._undrained += 1
-
-    def drain(self) -> list[Archived]:
-        """Return the versions put since the last drain, oldest first; they stay in memory."""
-        drained = list(islice(reversed(self._versions), self._undrained))[::-1]
-        self._undrained = 0
-        return drained
 
     def in_memory(self) -> list[Archived]:
         """Return the versions in memory, oldest first."""
@@ -174,8 +165,6 @@ class Archive:
             count: Number of all versions. Archive files hold those that are not in memory.
         """
         versions = list(self._versions)
-        fresh = versions[len(versions) - self._undrained :]
-        self._undrained = sum(version.item.id not in item_ids for version in fresh)
         self._versions = deque(version for version in versions if version.item.id not in item_ids)
         self._newest = {
             item_id: item for item_id, item in self._newest.items() if item_id not in item_ids

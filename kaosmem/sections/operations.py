@@ -89,10 +89,6 @@ class _Form(NamedTuple):
     read: Callable[[Any, str], Any]
 
 
-def _read_versions(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list[Archived]:
-    return [Archived.from_dict(each, section) for each in stored]
-
-
 def _read_items(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list[Item]:
     return [Item.from_dict(each, section) for each in stored]
 
@@ -100,7 +96,6 @@ def _read_items(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list
 _FORMS = {
     "item": _Form(Item.to_dict, Item.from_dict),
     "pending": _Form(lambda items: [each.to_dict() for each in items], _read_items),
-    "versions": _Form(lambda versions: [each.to_dict() for each in versions], _read_versions),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
     "credited": _Form(list, lambda stored, _: tuple(stored)),
     "shown": _Form(list, lambda stored, _: tuple(stored)),
@@ -362,36 +357,6 @@ class Forget(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Replace(SectionOperation):
-    """A section that is stored as a whole has this state now.
-
-    state, entries: as `Section.restore` takes them. versions: those that have left since the
-        last such state.
-    """
-
-    op = "replace"
-    state: Mapping[str, JSONValue]
-    entries: Sequence[Mapping[str, JSONValue]]
-    versions: Sequence[Archived]
-
-    def apply(self, table: Table) -> None:
-        for version in self.versions:
-            table.archive.put(version)
-        other = table.restore(
-            table.spec,
-            self.state,
-            self.entries,
-            archive=table.archive,
-            ranker=table.ranker,
-        )
-        table.hold_as(other)
-
-    @property
-    def touched(self) -> Mapping[str, Item | None]:
-        return _touched((), [Item.from_dict(entry, self.section) for entry in self.entries])
-
-
-@dataclass(frozen=True, slots=True)
 class Form(SectionOperation):
     """Items of another section were formed into this one, or open proposals were decided.
 
@@ -546,7 +511,6 @@ _OPERATIONS = {
         Forget,
         Form,
         Outcome,
-        Replace,
     )
 }
 

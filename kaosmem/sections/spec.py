@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kaosmem.types import JSONValue
 
 PLACEMENTS = ("static", "history", "query")
-PERSISTENCE = ("stream", "snapshot", "none")
+PERSISTENCE = ("stream", "none")
 _UNSTORED = ("ranker", "compaction", "forms_from")  # which the application gives anew
 MAX_SECTIONS = 10_000
 """How many sections a session may have: each takes kilobytes of memory, whatever it holds."""
@@ -47,7 +47,7 @@ class SectionSpec:
         evicted match of a `query` section may take more if it needs more. In a history that is cut,
         this share is reserved; the newest messages take the part of it that no earlier message
         needs.
-    persistence: `stream` (a record for each change), `snapshot` (a record for each save) or `none`.
+    persistence: `stream` (a record for each change) or `none`.
     in_context: whether the section is ever shown.
     compaction: shortens the section before it is shown, once its items exceed its budget. Until
         then `add` evicts nothing. Items that still do not fit are evicted. Replaced items
@@ -90,7 +90,7 @@ class SectionSpec:
     retrieval_threshold: int = 20
     recent: int = 0
     recall: float = 0.25
-    persistence: Literal["stream", "snapshot", "none"] = "stream"
+    persistence: Literal["stream", "none"] = "stream"
     max_items: int | None = None
     in_context: bool = True
     ranker: Ranker | None = None
@@ -389,15 +389,10 @@ DEFAULT_SECTIONS = SectionSpecs(
             100,
             placement="static",
             eviction="none",
-            persistence="snapshot",
             header="",
         ),
-        SectionSpec(
-            "playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"
-        ),
-        SectionSpec(
-            "plan_examples", 8_000, 30, placement="static", eviction="none", persistence="snapshot"
-        ),
+        SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none"),
+        SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none"),
         SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, recall=0.25),
         SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
         SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),

@@ -13,7 +13,6 @@ from kaosmem.names import check_item_id
 from kaosmem.types import Content, JSONValue
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import ChatMessage, Item
-from kaosmem.units import Link, Units
 
 COMPACTED = "compacted"
 """The metadata field in which an item made by a compaction names the items that it replaced."""
@@ -113,13 +112,9 @@ def substitution(
     made = [
         (own, message) for own, message in zip(owners, after, strict=True) if message.id not in kept
     ]
-    told: set[str] = set()
-    for own, message in made:
-        told.update((own.id, *message.sources))
-    dropped = _by_unit(before, gone.keys() - told)
     items = []
     for own, message in made:
-        sources = _sources(own, message, dropped.get(own.id, ())) or tuple(gone)
+        sources = _sources(own, message) or tuple(gone)
         item = _derived(own, message, [by_id.get(source) for source in sources])
         content = check_content(message.content)
         ends = []
@@ -174,28 +169,11 @@ def _owners(
     return owners
 
 
-def _by_unit(before: Sequence[Item], dropped: Container[str]) -> dict[str, list[str]]:
-    """Return, by the items that are in one unit with any of these ids, those ids."""
-    units = Units()
-    for place, item in enumerate(before):
-        units.add(place, Link.of(item))
-    found: dict[int, list[str]] = {}
-    for place, item in enumerate(before):
-        if item.id in dropped:
-            found.setdefault(units.first(place), []).append(item.id)
-    firsts = {item.id: units.first(place) for place, item in enumerate(before)}
-    return {item_id: found[first] for item_id, first in firsts.items() if first in found}
-
-
-def _sources(own: Item, message: ChatMessage, dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids that a message stands for, none if it names none.
-
-    A message in its own place also stands for the dropped items of its unit, which could not come
-    back without it.
-    """
+def _sources(own: Item, message: ChatMessage) -> tuple[str, ...]:
+    """Return the ids that a message stands for, none if it names none."""
     ids = message.sources
     if message.id == own.id:
-        ids = (own.id, *dropped, *(source for source in ids if source not in own.sources))
+        ids = (own.id, *(source for source in ids if source not in own.sources))
     return tuple(dict.fromkeys(map(check_item_id, ids)))
 
 

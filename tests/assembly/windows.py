@@ -24,9 +24,7 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
 
 SECTIONS = (
-    SectionSpec(
-        "role", 2_000, 100, placement="static", eviction="none", persistence="snapshot", header=""
-    ),
+    SectionSpec("role", 2_000, 100, placement="static", eviction="none", header=""),
     SectionSpec("messages", 1_200, 90, placement="history"),
     SectionSpec("intent", 200, 85, recall=0.0, max_items=1),
     SectionSpec("findings", 600, 70, floor=0.1),

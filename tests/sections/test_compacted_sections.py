@@ -175,7 +175,7 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
     assert len(llm.requests) == asked
 
 
-@pytest.mark.parametrize("persistence", ["stream", "snapshot", "none"])
+@pytest.mark.parametrize("persistence", ["stream", "none"])
 async def test_a_compaction_is_kept_as_its_section_is(tmp_path: Path, persistence: Any) -> None:
     """However a section persists it is compacted, can be expanded, and is read back as it was, if it is kept at all."""
     specs = messages(summarizing(), persistence=persistence)

@@ -338,16 +338,13 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(
     steps=STEPS,
-    persistence=st.sampled_from(["stream", "snapshot"]),
     log_bytes=st.sampled_from([1_000, 10**6]),
 )
 def test_a_session_recalls_as_one_that_holds_all_in_memory(
-    placement: str, steps: list[tuple[str, int]], persistence: str, log_bytes: int
+    placement: str, steps: list[tuple[str, int]], log_bytes: int
 ) -> None:
     """Whatever was evicted, forgotten, saved and opened again between, contexts are the same byte for byte."""
-    spec = replace(
-        SPEC, budget=120, placement=placement, persistence=persistence, retrieval_threshold=3
-    )
+    spec = replace(SPEC, budget=120, placement=placement, retrieval_threshold=3)
     before = session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED
     session_log.MIN_LOG_BYTES = log_bytes
     lazy_index.MIN_STORED = 5

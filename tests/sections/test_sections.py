@@ -125,7 +125,7 @@ def test_specs_must_differ_in_name_and_share_no_more_than_the_window() -> None:
 
 def test_the_default_sections_are_those_of_the_design() -> None:
     """Budgets, priorities, floors, placements, policies and persistence are as documented."""
-    static = ("static", "none", "snapshot")
+    static = ("static", "none", "stream")
     assert {
         s.name: (s.budget, s.priority, s.floor, s.placement, s.eviction, s.persistence)
         for s in check_specs(DEFAULT_SECTIONS).values()

@@ -19,7 +19,7 @@ LONG = "a long report on much else " * 4_000
 
 
 SPECS = (
-    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", placement="static", eviction="none"),
     SectionSpec("messages", budget=40, placement="history", eviction="fifo"),
     SectionSpec("documents", eviction="none"),
     SectionSpec("findings", eviction="none"),

@@ -44,7 +44,7 @@ from tests.persistence.worlds import snapshot
 from tests.telling import CONTENT, SECRET, URLS, refusal, told
 
 SPECS = (
-    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", placement="static", eviction="none"),
     SectionSpec("messages", 1_000, placement="history"),
     SectionSpec("findings", 60, eviction="priority"),
     SectionSpec("small", 5, eviction="refuse"),

@@ -32,7 +32,7 @@ def quoting(prompt: Sequence[ChatMessage]) -> str:
 
 
 SPECS = (
-    SectionSpec("role", placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", placement="static", eviction="none"),
     SectionSpec("messages", budget=60, placement="history", eviction="fifo", recall=0.3),
     SectionSpec("notes", budget=60, eviction="lru", recall=0.3, retrieval_threshold=0),
     SectionSpec("documents", eviction="none"),

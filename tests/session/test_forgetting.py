@@ -57,10 +57,8 @@ EVICTING = tuple(policy for policy in POLICIES if policy not in ("none", "refuse
 FORMATS = ("text", "openai", "anthropic")
 
 SPECS = (
-    SectionSpec("role", priority=100, placement="static", eviction="none", persistence="snapshot"),
-    SectionSpec(
-        "playbooks", 8_000, 80, placement="static", eviction="none", persistence="snapshot"
-    ),
+    SectionSpec("role", priority=100, placement="static", eviction="none"),
+    SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none"),
     SectionSpec("messages", 2_600, 90, 0.3, placement="history", recent=4),
     SectionSpec("side", 2_600, 20, placement="history", persistence="none"),
     SectionSpec("documents", None, 50, 0.2, eviction="none", retrieval_threshold=0),

@@ -24,7 +24,7 @@ from kaosmem.errors import DuplicateError, ReadOnlyError, SectionFullError
 from tests.persistence.damage.damaged import opened, place_of, stored
 from tests.persistence.damage.turns import lost, turns
 
-PERSISTENCES = ("stream", "snapshot", "none")
+PERSISTENCES = ("stream", "none")
 SPECS = (
     SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=0),
     SectionSpec("findings", eviction="none"),

@@ -152,20 +152,6 @@ def forged(snapshot: Path) -> Iterator[list[dict[str, Any]]]:
     snapshot.write_bytes(data)
 
 
-async def test_what_a_log_says_was_archived_is_not_logged_again(tmp_path: Path) -> None:
-    """A section saved as a whole logs each version that left it once, however often the session is opened."""
-    notes = [SectionSpec("notes", persistence="snapshot")]
-    async with SessionMemory.open(tmp_path, sections=notes) as memory:
-        memory.add("notes", "version 0", id="a")
-    for number in range(1, 4):
-        async with SessionMemory.open(tmp_path, sections=notes) as memory:
-            memory.update("a", f"version {number}")
-    async with SessionMemory.open(tmp_path, sections=notes) as memory:
-        assert [version.item.text for version in memory["notes"].archive.in_memory()] == [
-            f"version {number}" for number in range(3)
-        ]
-
-
 async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
     """A full collection of a large session would stop the event loop."""
     gc.disable()

@@ -122,7 +122,7 @@ fields = {
     "retrieval_threshold": numbers,
     "recent": numbers,
     "recall": shares,
-    "persistence": st.sampled_from(["stream", "snapshot"]),
+    "persistence": st.just("stream"),
     "max_items": numbers,
     "in_context": st.sampled_from([True, False, 1, None]),
     "ranker": rankers,

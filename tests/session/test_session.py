@@ -714,7 +714,7 @@ async def test_another_process_finds_what_this_one_saved(tmp_path: Path) -> None
 
 
 async def test_a_replaced_prompt_can_be_fetched_after_reopening(tmp_path: Path) -> None:
-    """Sections kept as a whole lose no archived version either."""
+    """A removed prompt stays in the archive."""
     async with SessionMemory.open(str(tmp_path)) as memory:
         prompt = memory.add("role", "first prompt")
         await memory.save()

@@ -37,7 +37,7 @@ WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 SPECS = (
     SectionSpec("messages", 60, placement="history", recall=0.5, retrieval_threshold=0),
     SectionSpec("documents", eviction="none", retrieval_threshold=0),
-    SectionSpec("notes", 60, retrieval_threshold=0, persistence="snapshot"),
+    SectionSpec("notes", 60, retrieval_threshold=0),
     SectionSpec("scratch", eviction="none", retrieval_threshold=0, persistence="none"),
 )
 MIN = 6

@@ -43,7 +43,7 @@ from tests.simulation.objects import Client, Store, arrive
 from tests.simulation.schedule import KilledError, Process, Schedule, current
 
 SECTIONS = (
-    SectionSpec("role", 200_000, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", 200_000, placement="static", eviction="none"),
     SectionSpec("messages", 150, placement="history", recall=0.0),
     SectionSpec("findings", 100, eviction="lru"),
     SectionSpec("documents", retrieval_threshold=3),

@@ -24,7 +24,6 @@ from kaosmem.sections.operations import (
     Describe,
     Forget,
     Operation,
-    Replace,
     SectionOperation,
     TraceTurn,
     Turn,
@@ -123,8 +122,6 @@ def _hydrate(
     operations = (repeat(sections, record) for record in recovered.records)
     trace = Trace(header.get("turns", 0))
     unpurged = _apply_to_session(windows, trace, operations)
-    for section in sections.values():
-        section.archive.drain()  # the log has them
     notices = notices_of(sections, unknown, described)
     others = {description["counter"] for description in descriptions} - {counter.name}
     if others:
@@ -259,22 +256,10 @@ def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JS
 
 
 def drain(sections: Iterable[Section]) -> list[Operation]:
-    """Return the changes since the last drain, by the persistence of each section."""
+    """Return the changes since the last drain. A section that is not kept has none."""
     operations: list[Operation] = []
     for section in sections:
-        journal = section.drain_journal()
-        versions = section.archive.drain()
-        if section.spec.persistence == "stream":
-            operations += journal
-        elif section.spec.persistence == "snapshot" and journal:
-            operations.append(
-                Replace(
-                    section.spec.name,
-                    section.state(),
-                    list(section.held.entries()),
-                    versions,
-                )
-            )
+        operations += section.drain_journal()
     return operations
 
 

@@ -26,7 +26,6 @@ from kaosmem.sections.operations import (
     Operation,
     Outcome,
     Remove,
-    Replace,
     SectionOperation,
     Update,
     Use,
@@ -79,7 +78,7 @@ def rebase(
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
     for change in ours:
-        if change.section not in stored or isinstance(change, Replace):
+        if change.section not in stored:
             kept.append(change)
         elif _settles(change):
             _settle(stored[change.section], change, touched, forgotten)
@@ -91,11 +90,10 @@ def rebase(
     for operation in theirs:
         if isinstance(operation, SectionOperation) and operation.section not in stored:
             sections[operation.section].apply(operation)
-    replaced = {change.section for change in kept if isinstance(change, Replace)}
     for name, section in stored.items():
         if name not in sections:
             sections[name] = section
-        elif name not in replaced and section.spec.persistence != "none":
+        elif section.spec.persistence != "none":
             added = sum(change.section == name and isinstance(change, Add) for change in told)
             is_forgotten = any(each.section == name and isinstance(each, Forget) for each in theirs)
             shared = (
@@ -269,25 +267,17 @@ def _check_clashes(
     theirs: Sequence[Operation],
     touched: Mapping[str, Item | None] | None,
 ) -> None:
-    """Raise ConflictError where both rewrote the same item or section."""
+    """Raise ConflictError where both rewrote the same item."""
     removed = {
         each.id: each.section for each in ours if isinstance(each, Remove) and not each.expired
     }
     rewritten = removed | {each.item.id: each.section for each in ours if isinstance(each, Update)}
     added = {each.item.id: each.section for each in ours if isinstance(each, Add)}
-    wholes = [each for each in ours if isinstance(each, Replace)]
-    added |= {entry["id"]: whole.section for whole in wholes for entry in whole.entries}
-    replaced = {whole.section for whole in wholes}
-    if touched is None and (rewritten or replaced):
+    if touched is None and rewritten:
         raise ConflictError(
             "others have committed so much since the session was read that the log no longer tells "
             "what; "
             "open it again and repeat the change"
-        )
-    if names := replaced & {each.section for each in theirs if not isinstance(each, Describe)}:
-        raise ConflictError(
-            f"section {min(names)!r} is kept as a whole, and another writer has changed it too; "
-            "open the session again and repeat the change"
         )
     touched = touched or {}
     clashing = [item_id for item_id in (*rewritten, *added) if item_id in touched]

@@ -31,7 +31,7 @@ from kaosmem.tokens.counters import EstimateCounter
 
 COUNTER = EstimateCounter()
 SPECS = (
-    SectionSpec("role", 2_000, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", 2_000, placement="static", eviction="none"),
     SectionSpec("messages", 90, 90, 0.35, placement="history", recent=2),
     SectionSpec("findings", 50, eviction="priority"),
     SectionSpec("actions", 40, eviction="lru"),

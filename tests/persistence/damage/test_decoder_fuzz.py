@@ -36,11 +36,11 @@ from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import Files, Forger, encoded, seal
 
 SPECS = (
-    SectionSpec("role", 400, placement="static", eviction="none", persistence="snapshot"),
+    SectionSpec("role", 400, placement="static", eviction="none"),
     SectionSpec("messages", 90, placement="history", recent=2),
     SectionSpec("findings", 40, eviction="priority"),
     SectionSpec("actions", 30, eviction="lru"),
-    SectionSpec("plan", None, eviction="none", persistence="snapshot"),
+    SectionSpec("plan", None, eviction="none"),
 )
 COUNTER = EstimateCounter()
 FOLDER = "/default/s/"

@@ -271,21 +271,6 @@ async def test_a_lost_text_costs_its_item_alone() -> None:
         assert str(len(LONG)) in str(damage[0])
 
 
-async def test_a_lost_text_of_a_section_saved_whole_costs_that_state() -> None:
-    """One record has a whole section of persistence `snapshot`: the state before it is served."""
-
-    def change(memory: SessionMemory) -> None:
-        # It need not be shown, so it may be long.
-        memory.add("role", "word " * 15_000, id="r1", role="note")
-
-    files = stored(await turns(added("r0", section="role"), change))
-    found, damage = await read(
-        {path: data for path, data in files.items() if not path.startswith("blob/")}
-    )
-    assert ids(found) == ["r0"]
-    assert "record 3 is lost without its text" in str(damage[0])
-
-
 async def test_items_after_a_lost_line_of_a_snapshot_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
