@@ -30,7 +30,7 @@ class Reason(StrEnum):
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
     SHORTENED = "shortened"
-    """In: a shortened copy of a required item, or of the best match, which did not fit."""
+    """In: a shortened copy of a required item, which did not fit."""
     TAIL = "tail"
     """In: in the unbroken run of newest messages."""
     RELEVANT = "relevant"

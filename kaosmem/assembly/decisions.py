@@ -37,7 +37,7 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
             reasons = _reasons_in_history(packing, name)
         else:
             share = packing.shares[name]
-            reasons = _reasons_in_share(packing, share)
+            reasons = _reasons_in_share(share)
         twins = share.twins if share else {}
         for unit, reason in reasons:
             decisions += [
@@ -73,15 +73,14 @@ def _decision(
     )
 
 
-def _reasons_in_share(packing: Packing, share: Share) -> Reasons:
+def _reasons_in_share(share: Share) -> Reasons:
     """Yield why each unit of a section that is no history is shown, or is not."""
     needed: set[int] = set()
     for unit in share.taken.values():
         needed.update(unit.needs)
-    proposed = packing.packer.proposals[share.spec.name].candidates
-    for unit, whole in zip(share.candidates, proposed, strict=True):
+    for unit in share.candidates:
         if unit.position in share.taken:
-            yield unit, _including(unit, needed) if unit is whole else Reason.SHORTENED
+            yield unit, _including(unit, needed)
             continue
         reason = _left_out_reason(share, unit)
         if reason is None and unit.position in share.unrelated:

@@ -28,7 +28,6 @@ from kaosmem.assembly.allocation import (
 )
 from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Run, Share, fill
-from kaosmem.assembly.shortening import LAYOUT_TOKENS, with_best_shortened
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
 from kaosmem.formats.text import LabelStyle, grouped, item_pieces
 from kaosmem.language.duplicates import Shown
@@ -119,9 +118,6 @@ class Packer:
         candidates = proposal.candidates
         counter = self.costs.counter
         cap = cap_of(spec, self.window)
-        largest = max(unit.tokens for unit in candidates)
-        if spec.placement == "query" and spec.budget == cap < largest + LAYOUT_TOKENS:
-            candidates = with_best_shortened(spec, candidates, cap, counter)
         share = Share(
             spec,
             candidates,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from kaosmem.assembly.allocation import best_match, header_tokens, items_of, line_measure
+from kaosmem.assembly.allocation import items_of
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -24,8 +24,6 @@ P = TypeVar("P")
 # counts.
 _PRECISION = 64
 _COUNTS = 4
-LAYOUT_TOKENS = 128
-"""More than a header and a label take."""
 
 
 @dataclass(frozen=True)
@@ -194,40 +192,6 @@ def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
     If its texts cannot be cut to fewer tokens, return the item itself.
     """
     return Shortener((), {}, counter=counter)._item(item, limit)
-
-
-def with_best_shortened(
-    spec: SectionSpec, candidates: Sequence[Candidate], budget: int, counter: TokenCounter
-) -> tuple[Candidate, ...]:
-    """Return candidates of which the best match fits in the budget of its section.
-
-    An item may fill the budget, so that no room is left for a header and a label. If it is the best
-    match, or the first one where nothing is ranked, it is shortened by these.
-    """
-    best = best_match(candidates) or candidates[0]
-    if best.must or len(best.items) > 1 or best.tokens + LAYOUT_TOKENS <= budget:
-        return tuple(candidates)
-    copy = _shortened_alone(best, spec, budget, counter)
-    return tuple(copy if unit is best else unit for unit in candidates)
-
-
-def _shortened_alone(
-    unit: Candidate, spec: SectionSpec, cap: int, counter: TokenCounter
-) -> Candidate:
-    """Return a unit of one item, shortened so that it fits in a cap with its header and label."""
-    (item,) = unit.items
-    header = header_tokens(spec, counter)
-    line_of = line_measure(spec.labels, counter)
-    limit = item.tokens
-    copy = item
-    for _ in range(_COUNTS):
-        line = line_of(copy, None)
-        excess = header + line.tokens + line.label - cap
-        if excess <= 0:
-            break
-        limit -= excess
-        copy = shortened(item, limit, counter=counter)
-    return unit if copy is item else unit._replace(items=(copy,), tokens=copy.tokens)
 
 
 def levelled(sizes: Sequence[int], room: int) -> list[int]:

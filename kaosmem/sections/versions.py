@@ -7,7 +7,7 @@ version that held then, together with the current one, both labelled with their 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""
+_FOLLOWED = 100
+"""After so many units of a larger section, the next items are looked at too."""
 _SUBJECT_WORDS = 12
 """The words of the subjects that have changed which the index of a larger section is asked for."""
 
@@ -190,7 +192,8 @@ class SectionCorrections:
         self._index = index
         self._updates = 0  # of the section when items were last looked at
         self._seen: set[int] = set()  # the ordinals of the items that were looked at,
-        self._stating: set[int] = set()  # and of those that may correct another or be corrected
+        self._stating: set[int] = set()  # of those that may correct another or be corrected,
+        self._explicit: set[int] = set()  # and of those that say that they correct
 
     def find(
         self,
@@ -216,7 +219,7 @@ class SectionCorrections:
         held = self._held
         wanted = [*firsts]
         is_small = among is None and len(held) <= _SMALL
-        pool = {*held} if is_small else {*wanted, *scores}
+        pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
         items = self._stating_among(pool, among)
         for at in wanted:
             item = held.known(at)
@@ -243,13 +246,23 @@ class SectionCorrections:
                 items[at] = self._held[at]
         return items
 
+    def _soon_after(self, firsts: Sequence[int]) -> set[int]:
+        """Return the items soon after the best units that say that they correct something."""
+        from kaosmem.language.corrections import NEAR
+
+        near: set[int] = set()
+        for first in firsts[:_FOLLOWED]:
+            near.update(range(first + 1, first + NEAR + 1))
+        self._look_at(near)
+        return near & self._explicit
+
     def _look_at(self, ordinals: set[int]) -> None:
-        from kaosmem.language.corrections import may_take_part
+        from kaosmem.language.corrections import is_explicit, may_take_part
 
         if self._updates != self._held.updates:
             self._updates = self._held.updates
-            self._seen.clear()
-            self._stating.clear()
+            for known in (self._seen, self._stating, self._explicit):
+                known.clear()
         for at in ordinals - self._seen:
             if at not in self._held:
                 continue
@@ -257,6 +270,8 @@ class SectionCorrections:
             self._seen.add(at)
             if may_take_part(item):
                 self._stating.add(at)
+            if is_explicit(item):
+                self._explicit.add(at)
 
     def _closed(
         self, corrections: Corrections, firsts: Iterable[int]

@@ -222,30 +222,3 @@ async def test_a_small_history_recalls_its_best_message(
     context = await memory.assemble_context(question, budget=window, format=format_)
     assert context.decision(fact.id).reason is Reason.RECALLED
     assert context.by_section["messages"].used <= budget
-
-
-@pytest.mark.parametrize("eviction", ["fifo", "none"])
-@pytest.mark.parametrize("others", [0, 60])
-async def test_a_fact_that_fills_its_section_is_shown_shortened(eviction: str, others: int) -> None:
-    """No room is left for its header and its label: the middle of its text gives way to them."""
-    spec = SectionSpec("notes", 100, eviction=eviction)  # type: ignore[arg-type]
-    memory = SessionMemory.test_mode(sections=(spec,))
-    fact = memory.add("notes", "The launch code is SWORDFISH " + "and so on " * 30)
-    assert fact.tokens == 99
-    for number in range(others if eviction == "fifo" else 0):
-        memory.add("notes", f"Note {number} says the weather is fine.")
-    context = await memory.assemble_context("What is the launch code?", budget=4_000)
-    assert context.decision(fact.id).reason is Reason.SHORTENED
-    assert "The launch code is SWORDFISH" in context.text
-    assert context.by_section["notes"].used <= 100
-
-
-async def test_a_shortened_fact_that_does_not_fit_is_out() -> None:
-    """It is shortened to its section's budget, and the window has less room beside the rules."""
-    specs = (SectionSpec("role", placement="static", priority=9), SectionSpec("notes", 100))
-    memory = SessionMemory.test_mode(sections=specs)
-    memory.add("role", "Name the page of the answer. " * 5, role="system")
-    fact = memory.add("notes", "The launch code is SWORDFISH " + "and so on " * 30)
-    context = await memory.assemble_context("What is the launch code?", budget=110)
-    assert fact.id not in {item.id for item in context.items}
-    assert not context.decision(fact.id).included

@@ -87,7 +87,7 @@ def ids(candidates: tuple[Candidate, ...]) -> list[str]:
         ({"recall": "some"}, ValueError, "from 0 to 1"),
         ({"placement": "footer"}, ValueError, "static, history, query"),
         ({"eviction": "random"}, ValueError, "fifo"),
-        ({"persistence": "disk"}, ValueError, "stream, snapshot, none"),
+        ({"persistence": "disk"}, ValueError, "stream, none"),
         ({"retrieval_threshold": -1}, ValueError, "from 0 up"),
         ({"recent": 1.0}, ValueError, "from 0 up"),
         ({"max_items": 0}, ValueError, "from 1 up"),
