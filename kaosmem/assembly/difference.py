@@ -24,10 +24,13 @@ class Difference:
     same: int = 0
 
     def __str__(self) -> str:
-        return (
-            f"{len(self.came):,} in, {len(self.went):,} out, {len(self.replaced):,} replaced, "
-            f"{len(self.moved):,} moved, {self.same:,} as before"
-        )
+        counts = {
+            "in": len(self.came),
+            "out": len(self.went),
+            "replaced": len(self.replaced),
+            "moved": len(self.moved),
+        }
+        return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none"
 
     def changes(self) -> Iterator[tuple[str, Item]]:
         """Yield each changed item after a word: in, out, replaced, replacing or moved."""
@@ -49,7 +52,7 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     >>> memory = SessionMemory.test_mode()
     >>> a, b, c = memory.add_many("findings", ["One.", "Two.", "Three."])
     >>> print(difference([a, b, c], [c, a]))
-    0 in, 1 out, 0 replaced, 1 moved, 1 as before
+    1 out, 1 moved
     """
     old = {item.id: place for place, item in enumerate(before)}
     now = {item.id for item in after}

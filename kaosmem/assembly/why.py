@@ -192,6 +192,25 @@ def replaced_by(newer: Item) -> str:
     return f"{_quoted(newer.text)} with the same key replaced it on {newer.valid_from.date()}"
 
 
+def gone(
+    item: Item, items: Iterable[Item], at: datetime, removed_at: datetime | None = None
+) -> str:
+    """Return why a session did not hold an item at a time, "" if it did.
+
+    Args:
+        items: The items among which a newer version may be.
+        removed_at: The time at which the item was removed or replaced.
+    """
+    if item.is_expired(at) and item.expires_at is not None:
+        return f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
+    newer = successor(item, items, at)
+    if newer is not None:
+        return replaced_by(newer)
+    if removed_at is not None and removed_at <= at:
+        return f"it was removed on {removed_at:%Y-%m-%d %H:%M}"
+    return ""
+
+
 def successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
     """Return the newest item with the key of another one that was stored between it and a time."""
     if item.key is None:

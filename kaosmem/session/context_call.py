@@ -12,7 +12,7 @@ from kaosmem.arguments import Clock, check_share, check_text
 from kaosmem.assembly import Offers, Overflow, check_budget
 from kaosmem.assembly.allocation import cap_of, items_of
 from kaosmem.assembly.context import Decision, Reason, SourceReport
-from kaosmem.assembly.why import replaced_by, successor
+from kaosmem.assembly.why import gone
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formation.aging import days_until_old, needs_verification
@@ -355,14 +355,10 @@ class Inquiry:
         item = version.item
         newest = None if item.key is None else section.keyed(item.key)
         fault = ""
-        if newest is None and item.is_expired(self.clock()) and item.expires_at is not None:
-            fault = f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
-        elif newest is None and version.ended is not None:
-            newer = successor(item, self.known_items(with_files=True), self.clock())
-            fault = f"it was removed on {version.ended[1]:%Y-%m-%d %H:%M}"
-            if newer is not None:
-                fault = replaced_by(newer)
-        elif newest is None and version.position is not None:
+        if newest is None:
+            ended = None if version.ended is None else version.ended[1]
+            fault = gone(item, self.known_items(with_files=True), self.clock(), ended)
+        if newest is None and not fault and version.position is not None:
             fault = f"it was evicted from its section, which keeps {_limit(section)}, and the query"
             fault += " did not recall it"
         same_as = None if newest is None else newest.id

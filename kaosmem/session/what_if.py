@@ -118,7 +118,7 @@ class WhatIf:
                 f"{100 * context.used // max(1, budget)} %",
                 f"{len(context.items):,}",
                 "" if base is None else f"{base[1]} at {base[0]:,}",
-                "" if found is None else _counts(found),
+                "" if found is None else str(found),
             )
 
     def _item_lines(self) -> Iterator[str]:
@@ -134,17 +134,6 @@ class WhatIf:
                     texts = [preview(item.text, 40) for item in items]
                     named = listed(texts, _NAMED_ITEMS)
                     yield f"{visible(ranker)} at {budget:,}, {word}: {named}"
-
-
-def _counts(found: Difference) -> str:
-    """Return the counts of a difference that are not 0."""
-    counts = {
-        "in": len(found.came),
-        "out": len(found.went),
-        "replaced": len(found.replaced),
-        "moved": len(found.moved),
-    }
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none"
 
 
 async def what_if(

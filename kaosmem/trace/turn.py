@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.cutoffs import Cutoff
 from kaosmem.assembly.seen import Seen
-from kaosmem.assembly.why import IN, replaced_by, successor
+from kaosmem.assembly.why import IN, gone
 from kaosmem.assembly.windows import digest
 from kaosmem.display import listed
 from kaosmem.errors import CorruptionError, NotFoundError
@@ -152,24 +152,13 @@ class Turn:
         )
         if item_id in self.shown:
             return replace(out, included=True, reason=Reason.VISIBLE)
-        fault = self._gone(item, items.values(), ended.get(item_id))
+        fault = gone(item, items.values(), self.at, ended.get(item_id))
+        if item.created_at > self.at:
+            fault = f"it was stored on {item.created_at:%Y-%m-%d %H:%M:%S}, after this turn"
         if fault:
             return replace(out, fault=fault)
         reason, fault = self._passed_over(item)
         return replace(out, reason=reason, fault=fault)
-
-    def _gone(self, item: Item, items: Iterable[Item], removed: datetime | None) -> str:
-        """Return why the session did not hold an item at the time of the turn, "" if it did."""
-        if item.created_at > self.at:
-            return f"it was stored on {item.created_at:%Y-%m-%d %H:%M:%S}, after this turn"
-        if item.is_expired(self.at) and item.expires_at is not None:
-            return f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
-        newer = successor(item, items, self.at)
-        if newer is not None:
-            return replaced_by(newer)
-        if removed is not None and removed <= self.at:
-            return f"it was removed on {removed:%Y-%m-%d %H:%M}"
-        return ""
 
     def _passed_over(self, item: Item) -> tuple[Reason, str]:
         """Return why the turn left out an item that the session held."""
