@@ -6,7 +6,6 @@ import asyncio
 import json
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -229,7 +228,7 @@ class Corpus(Protocol):
 
     def for_tenant(self, tenant: str) -> Self:
         """Return the corpus of another tenant at the same place. Raises InvalidNameError."""
-        other = copy(self)
+        other = self._view()
         other._tenant = check_name(tenant, "tenant")
         return other
 
@@ -238,7 +237,7 @@ class Corpus(Protocol):
 
         Its calls raise NotFoundError where that version is no longer kept.
         """
-        other = copy(self)
+        other = self._view()
         if type(moment) is int and moment >= 0:
             other._moment = moment
         elif isinstance(moment, datetime | str):
@@ -247,6 +246,12 @@ class Corpus(Protocol):
             raise InvalidArgumentError(
                 f"version {shown_name(moment)} is not valid; give its number, or a time"
             )
+        return other
+
+    def _view(self) -> Self:
+        """Return another view of the same place. It shares connections, which a copy may open anew."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         return other
 
     # Changes.

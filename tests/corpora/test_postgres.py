@@ -12,8 +12,8 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from kaosmem import DurabilityError
-from kaosmem.corpora import PgCorpus, postgres
+from kaosmem import DurabilityError, SessionMemory
+from kaosmem.corpora import CorpusSource, PgCorpus, postgres
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.language.analysis import analyze
@@ -81,6 +81,19 @@ async def test_compaction_gives_up_old_versions_alone(corpus: PgCorpus) -> None:
     other = PgCorpus(corpus._url, schema=corpus._schema)
     assert await other.statistics(["rent"]) == await corpus.statistics(["rent"])
     await other.close()
+
+
+async def test_views_share_connections(corpus: PgCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions, tenants and the questions of a session open no connections of their own."""
+    opened: list[PgCorpus] = []
+    monkeypatch.setattr(PgCorpus, "_open", opened.append)
+    version = await corpus.add([passage(f"p{n}", f"rent {n} garden", "s") for n in range(9)])
+    assert await corpus.at(version).get(["p1"])
+    await corpus.for_tenant("other").add([passage("a", "rent")])
+    memory = SessionMemory.test_mode()
+    await memory.attach(CorpusSource(corpus), timeout_s=60)
+    assert (await memory.assemble_context("rent of a garden", budget=200)).items
+    assert opened == []
 
 
 async def test_a_rare_filter_is_answered_among_many(corpus: PgCorpus) -> None:
