@@ -7,7 +7,9 @@ the search for smaller examples.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import sys
@@ -22,6 +24,7 @@ from kaosmem.persistence.storage import disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.tables import TABLES
 
+TESTS = Path(__file__).parent
 CHROMIUM = os.environ.get("KAOSMEM_CHROMIUM") or shutil.which("chromium") or ""
 """The browser for the tests of the page, "" without one."""
 
@@ -78,11 +81,31 @@ def _keep_bytecode(folder: Path) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def _compile_another_part_first() -> None:
+    """Import the tests in an order of this worker's own, so that the first run compiles each file once.
+
+    Workers start together. In one order, each would compile all files and their packages before
+    another has stored the bytecode.
+    """
+    worker = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    files = sorted(TESTS.rglob("test_*.py"))
+    first = worker * len(files) // workers
+    for file in files[first:]:
+        name = ".".join(file.relative_to(TESTS.parent).with_suffix("").parts)
+        # Whatever fails here fails again when it is collected, and is reported then.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(name)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Collect tests without the garbage collector, which is not to look at modules and tests later either."""
     gc.disable()
     try:
+        of_all = session.config.args_source == pytest.Config.ArgsSource.TESTPATHS
+        if of_all and "PYTEST_XDIST_WORKER" in os.environ:
+            _compile_another_part_first()
         return (yield)
     finally:
         gc.enable()

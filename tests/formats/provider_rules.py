@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import botocore.session
-from botocore.validate import ParamValidator
-from google.genai import types
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
+
+from tests.lazily import Lazy
+
+botocore_session = Lazy("botocore.session")
+botocore_validate = Lazy("botocore.validate")
+types = Lazy("google.genai.types")
 
 Messages = Sequence[Mapping[str, Any]]
 SERVED = ("web_search_call", "mcp_call")
@@ -24,7 +27,7 @@ def responses_items() -> TypeAdapter[Any]:
 
 @cache
 def converse_validator() -> Any:
-    model = botocore.session.get_session().get_service_model("bedrock-runtime")
+    model = botocore_session.get_session().get_service_model("bedrock-runtime")
     return model.operation_model("Converse").input_shape
 
 
@@ -90,7 +93,7 @@ def check_bedrock(messages: Messages, system: str = "") -> None:
     asked = {"modelId": "m", "messages": list(messages)}
     if system:
         asked["system"] = [{"text": system}]
-    report = ParamValidator().validate(asked, converse_validator())
+    report = botocore_validate.ParamValidator().validate(asked, converse_validator())
     assert not report.has_errors(), report.generate_report()
     due: list[str] = []
     seen: set[str] = set()

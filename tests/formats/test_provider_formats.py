@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseReasoningItem
@@ -32,7 +31,10 @@ from kaosmem.types.content import ImageBlock, OpaqueBlock
 from tests.formats.provider_rules import CHECKS
 from tests.formats.test_formats import CALL_LISTS, NAMES, PNG, ROLES, SPOKEN, TEXTS, several
 from tests.formats.test_message_rules import assembled, histories
+from tests.lazily import Lazy
 from tests.worlds import budgets, queries
+
+types = Lazy("google.genai.types")
 
 FORMATS = sorted(CHECKS)
 SIGNATURES = st.binary(min_size=1, max_size=9).map(lambda data: b64encode(data).decode())

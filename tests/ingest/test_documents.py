@@ -26,9 +26,12 @@ from kaosmem.ingest.office import read_csv
 from kaosmem.ingest.passages import Reading, read_passages
 from kaosmem.ingest.web import html_text
 from kaosmem.names import check_item_id
+from tests.lazily import Lazy
 
-# Of the extras `docs` and `test`.
-docx, openpyxl, pptx, fpdf = map(pytest.importorskip, ("docx", "openpyxl", "pptx", "fpdf"))
+docx = Lazy("docx")
+openpyxl = Lazy("openpyxl")
+pptx = Lazy("pptx")
+fpdf = Lazy("fpdf")
 
 
 def read(folder: Path, name: str, content: bytes | str) -> Reading:
@@ -404,14 +407,13 @@ def test_without_the_extra_the_remedy_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is skipped, and all others are read."""
+    document = MAKERS[name]()
     for package in ("pypdf", "mammoth", "pptx", "openpyxl"):
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "kaosmem.ingest.pdf", raising=False)
     for kind in __import__("kaosmem.ingest.kinds").ingest.kinds.KINDS:
         kind.__dict__.pop("reader", None)
-    assert (
-        why(tmp_path, name, MAKERS[name]()) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
-    )
+    assert why(tmp_path, name, document) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
 
 
 async def test_labels_show_pages_sheets_slides_and_headings(tmp_path: Path) -> None:

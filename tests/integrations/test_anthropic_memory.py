@@ -9,20 +9,23 @@ from typing import Any
 
 import httpx2
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
-from anthropic.lib.tools import ToolError
-from anthropic.tools import BetaLocalFilesystemMemoryTool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import DEFAULT_SECTIONS, NotFoundError, SessionMemory, SyncSessionMemory, Trust
-from kaosmem.integrations.anthropic_memory import (
-    MEMORY_FILES,
-    SessionMemoryTool,
-    SyncSessionMemoryTool,
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    NotFoundError,
+    SectionSpec,
+    SessionMemory,
+    SyncSessionMemory,
+    Trust,
 )
+from tests.lazily import Lazy
 
-SECTIONS = (*DEFAULT_SECTIONS, MEMORY_FILES)
+anthropic = Lazy("anthropic")
+sdk_files = Lazy("anthropic.tools")
+sdk_tools = Lazy("anthropic.lib.tools")
+adapter = Lazy("kaosmem.integrations.anthropic_memory")
 SCRIPT: list[dict[str, Any]] = [
     {"command": "view", "path": "/memories"},
     {"command": "create", "path": "/memories/ann.md", "file_text": "city: Rome\nage: 40\n"},
@@ -74,6 +77,10 @@ class Script:
         )
 
 
+def sections() -> tuple[SectionSpec, ...]:
+    return (*DEFAULT_SECTIONS, adapter.MEMORY_FILES)
+
+
 def expected_of_the_script() -> list[tuple[str, bool]]:
     edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
     listing = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:"
@@ -106,12 +113,12 @@ async def test_the_asynchronous_runner_calls_it(tmp_path: Path) -> None:
     script = Script(SCRIPT)
     transport = httpx2.MockTransport(script.answer)
     async with (
-        SessionMemory.open(tmp_path, "agent", sections=SECTIONS) as memory,
-        AsyncAnthropic(
+        SessionMemory.open(tmp_path, "agent", sections=sections()) as memory,
+        anthropic.AsyncAnthropic(
             api_key="none", http_client=httpx2.AsyncClient(transport=transport)
         ) as client,
     ):
-        tool = SessionMemoryTool(memory, cache_control={"type": "ephemeral"})
+        tool = adapter.SessionMemoryTool(memory, cache_control={"type": "ephemeral"})
         runner = client.beta.messages.tool_runner(tools=[tool], **REQUEST)
         await runner.until_done()
         async with SessionMemory.open(tmp_path, "agent", read_only=True, sections=None) as reader:
@@ -129,10 +136,14 @@ def test_the_synchronous_runner_calls_it() -> None:
     script = Script(SCRIPT)
     transport = httpx2.MockTransport(script.answer)
     with (
-        SyncSessionMemory.test_mode(sections=SECTIONS) as memory,
-        Anthropic(api_key="none", http_client=httpx2.Client(transport=transport)) as client,
+        SyncSessionMemory.test_mode(sections=sections()) as memory,
+        anthropic.Anthropic(
+            api_key="none", http_client=httpx2.Client(transport=transport)
+        ) as client,
     ):
-        runner = client.beta.messages.tool_runner(tools=[SyncSessionMemoryTool(memory)], **REQUEST)
+        runner = client.beta.messages.tool_runner(
+            tools=[adapter.SyncSessionMemoryTool(memory)], **REQUEST
+        )
         runner.until_done()
     assert script.results == expected_of_the_script()
 
@@ -183,7 +194,7 @@ def answered(tool: Any, command: dict[str, Any]) -> str:
     """Return the result or the error of a command, without the sizes of directories."""
     try:
         result = str(tool.call(command))
-    except ToolError as error:
+    except sdk_tools.ToolError as error:
         return f"error: {error}"
     lines = result.split("\n")
     if lines[0].startswith("Here're the files"):
@@ -199,9 +210,9 @@ def test_it_answers_as_the_sdks_own_files_do(
     tmp_path_factory: pytest.TempPathFactory, commands: list[dict[str, Any]]
 ) -> None:
     """The same commands give the same results and errors. A directory stays while it has a file."""
-    theirs = BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("files")))
-    with SyncSessionMemory.test_mode(sections=SECTIONS, counter="estimate") as memory:
-        ours = SyncSessionMemoryTool(memory)
+    theirs = sdk_files.BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("files")))
+    with SyncSessionMemory.test_mode(sections=sections(), counter="estimate") as memory:
+        ours = adapter.SyncSessionMemoryTool(memory)
         kept = [
             {"command": "create", "path": f"{directory}/kept", "file_text": "1\n"}
             for directory in DIRECTORIES
@@ -212,8 +223,8 @@ def test_it_answers_as_the_sdks_own_files_do(
 
 async def test_a_model_changes_only_its_own_files() -> None:
     """A guide that the program added is read. A failed command changes nothing."""
-    memory = SessionMemory.test_mode(sections=SECTIONS)
-    tool = SessionMemoryTool(memory)
+    memory = SessionMemory.test_mode(sections=sections())
+    tool = adapter.SessionMemoryTool(memory)
     memory.add("memory_files", "Be kind.", key="/memories/guide.md", trust=Trust.APPLICATION)
     await tool.call({"command": "create", "path": "/memories/own.md", "file_text": "mine"})
     assert "Be kind." in str(await tool.call({"command": "view", "path": "/memories/guide.md"}))
@@ -225,7 +236,7 @@ async def test_a_model_changes_only_its_own_files() -> None:
         {"command": "create", "path": "/memories/a\nb", "file_text": "x"},
         {"command": "create", "path": "/memoriesx/a", "file_text": "x"},
     ):
-        with pytest.raises(ToolError):
+        with pytest.raises(sdk_tools.ToolError):
             await tool.call(command)
     files = [(item.key, item.text, item.trust) for item in memory["memory_files"]]
     assert files == [
@@ -236,4 +247,4 @@ async def test_a_model_changes_only_its_own_files() -> None:
     context = await memory.assemble_context("What is mine?", budget=200)
     assert "mine" in context.text
     with pytest.raises(NotFoundError):
-        SessionMemoryTool(SessionMemory.test_mode())
+        adapter.SessionMemoryTool(SessionMemory.test_mode())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
-import anthropic.types as anthropic_types
 import pytest
-from google.genai import types as gemini_types
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
@@ -23,6 +22,10 @@ from kaosmem import (
 from kaosmem.formats import parse_message
 from kaosmem.sections.proposal import Hit
 from tests.formats.provider_rules import CHECKS
+from tests.lazily import Lazy
+
+anthropic_types = Lazy("anthropic.types")
+gemini_types = Lazy("google.genai.types")
 
 
 def chunk(finish: str | None = None, **delta: Any) -> ChatCompletionChunk:
@@ -44,50 +47,46 @@ OPENAI = [
     chunk(tool_calls=[call_piece(0, ":7}")]),
     chunk("tool_calls"),
 ]
-_EVENTS = TypeAdapter(anthropic_types.RawMessageStreamEvent)
 ANTHROPIC = [
-    _EVENTS.validate_python(event)
-    for event in (
-        {
-            "type": "content_block_start",
-            "index": 0,
-            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
-        },
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "thinking_delta", "thinking": "hm"},
-        },
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "signature_delta", "signature": "seal"},
-        },
-        {"type": "content_block_stop", "index": 0},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-        {
-            "type": "content_block_delta",
-            "index": 1,
-            "delta": {"type": "text_delta", "text": "I look."},
-        },
-        {
-            "type": "content_block_start",
-            "index": 2,
-            "content_block": {"type": "tool_use", "id": "c1", "name": "find", "input": {}},
-        },
-        {
-            "type": "content_block_delta",
-            "index": 2,
-            "delta": {"type": "input_json_delta", "partial_json": '{"deal":'},
-        },
-        {
-            "type": "content_block_delta",
-            "index": 2,
-            "delta": {"type": "input_json_delta", "partial_json": "7}"},
-        },
-        {"type": "content_block_stop", "index": 2},
-        {"type": "message_stop"},
-    )
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "thinking_delta", "thinking": "hm"},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "signature_delta", "signature": "seal"},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {
+        "type": "content_block_delta",
+        "index": 1,
+        "delta": {"type": "text_delta", "text": "I look."},
+    },
+    {
+        "type": "content_block_start",
+        "index": 2,
+        "content_block": {"type": "tool_use", "id": "c1", "name": "find", "input": {}},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": '{"deal":'},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": "7}"},
+    },
+    {"type": "content_block_stop", "index": 2},
+    {"type": "message_stop"},
 ]
 CALL_ITEM = {"type": "function_call", "call_id": "c1", "name": "find", "arguments": '{"deal":7}'}
 RESPONSES = [
@@ -106,9 +105,7 @@ RESPONSES = [
     {"type": "response.completed", "response": {"output": []}},
 ]
 GEMINI = [
-    gemini_types.GenerateContentResponse.model_validate(
-        {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason}]}
-    )
+    {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason}]}
     for parts, reason in (
         ([{"text": "I "}], None),
         ([{"text": "look."}], None),
@@ -147,12 +144,24 @@ STREAMS: dict[str, list[Any]] = {
 }
 
 
+@cache
+def events_of(name: str) -> list[Any]:
+    """Return the events of a stream as the SDK of the provider gives them."""
+    events = STREAMS[name]
+    if name == "anthropic":
+        adapter = TypeAdapter(anthropic_types.RawMessageStreamEvent)
+        return [adapter.validate_python(event) for event in events]
+    if name == "gemini":
+        return [gemini_types.GenerateContentResponse.model_validate(event) for event in events]
+    return events
+
+
 @pytest.mark.parametrize("name", STREAMS)
 async def test_a_stream_is_stored_as_one_message(name: str) -> None:
     """The pieces of texts and arguments are one message, as the whole reply would be."""
     memory = SessionMemory.test_mode()
     async with memory.collecting(name) as reply:
-        for event in STREAMS[name]:
+        for event in events_of(name):
             reply.add(event)
         assert len(memory["messages"]) == 0
     (item,) = memory["messages"]
@@ -170,12 +179,12 @@ async def test_a_stream_is_stored_as_one_message(name: str) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 async def test_an_interrupted_stream_stores_what_came(name: str) -> None:
     """At each place, by an error: the message is marked, its request obeys, and no call is cut."""
-    for end in range(len(STREAMS[name])):
+    for end in range(len(events_of(name))):
         memory = SessionMemory.test_mode()
         memory.add("messages", "Who?", role="user")
         with pytest.raises(ConnectionError):
             async with memory.collecting(name) as reply:
-                for event in STREAMS[name][:end]:
+                for event in events_of(name)[:end]:
                     reply.add(event)
                 raise ConnectionError
         if reply.item is None:

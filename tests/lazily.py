@@ -1,0 +1,21 @@
+"""Modules that take long to import: a process that collects tests, and runs none that needs them, goes without."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class Lazy:
+    """A module that is imported when a test first reads one of its names.
+
+    >>> json = Lazy("json")
+    >>> json.dumps([1])
+    '[1]'
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._module), name)
