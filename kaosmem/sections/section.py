@@ -29,6 +29,7 @@ from kaosmem.sections.operations import (
     evicted_by,
     remove,
 )
+from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
@@ -174,7 +175,12 @@ class Section(Table):
         with self.index.asking, self.lock:
             if shared and self.spec.recalls and other.held.past.unloaded:
                 other.held.inherit_evicted(self.held, shared)
-            self.hold_as(other, shared=shared)
+            other.held.past.keeps_texts = self.held.past.keeps_texts
+            self.held = other.held
+            self.index.follow(other.held, shared)
+            self.proposer = Proposer(self.spec, self.held, self.index)
+            self.removed = other.removed
+            self.formation = other.formation
         self.journal = other.journal
         self.archive = other.archive
         self.lost = other.lost
@@ -221,7 +227,6 @@ class Section(Table):
         change = substitution(
             [item],
             [replace(message_of(item), content=shorter.content)],
-            budget=self.budget or 0,
             count=lambda _: shorter.tokens,
             new_id=new_id,
         )

@@ -23,22 +23,18 @@ _VERSION = 1
 class Replaced:
     """The items that an item replaced.
 
-    items, tokens: their number, and the tokens of their contents. budget: of the section at that
-        time.
+    items, tokens: their number, and the tokens of their contents.
     """
 
     items: int
     tokens: int
-    budget: int
 
     @classmethod
     def by(cls, item: Item) -> Replaced | None:
         """Return the items that an item replaced, None for one that no compaction made."""
         match item.metadata.get(COMPACTED):
-            case {"items": int(items), "tokens": int(tokens), "budget": int(budget)} if (
-                item.sources
-            ):
-                return cls(items, tokens, budget)
+            case {"items": int(items), "tokens": int(tokens)} if item.sources:
+                return cls(items, tokens)
         return None
 
 
@@ -89,7 +85,6 @@ def substitution(
     before: Sequence[Item],
     after: Sequence[ChatMessage],
     *,
-    budget: int,
     count: Callable[[Content], int],
     new_id: Callable[[str], str],
 ) -> Substitution:
@@ -97,47 +92,46 @@ def substitution(
 
     A message with the id of an item is that item, or takes its place where it says something else.
     Any other one takes the first place of the items gone between its neighbours.
-    new_id: gives an item's id, the one asked for where that is free. Raises InvalidArgumentError
-        for messages that are
-    in another order, or for which there is no place.
+
+    Args:
+        count: Returns the tokens of a content.
+        new_id: Gives an item's id, the one asked for where that is free.
+
+    Raises:
+        InvalidArgumentError: If messages are in another order, or there is no place for one.
     """
     by_id = {item.id: item for item in before}
-    kept = {
-        message.id
-        for message in after
-        if message.id in by_id and message == message_of(by_id[message.id])
-    }
+    kept = set()
+    for message in after:
+        own = by_id.get(message.id)
+        if own is not None and message == message_of(own):
+            kept.add(message.id)
     gone = {item.id: item for item in before if item.id not in kept}
-    owners = _owners(before, after, gone)
-    made = [
-        (own, message) for own, message in zip(owners, after, strict=True) if message.id not in kept
-    ]
     items = []
-    for own, message in made:
-        sources = _sources(own, message) or tuple(gone)
-        item = _derived(own, message, [by_id.get(source) for source in sources])
+    for own, message in zip(_owners(before, after, gone), after, strict=True):
+        if message.id in kept:
+            continue
         content = check_content(message.content)
-        ends = []
-        for source in sources:
-            each = by_id.get(source)
-            if each is not None and each.expires_at is not None:
-                ends.append(each.expires_at)
-        stands_for = [gone[source] for source in sources if source in gone]
-        replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for), budget)
-        items.append(
-            replace(
-                item,
-                id=new_id("" if message.id == own.id else message.id),
-                content=content,
-                tokens=count(content),
-                sources=sources,
-                expires_at=min(ends, default=None),
-                metadata={**item.metadata, COMPACTED: asdict(replaced)},
-            )
+        sources = _sources(own, message) or tuple(gone)
+        item = replace(
+            _derived(own, message, [by_id.get(source) for source in sources]),
+            id=new_id("" if message.id == own.id else message.id),
+            content=content,
+            tokens=count(content),
+            sources=sources,
         )
-    return Substitution(
-        tuple(gone), tuple((own.id, item) for (own, _), item in zip(made, items, strict=True))
-    )
+        items.append((own.id, _with_replaced(item, by_id, gone)))
+    return Substitution(tuple(gone), tuple(items))
+
+
+def _with_replaced(item: Item, by_id: Mapping[str, Item], gone: Container[str]) -> Item:
+    """Return a derived item that names what it replaced, and ends with the first of its sources."""
+    sources = [by_id[source] for source in item.sources if source in by_id]
+    ends = [source.expires_at for source in sources if source.expires_at is not None]
+    stands_for = [source for source in sources if source.id in gone]
+    replaced = Replaced(len(stands_for), sum(each.tokens for each in stands_for))
+    metadata = {**item.metadata, COMPACTED: asdict(replaced)}
+    return replace(item, expires_at=min(ends, default=None), metadata=metadata)
 
 
 def _owners(

@@ -116,22 +116,6 @@ class Table:
             state["usage"] = usage
         return state
 
-    def hold_as(self, other: Table, *, shared: int = 0) -> None:
-        """Hold the items of another table. Do not use that one afterwards.
-
-        The caller holds `lock`.
-
-        Args:
-            shared: Number of leading items that both tables have in common, except for updates.
-                With any, the caller holds `index.asking` too.
-        """
-        other.held.past.keeps_texts = self.held.past.keeps_texts
-        self.held = other.held
-        self.removed = other.removed
-        self.formation = other.formation
-        self.index.follow(other.held, shared)
-        self.proposer = Proposer(self.spec, self.held, self.index)
-
     def known_versions(
         self, item_ids: Iterable[str], stored: Iterable[Archived]
     ) -> tuple[list[str], int, int]:

@@ -182,7 +182,6 @@ class SectionCompaction:
         change = substitution(
             before,
             after,
-            budget=self._budget,
             count=lambda content: count_content(content, self._counter),
             new_id=self._new_id,
         )

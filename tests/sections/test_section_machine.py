@@ -34,7 +34,7 @@ from kaosmem.types.items import Item
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEW_GROUP = 1_000
-MADE = {COMPACTED: asdict(Replaced(1, 1, 1))}
+MADE = {COMPACTED: asdict(Replaced(1, 1))}
 
 ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {
     "fifo": lambda unit: (min(row.position for row in unit),),
