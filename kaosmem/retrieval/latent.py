@@ -26,7 +26,6 @@ BUCKETS = 1024
 DIMENSIONS = 18
 ENOUGH_TEXTS = 128
 """Fewer say little of which words go together, and count for less in proportion."""
-_ROUNDS = 2  # of the iteration: each brings the directions nearer to the main ones
 # texts at a time: products so small take one core, where more would mostly wait for one another
 _BLOCK = 16
 _MISSING = 1e-9  # a direction that has so little of its own left is one of those before it
@@ -88,16 +87,13 @@ class LatentSpace:
     ) -> None:
         self._size = terms.size
         texts = _text_vectors(terms, hash_of, asked)
-        basis = _start(self._size)
-        for _ in range(_ROUNDS):
-            vectors = _whole(_across(texts, basis), _VECTOR_BITS)
-            basis = _orthonormal(_onto(texts, vectors, self._size))
-        self._basis = basis
-        # The factor of the directions' products turns a text's share of each direction into its
-        # place.
-        across = _whole(_across(texts, basis), _BITS)
-        self._factor = _whole(_factor(across @ across.T), _BITS)
-        self._places = _whole(self._factor.T @ basis, _BITS)
+        vectors = _whole(_across(texts, _start(self._size)), _VECTOR_BITS)
+        basis = _orthonormal(_onto(texts, vectors, self._size))
+        vectors = _whole(_across(texts, basis), _VECTOR_BITS)
+        # A text's place is its projection onto the vectors, in axes at right angles.
+        shares = _onto(texts, vectors, self._size)
+        self._places = _whole(_solved(_factor(vectors @ vectors.T), shares), _BITS)
+        self._factor = _factor(self._places @ self._places.T)
         squares = (self._places * self._places).sum(axis=0)
         self._lengths = np.sqrt(np.maximum(1.0, squares))
 
@@ -110,8 +106,11 @@ class LatentSpace:
 
         Source: Rocchio 1971, "Relevance feedback in information retrieval".
         """
-        sums = self._basis @ matches.astype(np.float64)
-        place = _whole(_solved(self._factor, sums[:, None])[:, 0], _BITS)
+        sums = self._places @ matches.astype(np.float64)
+        half = _solved(self._factor, sums[:, None])
+        # Solved by the transposed factor, from the last row to the first.
+        place = _solved(self._factor.T[::-1, ::-1], half[::-1])[::-1, 0]
+        place = _whole(place, _BITS)
         length = np.sqrt((place * place).sum())
         if not length:
             return np.zeros(self._size, np.int64)
@@ -205,25 +204,16 @@ def _factor(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
     A missing direction has a row of zeros.
     """
-    # In floats of Python: for so few directions, a call of NumPy costs more than its work.
-    squares = products.diagonal().tolist()
     found = np.zeros_like(products)
-    # The lower triangle of the part that is left, without the columns that are done.
-    rest = [row[: place + 1] for place, row in enumerate(products.tolist())]
-    for place, square in enumerate(squares):
-        (left,) = rest.pop(0)
-        if left <= _MISSING * square:
+    rest = products.copy()
+    for place in range(len(products)):
+        left = rest[place, place]
+        if left <= _MISSING * products[place, place]:
             found[place] = 0.0
-            rest = [row[1:] for row in rest]
             continue
-        pivot = math.sqrt(left)
-        column = [row[0] / pivot for row in rest]
-        found[place, place] = pivot
-        found[place + 1 :, place] = column
-        for number, row in enumerate(rest):
-            share = column[number]
-            pairs = zip(row[1:], column, strict=False)
-            rest[number] = [value - share * other for value, other in pairs]
+        column = rest[place:, place] / math.sqrt(left)
+        found[place:, place] = column
+        rest[place:, place:] -= column[:, None] * column
     return found
 
 

@@ -28,9 +28,7 @@ from kaosmem.retrieval.candidate_terms import CandidateTerms
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordLlamaEmbedder
 from kaosmem.retrieval.latent import (
-    _BASIS_BITS,
     BUCKETS,
-    DIMENSIONS,
     LatentSpace,
     _text_vectors,
     term_hash,
@@ -310,8 +308,8 @@ def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
     texts = _text_vectors(terms, hash_of, ()).reshape(-1, BUCKETS)[:200]
     left = np.linalg.svd(texts, full_matrices=False)[0][:, :7]
     space = LatentSpace(terms, hash_of)
-    ours = space._basis / 2**_BASIS_BITS
-    assert np.allclose(ours @ ours.T, np.eye(DIMENSIONS), atol=1e-3)
+    # The rows of the texts' places span these directions.
+    ours = np.linalg.qr(space._places.T)[0].T
     assert np.allclose(np.linalg.svd(ours @ left)[1], 1, atol=2e-3)
     # A text's place by its shares of the directions, and that of a question whose matches are these
     # texts.
@@ -321,7 +319,8 @@ def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
     asked = np.linalg.solve(factor, ours @ matches)
     cosines = asked @ places / np.linalg.norm(places, axis=0) / np.linalg.norm(asked)
     found = space.similarities(np.rint(matches * ONE).astype(np.int64)) / ONE
-    assert np.allclose(found, np.maximum(0, cosines), atol=2e-3)
+    # The places along the small directions are of one round of the iteration less than these.
+    assert np.allclose(found, np.maximum(0, cosines), atol=4e-3)
 
 
 def test_matches_without_any_term_have_a_ranking() -> None:
