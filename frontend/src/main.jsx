@@ -24,7 +24,7 @@ function App() {
   const [tab, setTab] = useState('window')
   const [filters, setFilters] = useState(NO_FILTERS)
   const [open, setOpen] = useState(null)
-  useLive(refresh, () => setPlace(at => (at >= turns.length - 2 ? turns.length - 1 : at)))
+  useLive(refresh, before => setPlace(at => (at >= before - 1 ? turns.length - 1 : at)))
   const turn = turns[place]
   const go = next => setPlace(Math.max(0, Math.min(turns.length - 1, next)))
   useEffect(() => {
@@ -83,7 +83,7 @@ function useLive(refresh, follow) {
         const answer = await fetch(`news?after=${after}`, { headers: { 'X-Token': token } })
         if (!answer.ok) return
         const news = await answer.json()
-        if (news.turns && news.turns.length !== turns.length) { takeIn(news); after = turns.length; follow(); refresh() }
+        if (news.turns && news.turns.length !== turns.length) { takeIn(news); follow(after); after = turns.length; refresh() }
       } catch { /* the server has ended; the page stays as it is */ }
     }
     const timer = setInterval(ask, 1500)
