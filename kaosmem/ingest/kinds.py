@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
-from kaosmem.ingest.files import UnreadableError, decoded_text, has_utf_16_mark, is_compressed
+from kaosmem.ingest.files import UnreadableError, decoded_text, has_utf_16_mark
 from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
 
 
@@ -130,6 +130,7 @@ _HEAD_CHARS = 4_096
 
 _OTHER_MAGIC = (
     (rb"7z\xbc\xaf|Rar!|(?s:.{257})ustar", "an archive", "unpack it"),
+    (rb"\x1f\x8b|BZh[1-9]1AY&SY|\xfd7zXZ\0", "compressed", "expand it"),
     (
         rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P",
         "password-protected",
@@ -214,8 +215,6 @@ def _by_stem(stems: list[str]) -> Kind | None:
 
 def check_beginning(name: str, head: bytes) -> None:
     """Raise UnreadableError if the first bytes of a file show that it can't be read."""
-    if is_compressed(head):
-        return
     kind = kind_of(name, head)
     if not kind.magic and b"\0" in head and not has_utf_16_mark(head):
         raise UnreadableError("binary")

@@ -15,7 +15,6 @@ from kaosmem.ingest.files import (
     Skipped,
     SourceFile,
     UnreadableError,
-    expanded,
     read_bytes,
     trouble,
 )
@@ -215,10 +214,10 @@ def _contents(files: Iterator[SourceFile]) -> Iterator[tuple[SourceFile, bytes |
 
 
 def _reading(file: SourceFile, content: bytes) -> Reading:
-    name, data = expanded(posixpath.basename(file.source), content, check_beginning)
+    name = posixpath.basename(file.source)
     passages: list[Passage] = []
     lost: list[Lost] = []
-    for part in kind_of(name, data).parts(data):
+    for part in kind_of(name, content).parts(content):
         if isinstance(part, Lost):
             lost.append(part)
         else:
