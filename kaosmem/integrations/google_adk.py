@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from google.adk.agents.callback_context import CallbackContext
@@ -17,18 +17,10 @@ from google.adk.plugins import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
 
-from kaosmem.integrations.model_calls import ModelCalls, on_loop
-from kaosmem.names import safe_id
+from kaosmem.integrations.memories import Memory, UserMemories
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
-from kaosmem.session.sessions import Sessions
-from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
-
-MEMORIES_SECTION = SectionSpec("memories", eviction="none")
-"""The section that holds the memories of a user, one item each."""
-_DELETED = SectionSpec("deleted_memories", eviction="none", in_context=False)
-"""Items with the ids of deleted memories as keys, so that their session does not bring them back."""
 
 
 class KaosmemPlugin(BasePlugin):
@@ -72,16 +64,6 @@ class KaosmemPlugin(BasePlugin):
             await self.calls.keep(_conversation(callback_context), [llm_response.content])
 
 
-class _Memory(NamedTuple):
-    """A memory to store. id: "" for a random one. timestamp: ISO 8601, "" for none."""
-
-    id: str
-    text: str
-    author: str
-    timestamp: str
-    metadata: Mapping[str, JSONValue]
-
-
 class KaosmemMemoryService(BaseMemoryService):
     """The memories of each user of an app are the section `memories` of a session.
 
@@ -96,8 +78,7 @@ class KaosmemMemoryService(BaseMemoryService):
 
     def __init__(self, location: Location, *, limit: int = 10, **options: Any) -> None:
         self._limit = limit
-        sections = (*DEFAULT_SECTIONS, MEMORIES_SECTION, _DELETED)
-        self._sessions = Sessions(location, sections=sections, **options)
+        self._memories = UserMemories(location, **options)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Store the events of a session that are new."""
@@ -121,12 +102,8 @@ class KaosmemMemoryService(BaseMemoryService):
         metadata = dict(custom_metadata or {})
         if session_id is not None:
             metadata["session_id"] = session_id
-        memories = []
-        for event in events:
-            told = datetime.fromtimestamp(event.timestamp, UTC).isoformat()
-            text = _text(event.content)
-            memories.append(_Memory(event.id, text, event.author, told, metadata))
-        await on_loop(self._add(_user(app_name, user_id), memories))
+        memories = [_memory_of(event, metadata) for event in events]
+        await self._memories.add(_joined(app_name, user_id), memories)
 
     async def add_memory(
         self,
@@ -137,19 +114,14 @@ class KaosmemMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Store memories whose ids are new. A memory without an id gets a random one."""
-        added = []
-        for entry in memories:
-            metadata = {**(custom_metadata or {}), **entry.custom_metadata}
-            text = _text(entry.content)
-            author = entry.author or "user"
-            added.append(_Memory(entry.id or "", text, author, entry.timestamp or "", metadata))
-        await on_loop(self._add(_user(app_name, user_id), added))
+        added = [_memory_of_entry(entry, custom_metadata or {}) for entry in memories]
+        await self._memories.add(_joined(app_name, user_id), added)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         """Return the memories of a user that match a query, best first."""
-        found = await on_loop(self._search(_user(app_name, user_id), query))
+        found = await self._memories.search(_joined(app_name, user_id), query, self._limit)
         return SearchMemoryResponse(memories=[_entry(item) for item in found])
 
     async def delete_memory(
@@ -157,36 +129,18 @@ class KaosmemMemoryService(BaseMemoryService):
     ) -> None:
         """Erase a memory. An unknown id changes nothing."""
         if memory_id:
-            await on_loop(self._delete(_user(app_name, user_id), safe_id(memory_id)))
+            await self._memories.delete(_joined(app_name, user_id), memory_id)
 
-    async def _add(self, user: str, memories: Iterable[_Memory]) -> None:
-        async with self._sessions.turn(user) as session:
-            for memory in memories:
-                item_id = safe_id(memory.id) if memory.id else None
-                is_deleted = item_id and session[_DELETED.name].keyed(item_id)
-                if not memory.text.strip() or item_id in session or is_deleted:
-                    continue
-                metadata = {**memory.metadata, "author": memory.author}
-                if memory.timestamp:
-                    metadata["timestamp"] = memory.timestamp
-                session.add(
-                    MEMORIES_SECTION.name,
-                    memory.text,
-                    id=item_id,
-                    role="user" if memory.author == "user" else "assistant",
-                    metadata=metadata,
-                )
 
-    async def _search(self, user: str, query: str) -> list[Item]:
-        async with self._sessions.turn(user) as session:
-            hits = session.search(query, MEMORIES_SECTION.name, self._limit)
-        return [hit.item for hit in hits]
+def _memory_of(event: Event, metadata: Mapping[str, Any]) -> Memory:
+    told = datetime.fromtimestamp(event.timestamp, UTC).isoformat()
+    return Memory(event.id, _text(event.content), event.author, told, metadata)
 
-    async def _delete(self, user: str, item_id: str) -> None:
-        async with self._sessions.turn(user) as session:
-            if session[MEMORIES_SECTION.name].get(item_id) is not None:
-                session.add(_DELETED.name, "A deleted memory.", key=item_id)
-                await session.forget(item_id)
+
+def _memory_of_entry(entry: MemoryEntry, metadata: Mapping[str, Any]) -> Memory:
+    noted = {**metadata, **entry.custom_metadata}
+    text = _text(entry.content)
+    return Memory(entry.id or "", text, entry.author or "user", entry.timestamp or "", noted)
 
 
 def _text(content: types.Content | None) -> str:
@@ -206,10 +160,6 @@ def _entry(item: Item) -> MemoryEntry:
         timestamp=str(timestamp or item.created_at.isoformat()),
         custom_metadata=metadata,
     )
-
-
-def _user(app_name: str, user_id: str) -> str:
-    return safe_id(_joined(app_name, user_id))
 
 
 def _joined(*names: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from agents import FunctionTool, ModelResponse, RunHooks
 from agents.items import TResponseInputItem
@@ -21,6 +21,8 @@ from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.types.items import Item
+
+T = TypeVar("T")
 
 _FORMAT = "openai-responses"
 _AS_GIVEN = "openai_agents_items"
@@ -106,7 +108,7 @@ class KaosmemSession:
         Args:
             limit: The number of newest items. None: the limit of the settings, or all.
         """
-        items = await on_loop(self._all())
+        items = await self._in_turn(_all_items)
         newest = resolve_session_limit(limit, self.session_settings)
         if newest is None:
             return items
@@ -114,41 +116,44 @@ class KaosmemSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items at the end. The items of one reply are one message."""
-        await on_loop(self._add(items))
+        await self._in_turn(lambda memory: _store(memory, items))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Move the newest item to the archive, and return it. None: there is none."""
-        return await on_loop(self._pop())
+        return await self._in_turn(_popped)
 
     async def clear_session(self) -> None:
         """Move all items to the archive."""
-        await on_loop(self._clear())
+        await self._in_turn(_clear)
 
-    async def _all(self) -> list[TResponseInputItem]:
-        async with self._sessions.turn(self._id) as memory:
-            found = []
-            for item in memory["messages"]:
-                found += _items_of(item)
-            return found
+    async def _in_turn(self, work: Callable[[SessionMemory], T]) -> T:
+        async def run() -> T:
+            async with self._sessions.turn(self._id) as memory:
+                return work(memory)
 
-    async def _add(self, items: list[TResponseInputItem]) -> None:
-        async with self._sessions.turn(self._id) as memory:
-            _store(memory, items)
+        return await on_loop(run())
 
-    async def _pop(self) -> TResponseInputItem | None:
-        async with self._sessions.turn(self._id) as memory:
-            newest = next(reversed(memory["messages"]), None)
-            if newest is None:
-                return None
-            *rest, popped = _items_of(newest)
-            memory.remove(newest.id)
-            _store(memory, rest)
-            return popped
 
-    async def _clear(self) -> None:
-        async with self._sessions.turn(self._id) as memory:
-            for item in list(memory["messages"]):
-                memory.remove(item.id)
+def _all_items(memory: SessionMemory) -> list[TResponseInputItem]:
+    found = []
+    for item in memory["messages"]:
+        found += _items_of(item)
+    return found
+
+
+def _popped(memory: SessionMemory) -> TResponseInputItem | None:
+    newest = next(reversed(memory["messages"]), None)
+    if newest is None:
+        return None
+    *rest, popped = _items_of(newest)
+    memory.remove(newest.id)
+    _store(memory, rest)
+    return popped
+
+
+def _clear(memory: SessionMemory) -> None:
+    for item in list(memory["messages"]):
+        memory.remove(item.id)
 
 
 def _store(memory: SessionMemory, items: list[TResponseInputItem]) -> None:

@@ -52,26 +52,14 @@ class KaosmemCapability(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Pack a request."""
         parameters = request_context.model_request_parameters
-        prompts: list[ai.SystemPromptPart] = []
-        messages: list[ai.ModelMessage] = []
-        for message in request_context.messages:
-            prompts += [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
-            if isinstance(message, ai.ModelRequest):
-                rest = [part for part in message.parts if not isinstance(part, ai.SystemPromptPart)]
-                message = replace(message, parts=rest)
-            messages.append(message)
-        tools = [*parameters.function_tools, *parameters.output_tools]
-        packed = await self.calls.request(
-            ctx.conversation_id,
-            messages,
-            system="\n\n".join(
-                part.content for part in (*(parameters.instruction_parts or ()), *prompts)
-            ),
-            tools=[
-                tool_schema(tool.name, tool.description, tool.parameters_json_schema)
-                for tool in tools
-            ],
-        )
+        prompts, messages = _prompts_apart(request_context.messages)
+        instructions = (*(parameters.instruction_parts or ()), *prompts)
+        tools = [
+            tool_schema(tool.name, tool.description, tool.parameters_json_schema)
+            for tool in (*parameters.function_tools, *parameters.output_tools)
+        ]
+        system = "\n\n".join(part.content for part in instructions)
+        packed = await self.calls.request(ctx.conversation_id, messages, system=system, tools=tools)
         if packed.static:
             prompts.append(ai.SystemPromptPart(packed.static))
         first = [ai.ModelRequest(prompts)] if prompts else []
@@ -88,6 +76,21 @@ class KaosmemCapability(AbstractCapability[Any]):
         interrupted = response.state != "complete"
         await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
         return response
+
+
+def _prompts_apart(
+    given: list[ai.ModelMessage],
+) -> tuple[list[ai.SystemPromptPart], list[ai.ModelMessage]]:
+    """Return the system prompts of messages, and the messages without them."""
+    prompts: list[ai.SystemPromptPart] = []
+    messages: list[ai.ModelMessage] = []
+    for message in given:
+        if isinstance(message, ai.ModelRequest):
+            prompts += [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
+            rest = [part for part in message.parts if not isinstance(part, ai.SystemPromptPart)]
+            message = replace(message, parts=rest)
+        messages.append(message)
+    return prompts, messages
 
 
 def _read(message: ai.ModelMessage) -> list[ChatMessage]:
