@@ -99,7 +99,7 @@ class Summarizer:
         self,
         llm: LLMClient | None,
         *,
-        template: str = SUMMARY_TEMPLATE,
+        template: str | None = None,
         attempts: int = ATTEMPTS,
         timeout_s: float = TIMEOUT_S,
         pause_s: float = PAUSE_S,
@@ -120,15 +120,15 @@ class Summarizer:
             self._model = ModelRequests(
                 llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
             )
-        self._template = check_text(template, "template")
+        self._template = check_text(template or SUMMARY_TEMPLATE, "template")
         # The answer to a task of the user's own has other words.
-        self._has_free_words = template != SUMMARY_TEMPLATE
+        self._has_free_words = self._template != SUMMARY_TEMPLATE
         self._fallback = fallback
         self._counter = get_counter(counter)
         self._format = get_format(format)
         self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
-        self._room = _room_of(max_request_tokens, self._counter(template) + _TASK_TOKENS)
+        self._room = _room_of(max_request_tokens, self._counter(self._template) + _TASK_TOKENS)
 
     async def summarize(
         self,
