@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kaosmem.display import preview
-from kaosmem.language.analysis import STOP_WORDS, chunk_terms
+from kaosmem.language.analysis import chunk_terms
+from kaosmem.language.marks import WORD, marks_of, plain_word
 from kaosmem.types.items import Item
 
 CALLERS_WORD = "the caller says so"
@@ -19,15 +18,6 @@ _QUOTE_CHARACTERS = 6
 """The same in scripts without spaces, whose characters count as words."""
 _LEAST_DIGITS = 2
 """A single digit counts the points of a list, and says nothing."""
-
-_UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff]"
-_WORD = re.compile(rf"{_UNSPACED}|(?:(?!{_UNSPACED})[^\W_])+(?:[.,:/@'’-](?!{_UNSPACED})[^\W_]+)*")
-_DIGIT = re.compile(r"\d")
-_GROUPS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_POSSESSIVE = re.compile(r"['’]s?$")
-_OPENINGS = " \t\"'“‘«(*#>-"
-_ENDS = frozenset(".!?:;\n•|")
-_MOST_BEFORE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,60 +39,40 @@ class Credit:
         return f"<Credit {self.item.id}: {self.reason}>"
 
 
-@dataclass(frozen=True)
 class _Words:
     """The words of a text.
 
     Attributes:
-        keys: One term for each word with a meaning, in order.
-        spans: Where these words stand.
-        marks: Numbers and words in capitals, and whether one is a mark for sure: a number, or a
-            name inside a sentence.
+        marks: Its numbers and names, each with whether it is one for sure.
+        terms: One term for each word with a meaning, in order.
+        joined: These terms in one text.
     """
 
-    text: str
-    keys: list[str] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    marks: dict[str, bool] = field(default_factory=dict)
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.marks = marks_of(text)
+        self.terms: list[str] = []
+        self._spans: list[tuple[int, int]] = []
+        for word in WORD.finditer(text):
+            terms = chunk_terms(plain_word(word[0]))
+            if terms and (len(terms[0]) > 1 or not terms[0].isascii()):
+                self.terms.append(terms[0])
+                self._spans.append(word.span())
+        self.joined = f" {' '.join(self.terms)} "
 
-    @classmethod
-    def of(cls, text: str) -> _Words:
-        words = cls(text)
-        for match in _WORD.finditer(text):
-            words._add(match)
-        return words
-
-    def _add(self, match: re.Match[str]) -> None:
-        raw = match[0]
-        plain = raw.casefold()
-        if not plain.isalpha():
-            plain = _POSSESSIVE.sub("", _GROUPS.sub("", plain))
-        if plain in STOP_WORDS or (len(plain) == 1 and plain.isascii()):
-            return
-        terms = chunk_terms(plain)
-        self.keys.append(terms[0] if terms else plain)
-        self.spans.append(match.span())
-        if len(_DIGIT.findall(plain)) >= _LEAST_DIGITS:
-            self.marks[plain] = True
-        elif raw[0].isupper():
-            is_inside = not self._begins_a_sentence(match.start())
-            self.marks[plain] = is_inside or self.marks.get(plain, False)
-
-    def _begins_a_sentence(self, start: int) -> bool:
-        before = self.text[max(0, start - _MOST_BEFORE) : start].rstrip(_OPENINGS)
-        return before[-1:] in _ENDS or not before
-
-    @cached_property
-    def joined(self) -> str:
-        return f" {' '.join(self.keys)} "
-
-    def runs(self, most: int) -> Iterator[tuple[str, int, int]]:
-        """Yield the runs of words that are quotes, joined, each with its first and last place."""
-        for first, key in enumerate(self.keys):
-            length = min(most, _QUOTE_CHARACTERS if len(key) == 1 else _QUOTE_WORDS)
-            if first + length <= len(self.keys):
-                run = " ".join(self.keys[first : first + length])
-                yield f" {run} ", first, first + length - 1
+    def quotes(self) -> dict[str, str]:
+        """Return the runs of terms that are quotes, each with the words that it stands for."""
+        found: dict[str, str] = {}
+        if len(self.terms) < _LEAST_QUOTE_WORDS:
+            return found
+        for first, term in enumerate(self.terms):
+            wanted = _QUOTE_CHARACTERS if len(term) == 1 else _QUOTE_WORDS
+            end = first + min(wanted, len(self.terms))
+            if end <= len(self.terms):
+                begin = self._spans[first][0]
+                quoted = self._text[begin : self._spans[end - 1][1]]
+                found[" ".join(self.terms[first:end])] = quoted
+        return found
 
 
 def find_uses(
@@ -116,9 +86,9 @@ def find_uses(
     Args:
         units: The unit of each item, by id. Items of one unit have equal ones.
     """
-    told = _Words.of(reply)
-    asked = _Words.of(question)
-    shown = [(item, units[item.id], _Words.of(item.text)) for item in items]
+    told = _Words(reply)
+    asked = _Words(question)
+    shown = [(item, units[item.id], _Words(item.text)) for item in items]
     found = []
     for item, unit, words in shown:
         if item.text.strip() == question.strip():
@@ -132,16 +102,11 @@ def find_uses(
 
 def _quote(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
     """Return a quote that a reply shares with one item alone, as the item has it."""
-    said = told.joined
-    known = {*asked.keys}
-    if len(words.keys) < _LEAST_QUOTE_WORDS:
-        return ""
-    for run, first, last in words.runs(len(words.keys)):
-        if run not in said or known.issuperset(words.keys[first : last + 1]):
+    for run, quoted in words.quotes().items():
+        if f" {run} " not in told.joined or {*asked.terms}.issuperset(run.split()):
             continue
-        if not any(run in other.joined for other in others):
-            text = words.text[words.spans[first][0] : words.spans[last][1]]
-            return f"quote '{preview(text, 60)}'"
+        if not any(f" {run} " in other.joined for other in others):
+            return f"quote '{preview(quoted, 60)}'"
     return ""
 
 
@@ -150,6 +115,8 @@ def _mark(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) 
     for mark, is_sure in words.marks.items():
         if mark not in told.marks or mark in asked.marks or not (is_sure or told.marks[mark]):
             continue
-        if not any(mark in other.marks for other in others):
-            return f"number {mark}" if _DIGIT.search(mark) else f"name {mark.title()}"
+        digits = sum(map(str.isdigit, mark))
+        if 0 < digits < _LEAST_DIGITS or any(mark in other.marks for other in others):
+            continue
+        return f"number {mark}" if digits else f"name {mark.title()}"
     return ""

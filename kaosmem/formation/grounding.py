@@ -13,8 +13,9 @@ from datetime import datetime
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
 from kaosmem.formation.statements import clause_of, fault_of_statement
-from kaosmem.language.analysis import STOP_WORDS, analyze
+from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
+from kaosmem.language.marks import marks_of, parts_of, words_of
 from kaosmem.language.rules import plain_rules_in, rules_in
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
@@ -43,17 +44,7 @@ NOT_ASKED = "nobody asked to remember it"
 
 _SPACES = re.compile(r"\s+")
 _QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
-_TOKEN = re.compile(r"[^\W_](?:[\w'’.,:/@#%$€£+-]*[^\W_])?")
 _STEP_NUMBER = re.compile(r"^\d{1,2}\. ", re.MULTILINE)
-_DIGIT = re.compile(r"\d")
-_ADDRESS = re.compile(r"\w[@/.:]\w")
-_GROUPS = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}\b)")
-_POSSESSIVE = re.compile(r"['’]s?$")
-_SENTENCE_END = re.compile(r"[.!?…:]\W*$")
-_AFTER_A_NAME = re.compile(
-    r"(?:[a-z]{2,}(?:ed|s)|may|can|must|should|would|will|had|got|paid|bought|sold|said|won)"
-)
-"""A word after a sentence's first word by which that word is taken for a name."""
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
@@ -168,8 +159,8 @@ def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
     """Return the reason if a statement says more, or the opposite of what its sources say."""
     if change.is_run:
         text = _STEP_NUMBER.sub("", text)
-    known = _words(grounds.text)
-    fault = _unknown_word(text, known)
+    known = words_of(grounds.text)
+    fault = _unknown_mark(text, known)
     if fault:
         return fault
     if change.valid_from is not None and not _is_said_day(change.valid_from, grounds, known):
@@ -180,14 +171,12 @@ def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
             return fault
     if change.is_run and change.worked and _NEGATION.search(change.quote):
         return NEGATED
-    terms = [term for term in analyze(text) if term not in _FRAME]
-    shared = frozenset(analyze(grounds.text)).intersection(terms)
-    if len(shared) < _LEAST_SHARE * len({*terms}):
+    terms = {*analyze(text)} - _FRAME
+    shared = terms.intersection(analyze(grounds.text))
+    if len(shared) < _LEAST_SHARE * len(terms):
         return UNSAID
     says_it = not shared.isdisjoint(analyze(f"{grounds.quoted.role} {change.quote}"))
-    if terms and not says_it and not change.is_run:
-        return UNSAID
-    return ""
+    return "" if says_it or change.is_run or not terms else UNSAID
 
 
 def _misread(text: str, change: ProposedChange, grounds: Grounds) -> str:
@@ -201,56 +190,15 @@ def _misread(text: str, change: ProposedChange, grounds: Grounds) -> str:
     return fault_of_statement(plain(text), quote, source, grounds.quoted, others)
 
 
-def _unknown_word(text: str, known: Collection[str]) -> str:
-    """Return the reason if a number or a name of a text is not among the known words."""
-    tokens = [match[0] for match in _TOKEN.finditer(text)]
-    starts = {0}
-    for place, match in enumerate(_TOKEN.finditer(text), 1):
-        following = text[match.end() : match.end() + 2]
-        if _SENTENCE_END.search(match[0] + following.strip()):
-            starts.add(place)
-    for place, token in enumerate(tokens):
-        word = _bare(token)
-        if not word or word in known or _parts_known(word, known):
+def _unknown_mark(text: str, known: Collection[str]) -> str:
+    """Return the reason if a number, a name or an address of a text is not among known words."""
+    for mark, is_sure in marks_of(text).items():
+        parts = [*parts_of(mark)]
+        is_known = mark in known or (len(parts) > 1 and all(part in known for part in parts))
+        if is_known or mark in _GENERIC or not is_sure:
             continue
-        if _DIGIT.search(word):
-            return UNKNOWN_NUMBER
-        if _ADDRESS.search(word):
-            return UNKNOWN_NAME
-        if not any(map(str.isupper, token)) or word in STOP_WORDS or word in _GENERIC:
-            continue
-        following = tokens[place + 1] if place + 1 < len(tokens) else ""
-        if place in starts and not _is_name_before(token, following):
-            continue
-        return UNKNOWN_NAME
+        return UNKNOWN_NUMBER if any(map(str.isdigit, mark)) else UNKNOWN_NAME
     return ""
-
-
-def _is_name_before(token: str, following: str) -> bool:
-    """Return whether a sentence's first word is a name, by its form or by the next word."""
-    if any(map(str.isupper, token[1:])) or token.endswith(("'s", "’s")):
-        return True
-    return following[:1].isupper() or _AFTER_A_NAME.fullmatch(following) is not None
-
-
-def _words(text: str) -> frozenset[str]:
-    """Return the words of a text, whole and in their parts, without case and possessives."""
-    found = set()
-    for match in _TOKEN.finditer(text):
-        word = _bare(match[0])
-        found.add(word)
-        found.update(part for part in re.split(r"\W+", word) if part)
-    return frozenset(found)
-
-
-def _parts_known(word: str, known: Collection[str]) -> bool:
-    """Return whether all parts of a compound, such as a date in digits, are known words."""
-    parts = [part.lstrip("0") for part in re.split(r"\W+", word) if part.lstrip("0")]
-    return len(parts) > 1 and all(part in known or f"0{part}" in known for part in parts)
-
-
-def _bare(token: str) -> str:
-    return _POSSESSIVE.sub("", _GROUPS.sub("", token).casefold())
 
 
 def _days(item: Item) -> str:
@@ -268,14 +216,11 @@ def _is_said_day(stated: str, grounds: Grounds, known: Collection[str]) -> bool:
     said = grounds.quoted.timestamp
     if said is not None and said.date() == day.date():
         return True
-    digits = {str(day.day), f"{day.day:02}", f"{day.day}st", f"{day.day}nd"}
-    digits |= {f"{day.day}rd", f"{day.day}th"}
     month = _MONTHS[day.month - 1]
-    has_month = any(each in known for each in (month, month[:3], str(day.month), f"{day.month:02}"))
+    has_month = not {month, month[:3], str(day.month)}.isdisjoint(known)
     # A year need not be said where the message was written in it, or in one beside it.
     is_near = said is not None and abs(said.year - day.year) <= 1
-    has_year = is_near or str(day.year) in known
-    return has_month and has_year and not digits.isdisjoint(known)
+    return has_month and str(day.day) in known and (is_near or str(day.year) in known)
 
 
 def _is_untrusted(grounds: Grounds) -> bool:

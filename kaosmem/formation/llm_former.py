@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.model_requests import PAUSE_S, TIMEOUT_S, ModelRequests
 from kaosmem.errors import InvalidArgumentError, SummaryError
-from kaosmem.formation.changes import ACTIONS, KINDS, Draft, ProposedChange
+from kaosmem.formation.changes import Action, Draft, Kind, ProposedChange
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
@@ -21,36 +24,34 @@ from kaosmem.types.content import TextBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
 
 TOOL_NAME = "record_changes"
-_TEXT = {"type": "string"}
-_OPTIONAL_TEXT = {"type": ["string", "null"]}
-_FIELDS: Mapping[str, JSONValue] = {
-    "action": {"type": "string", "enum": list(ACTIONS)},
-    "kind": {"type": "string", "enum": list(KINDS)},
-    "key": _OPTIONAL_TEXT,
-    "text": _TEXT,
-    "quote": _TEXT,
-    "sources": {"type": "array", "items": {"type": "integer"}},
-    "valid_from": _OPTIONAL_TEXT,
-    "worked": {"type": ["boolean", "null"]},
-}
+_Text = Annotated[str, AfterValidator(partial(check_text, what="a field"))]
+
+
+class _Change(BaseModel):
+    """A change as the model has to write it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    action: Action
+    kind: Kind
+    key: _Text | None
+    text: _Text
+    quote: _Text
+    sources: list[int]
+    valid_from: _Text | None
+    worked: bool | None = None
+
+
+_CHANGE_SCHEMA = _Change.model_json_schema()
+_CHANGE_SCHEMA["required"] = list(_Change.model_fields)  # a strict schema has no optional field
 CHANGES_TOOL: Mapping[str, JSONValue] = {
     "name": TOOL_NAME,
     "description": "Record the changes of the memory. Give an empty list if there are none.",
     "parameters": {
         "type": "object",
-        "properties": {
-            "changes": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": dict(_FIELDS),
-                    "required": list(_FIELDS),
-                    "additionalProperties": False,
-                },
-            }
-        },
-        "required": ["changes"],
         "additionalProperties": False,
+        "properties": {"changes": {"type": "array", "items": _CHANGE_SCHEMA}},
+        "required": ["changes"],
     },
 }
 _MAX_CHANGES = 64
@@ -118,35 +119,35 @@ class LLMFormer:
         self._batch = check_count(batch, "batch", least=64)
         self._counter = get_counter(counter)
         self._prompt = _prompt_text(prompt)
-        self._llm = _CountingClient(llm, self._counter)
+        self._spent = 0
         self._requests = ModelRequests(
-            self._llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
+            llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
         )
 
     def __repr__(self) -> str:
-        return f"<LLMFormer {self.name!r}, {self._llm.spent:,} tokens spent>"
+        return f"<LLMFormer {self.name!r}, {self._spent:,} tokens spent>"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return the changes that the model proposes for each batch of messages."""
-        spent = self._llm.spent
+        begin = self._spent
         changes: list[ProposedChange] = []
         faults: list[str] = []
         covered = 0
         for batch in self._batches(said):
-            if self.budget is not None and self._llm.spent - spent >= self.budget:
+            before = self._spent
+            if self.budget is not None and before - begin >= self.budget:
                 break
-            asked = self._llm.asked
             try:
                 found, unreadable = await self._ask(batch, known)
             except SummaryError as error:
-                is_unusable = error.reason.startswith(_UNUSABLE) and self._llm.asked > asked
-                if not is_unusable:
+                was_asked = self._spent > before
+                if not was_asked or not error.reason.startswith(_UNUSABLE):
                     break  # the model failed, or is left alone for a while
                 found, unreadable = [], [_UNUSABLE]
             changes += found
             faults += unreadable
             covered += len(batch)
-        return Draft(changes, covered, faults, spent=self._llm.spent - spent)
+        return Draft(changes, covered, faults, spent=self._spent - begin)
 
     async def _ask(
         self, batch: Sequence[Item], known: Sequence[Item]
@@ -156,9 +157,11 @@ class LLMFormer:
 
         def request(fault: str) -> Sequence[ChatMessage]:
             told = f"\nAn earlier answer could not be taken: {fault}." if fault else ""
+            self._spent += self._counter(self._prompt) + self._counter(f"{material}{told}")
             return ChatMessage("system", self._prompt), ChatMessage("user", f"{material}{told}")
 
         def read(reply: ChatMessage) -> tuple[list[ProposedChange], list[str]]:
+            self._spent += self._counter(reply.text)
             return _read_changes(reply, batch)
 
         return await self._requests.ask(request, read, tools=[CHANGES_TOOL])
@@ -190,25 +193,6 @@ class LLMFormer:
                 break
             found.append({"key": item.key, "text": item.text})
         return found[::-1]
-
-
-class _CountingClient:
-    """A model whose requests and tokens are counted."""
-
-    def __init__(self, llm: LLMClient, counter: TokenCounter) -> None:
-        self._llm = llm
-        self._counter = counter
-        self.asked = 0
-        self.spent = 0
-
-    async def chat(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, JSONValue]] = ()
-    ) -> ChatMessage:
-        self.asked += 1
-        self.spent += sum(self._counter(message.text) for message in messages)
-        answer = await self._llm.chat(messages, tools=tools)
-        self.spent += self._counter(answer.text)
-        return answer
 
 
 def _prompt_text(prompt: str | Path | None) -> str:
@@ -272,35 +256,20 @@ def _given(reply: ChatMessage) -> list[Any]:
 
 def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
     """Return a change as the schema describes it, None for any other value."""
-    if not isinstance(entry, dict) or not entry.keys() <= _FIELDS.keys():
-        return None
-    texts = [entry.get(name) for name in ("action", "kind", "text", "quote")]
-    optional = [entry.get(name) for name in ("key", "valid_from")]
-    numbers = entry.get("sources")
-    worked = entry.get("worked")
-    if worked is not None and not isinstance(worked, bool):
-        return None
-    if not all(isinstance(text, str) for text in texts) or not isinstance(numbers, list):
-        return None
-    if not all(text is None or isinstance(text, str) for text in optional):
-        return None
-    sources = []
-    for number in numbers:
-        if type(number) is not int or not 1 <= number <= len(batch):
-            return None
-        sources.append(batch[number - 1].id)
     try:
-        for text in (*texts, *optional):
-            check_text(text or "", "a field")
-    except InvalidArgumentError:
+        given = _Change.model_validate(entry)
+    except ValidationError:
         return None
+    if not all(1 <= number <= len(batch) for number in given.sources):
+        return None
+    sources = [batch[number - 1].id for number in given.sources]
     return ProposedChange(
-        entry["text"],
-        entry["quote"],
+        given.text,
+        given.quote,
         tuple(dict.fromkeys(sources)),
-        action=entry["action"],
-        kind=entry["kind"],
-        key=entry.get("key") or None,
-        valid_from=entry.get("valid_from") or None,
-        worked=worked,
+        action=given.action,
+        kind=given.kind,
+        key=given.key or None,
+        valid_from=given.valid_from or None,
+        worked=given.worked,
     )

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kaosmem.language.analysis import STOP_WORDS, analyze
+from kaosmem.language.marks import AFTER_A_NAME
 from kaosmem.memos import register_memo
 from kaosmem.types.items import Item
 
@@ -116,9 +117,6 @@ _NO_NAMES = """
 """
 _OPENERS = frozenset(_NO_NAMES.split())
 """Words that begin a sentence and are no names."""
-_AFTER_A_NAME = re.compile(
-    r"(?:[a-z]{2,}(?:ed|s)|may|can|must|should|would|will|has|had|got|paid|bought|sold|said|won)"
-)
 
 
 _FIRST_PERSON = frozenset(("I", "I'd", "I'll", "I'm", "I've", "I’d", "I’ll", "I’m", "I’ve"))
@@ -233,7 +231,7 @@ def _are_names(one: Statement, other: Statement) -> bool:
         return False
     if _POSSESSIVE.search(one.opening) and _POSSESSIVE.search(other.opening):
         return True
-    return len(one.before) > 1 and _AFTER_A_NAME.fullmatch(one.before[1]) is not None
+    return len(one.before) > 1 and AFTER_A_NAME.fullmatch(one.before[1]) is not None
 
 
 def _shared_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:

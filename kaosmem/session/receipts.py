@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.arguments import json_text
+from kaosmem.errors import InvalidArgumentError, KaosmemError
 from kaosmem.persistence.erasure import Erasure
 from kaosmem.types import JSONValue
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 OldVersions: TypeAlias = Literal["none", "kept", "unknown"]
 
 OLD_VERSIONS: Mapping[bool | None, OldVersions] = {False: "none", True: "kept", None: "unknown"}
 """The field of a receipt, by whether the storage keeps old versions of its files."""
-
-_TEXTS = "session_id", "namespace", "log_id", "checksum"
-_LISTS = "items", "derived", "finished", "windows", "files"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,21 +86,8 @@ class ErasureReceipt:
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the receipt as JSON values."""
-        sources: dict[str, JSONValue] = {name: list(ids) for name, ids in self.sources.items()}
-        lists: dict[str, JSONValue] = {name: list(getattr(self, name)) for name in _LISTS}
-        texts: dict[str, JSONValue] = {name: getattr(self, name) for name in _TEXTS}
-        times: dict[str, JSONValue] = {}
-        for item_id, created_at in self.created_at.items():
-            times[item_id] = [each.isoformat() for each in created_at]
-        return {
-            **texts,
-            "record": self.record,
-            "at": self.at.isoformat(),
-            **lists,
-            "sources": sources,
-            "created_at": times,
-            "old_versions": self.old_versions,
-        }
+        stored: dict[str, JSONValue] = _adapter().dump_python(self, mode="json")
+        return stored
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ErasureReceipt:
@@ -110,41 +99,24 @@ class ErasureReceipt:
             InvalidArgumentError: If the value is not the value of a receipt.
         """
         try:
-            return cls(**_fields(stored))
-        except (AttributeError, KeyError, TypeError, ValueError):
+            receipt = _adapter().validate_json(json_text(stored), strict=True)
+        except (KaosmemError, TypeError, ValueError):
+            receipt = None
+        if receipt is None or not receipt._has_zones():
             raise InvalidArgumentError(
                 "this is no receipt of an erasure; give the value that to_dict() returned"
-            ) from None
+            )
+        return receipt
+
+    def _has_zones(self) -> bool:
+        times = [self.at]
+        for created_at in self.created_at.values():
+            times += created_at
+        return all(time.tzinfo is not None for time in times)
 
 
-def _fields(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a stored receipt. Raises for a value that `to_dict` cannot return."""
-    fields: dict[str, Any] = {name: _text(stored[name]) for name in _TEXTS}
-    for name in _LISTS:
-        fields[name] = tuple(map(_text, stored[name]))
-    fields["at"] = _time(stored["at"])
-    fields["record"] = stored["record"]
-    if type(fields["record"]) is not int or fields["record"] < 0:
-        raise ValueError
-    fields["sources"] = {name: tuple(ids) for name, ids in stored["sources"].items()}
-    created_at = stored.get("created_at", {})
-    fields["created_at"] = {item_id: tuple(map(_time, at)) for item_id, at in created_at.items()}
-    fields["old_versions"] = stored.get("old_versions", "unknown")
-    if fields["old_versions"] not in OLD_VERSIONS.values():
-        raise ValueError
-    return fields
+@cache
+def _adapter() -> TypeAdapter[ErasureReceipt]:
+    from pydantic import TypeAdapter  # few sessions store a receipt
 
-
-def _text(stored: object) -> str:
-    """Return a stored text. Raises TypeError for another value."""
-    if not isinstance(stored, str):
-        raise TypeError
-    return stored
-
-
-def _time(stored: str) -> datetime:
-    """Return a stored time. Raises ValueError for one without a zone."""
-    time = datetime.fromisoformat(stored)
-    if time.tzinfo is None:
-        raise ValueError
-    return time
+    return TypeAdapter(ErasureReceipt)
