@@ -20,7 +20,8 @@ class FormsFrom:
     Attributes:
         former: Proposes the changes.
         sections: The names of the sections to form from.
-        every_turns: A formation starts after so many calls of `assemble_context`. None: never.
+        every_turns: A formation starts after a call of `assemble_context` if so many messages of
+            people wait. None: never.
         idle_s: A formation starts when no context was assembled for so many seconds. None: never.
         at_close: The session is formed when its block ends, before the last save.
         explicit_only: Form only what somebody asked to remember.
@@ -58,3 +59,7 @@ class FormsFrom:
             check_ttl(self.idle_s, "idle_s")
         if self.shelf is not None:
             check_instance(self.shelf, FactShelf, "shelf")
+
+    def mark(self, section: str) -> str:
+        """Return the name of the mark up to which a section was formed."""
+        return f"{section}/{self.former.name}"  # no name of a section has a slash

@@ -16,6 +16,7 @@ from kaosmem.names import check_name, shown, shown_name, shown_number
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
+from kaosmem.sections.retention import RetentionPolicy
 
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "none")
-_UNSTORED = ("ranker", "compaction", "forms_from")  # which the application gives anew
+_UNSTORED = ("ranker", "compaction", "forms_from", "retention")  # which the application gives anew
 MAX_SECTIONS = 10_000
 """How many sections a session may have: each takes kilobytes of memory, whatever it holds."""
 
@@ -69,8 +70,8 @@ class SectionSpec:
         (see `kaosmem.formation.aging`).
     forms_from: forms the section from others beside the turns (see `kaosmem.formation`). Only for
         the placement `query`.
-    Raises InvalidNameError for the name, InvalidArgumentError for the budget, InvalidArgumentError
-    for the rest.
+    retention: archives or erases items when the block of the session ends.
+    Raises InvalidNameError for the name, and InvalidArgumentError for the rest.
 
     >>> spec = SectionSpec("decisions", budget=4_000, priority=80)
     >>> spec.placement, spec.eviction
@@ -102,6 +103,7 @@ class SectionSpec:
     min_score: float = 0.0
     last_verified: bool = True
     forms_from: FormsFrom | None = None
+    retention: RetentionPolicy | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "section")
@@ -118,6 +120,8 @@ class SectionSpec:
             self._check_compaction()
         if self.forms_from is not None:
             self._check_formation()
+        if self.retention is not None:
+            check_instance(self.retention, RetentionPolicy, f"retention of section {self.name!r}")
 
     def _check_kinds(self) -> None:
         for field, known in (

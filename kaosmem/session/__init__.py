@@ -1,6 +1,7 @@
 """A session: opening, filling, showing, saving."""
 
 from kaosmem.persistence.storage.places import StoredSession
+from kaosmem.sections.retention import RetentionPolicy
 from kaosmem.session.directory import (
     delete_idle_sessions,
     delete_namespace,
@@ -8,7 +9,7 @@ from kaosmem.session.directory import (
     stored_sessions,
 )
 from kaosmem.session.receipts import ErasureReceipt
-from kaosmem.session.retention import RetentionPolicy, RetentionReport
+from kaosmem.session.retention import RetentionReport
 from kaosmem.session.saving.repair import RepairReport
 
 __all__ = [

@@ -12,11 +12,11 @@ from kaosmem.errors import InvalidArgumentError, ReadOnlyError
 from kaosmem.names import check_id, shown
 from kaosmem.persistence.storage.places import filesystem_of
 from kaosmem.sections.proposal import Source
+from kaosmem.sections.retention import RetentionPolicy
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.opening import SharedSessions
 from kaosmem.session.receipts import ErasureReceipt
-from kaosmem.session.retention import RetentionPolicy, RetentionReport, retain
+from kaosmem.session.retention import Retention, RetentionReport
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import Item
 
@@ -37,9 +37,8 @@ class SessionAdmin:
     ('deal-42', 5)
     """
 
-    def __init__(self, session: OpenSession, shared: SharedSessions) -> None:
+    def __init__(self, session: OpenSession) -> None:
         self._session = session
-        self._shared = shared
 
     def __repr__(self) -> str:
         return f"<SessionAdmin {self.session_id!r} in namespace {self.namespace!r}>"
@@ -166,7 +165,7 @@ class SessionAdmin:
         >>> added = memory.add_many("findings", ["It rains.", "It snows.", "It is dry."])
         >>> policy = RetentionPolicy(max_tokens=8)
         >>> print(await memory.admin.retain(policy, dry_run=True))
-        'findings': 1 item (3 tokens) would go
+        'findings': would go: 1
         >>> report = await memory.admin.retain(policy)
         >>> [item.text for item in memory["findings"]]
         ['It snows.', 'It is dry.']
@@ -174,8 +173,8 @@ class SessionAdmin:
         session = self._session
         session.check_loop()
         check_instance(policy, RetentionPolicy, "policy")
-        chosen = session.section(section)
-        return await retain(session, policy, chosen, dry_run=dry_run, shared=self._shared)
+        retention = Retention(session, session.section(section), policy)
+        return await retention.run(dry_run=dry_run)
 
     async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
         """Return a sentence for each reason why an erasure does not hold, none if it holds.

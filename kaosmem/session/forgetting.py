@@ -11,20 +11,15 @@ from kaosmem.errors import NotFoundError, SourceError
 from kaosmem.formation.shelf import SHELF
 from kaosmem.names import check_item_id
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.opening import SharedSessions
+from kaosmem.session.opening import SHARED_SESSIONS
 from kaosmem.session.receipts import OLD_VERSIONS, ErasureReceipt, OldVersions
 from kaosmem.session.saving.saver import Erased
 from kaosmem.session.tracing import turns_of
 from kaosmem.types.items import Item
 
 
-async def forget(
-    session: OpenSession, item_ids: Sequence[str], *, shared: SharedSessions
-) -> ErasureReceipt:
+async def forget(session: OpenSession, item_ids: Sequence[str]) -> ErasureReceipt:
     """Erase items and everything derived from them, and return a receipt.
-
-    Args:
-        shared: The read-only sessions of this process, which drop their copy of this session.
 
     Raises:
         SourceError: If a source cannot erase an item. It has the receipt of all other work.
@@ -35,7 +30,7 @@ async def forget(
             await _check_known(session, item_id)
     shelved, unable = await _forget_on_shelves(session, item_ids)
     erased = await session.saver.forget(item_ids)
-    shared.drop(session.opening)
+    SHARED_SESSIONS.drop(session.opening)
     sources, unable_sources = await session.roster.forget(erased.item_ids)
     sources |= shelved
     unable += unable_sources

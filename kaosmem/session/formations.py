@@ -1,4 +1,4 @@
-"""The formations of a session: on request, and in the background by the plans of its sections."""
+"""The upkeep of a session's sections: formations and retentions, on request and by their specs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kaosmem.formation.changes import NOT_PEOPLE, AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
+from kaosmem.session.retention import Retention
 
 
 class Formations:
-    """Runs the formations of one session, one at a time.
+    """Runs the formations and retentions of one session, one at a time.
 
     Args:
         session: The session.
@@ -26,7 +27,6 @@ class Formations:
         for plan in self.plans.values():
             self._know_shelf(plan)
         self._lock = asyncio.Lock()
-        self._turns: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -71,60 +71,60 @@ class Formations:
         return kept
 
     def note_turn(self) -> None:
-        """Count a turn, and start the formations that are due. No turn waits for them."""
+        """Start the formations that are due after a turn. No turn waits for them."""
         for name, plan in self.plans.items():
-            if plan.every_turns is not None:
-                turns = self._turns.get(name)
-                self._turns[name] = self._waiting(name, plan) if turns is None else turns + 1
-                if self._turns[name] >= plan.every_turns:
-                    self._turns[name] = 0
-                    self._start(self._form_beside(name, plan))
+            if self._is_due(name, plan) and not self._lock.locked():
+                self._start(self._form_beside(name, plan))
             if plan.idle_s is not None:
                 self._wait_for_idleness(name, plan, plan.idle_s)
 
-    def _waiting(self, name: str, plan: FormsFrom) -> int:
-        """Return how many messages of people wait for a formation, at most as many as are due.
-
-        So a worker that opens the session for one turn knows of the turns of others.
-        """
+    def _is_due(self, name: str, plan: FormsFrom) -> bool:
+        """Return whether enough messages of people wait, whichever worker took their turns."""
+        if plan.every_turns is None:
+            return False
+        marks = self._session.section(name).formation.marks
         found = 0
         for source in plan.sections:
             section = self._session.section(source)
-            mark = f"{source}/{plan.former.name}"
-            since = self._session.section(name).formation.marks.get(mark, 0)
+            since = marks.get(plan.mark(source), 0)
             for ordinal in reversed(section.held):
                 if ordinal < since or found == plan.every_turns:
                     break
                 found += section.held[ordinal].role.casefold() not in NOT_PEOPLE
-        return max(1, found)
+        return found == plan.every_turns
 
     async def finish(self, save: Callable[[], Awaitable[None]]) -> None:
-        """Form the sections that are formed when the session ends, after those under way.
+        """Run the formations and retentions of the session's end, after those under way.
 
         Args:
             save: Saves the session, so that its last messages are formed too.
         """
         await self.settle()
-        due = {name: plan for name, plan in self.plans.items() if plan.at_close}
-        for name, plan in due.items():
-            await save()
-            await self._form_beside(name, plan)
+        for name, plan in self.plans.items():
+            if plan.at_close:
+                await save()
+                await self._form_beside(name, plan)
+        for section in self._session.sections.values():
+            if section.spec.retention is not None:
+                retention = Retention(self._session, section, section.spec.retention)
+                await self._noting_failure(f"no retention of {section.spec.name!r}", retention.run)
 
     async def settle(self) -> None:
         """Wait until no formation is under way, and start no more by idleness."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._stop_timers()
         while self._tasks:
             await asyncio.wait([*self._tasks])
 
     def stop(self) -> None:
         """End all formations. What they have not applied is formed the next time."""
+        self._stop_timers()
+        for task in self._tasks:
+            task.cancel()
+
+    def _stop_timers(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for task in self._tasks:
-            task.cancel()
 
     def _know_shelf(self, plan: FormsFrom) -> None:
         """Remember a shelf, so that `forget` reaches it."""
@@ -146,25 +146,32 @@ class Formations:
         task.add_done_callback(self._tasks.discard)
 
     async def _form_beside(self, name: str, plan: FormsFrom) -> None:
-        """Form a section from all that is saved. The changes are saved with the next save.
-
-        An error becomes a notice: whoever takes a turn has not asked for a formation.
-        """
+        """Form a section from all that is saved. The changes are saved with the next save."""
         session = self._session
         if session.read_only or session.is_closed:
             return
         from kaosmem.session.forming import SectionFormation
 
+        async def form() -> None:
+            formation = SectionFormation(session, name, plan)
+            await formation.run()
+            await formation.deliver()
+            section = session.section(name)
+            if section.spec.retention is not None and not section.spec.retention.erase:
+                Retention(session, section, section.spec.retention).archive()
+
+        await self._noting_failure(f"section {name!r} was not formed", form)
+
+    async def _noting_failure(self, failure: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Run work that nobody asked for: an error becomes a notice."""
         try:
             async with self._lock:
-                formation = SectionFormation(session, name, plan)
-                await formation.run()
-                await formation.deliver()
+                await work()
         except Exception as error:
             why = f": {error}" if isinstance(error, KaosmemError) else ""
-            session.note(
-                f"section {name!r} was not formed, as its formation failed with "
-                f"{type(error).__name__}{why}; nothing is lost, and the next formation tries again"
+            self._session.note(
+                f"{failure}, by {type(error).__name__}{why}; nothing is lost, and the next time "
+                "tries again"
             )
 
 

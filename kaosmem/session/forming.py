@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -28,12 +27,10 @@ from kaosmem.formation.shelf import SHELF, FactShelf
 from kaosmem.formation.statements import says_end
 from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Credit, Form
-from kaosmem.sections.past import EvictedItem, read_evicted
+from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.saving.past import check_archived
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
@@ -98,7 +95,7 @@ class SectionFormation:
             self._section.form(Form(self._section.spec.name, mark, since, until))
 
     async def _form_from(self, source: Section) -> list[AppliedChange]:
-        mark = f"{source.spec.name}/{self._plan.former.name}"  # no name of a section has a slash
+        mark = self._plan.mark(source.spec.name)
         since = self._section.formation.marks.get(mark, 0)
         until = self._committed(source)
         derived = getattr(self._plan.former, "wants_derived", False)
@@ -310,51 +307,38 @@ async def items_between(
         derived: Return derived items too. Otherwise a summary is left out: its originals are there.
     """
     found: dict[int, Item] = {}
-    unread: dict[int, EvictedItem] = {}
+    missing: set[int] = set()
     for ordinal in range(since, until):
         item = section.held.find(ordinal)
-        if isinstance(item, EvictedItem):
-            unread[ordinal] = item
-        elif item is not None:
-            known = decoded(item)
-            if derived or not known.sources:
-                found[ordinal] = known
-    read = await asyncio.to_thread(read_evicted, [*unread.values()]) if unread else {}
-    for ordinal, evicted in unread.items():
-        whole = read[evicted]
-        if isinstance(whole, Item):
-            found[ordinal] = whole
-    missing = {*range(since, until)} - found.keys()
+        if item is None or isinstance(item, EvictedItem):
+            missing.add(ordinal)
+        else:
+            found[ordinal] = decoded(item)
     if missing and len(section.archive):
-        found |= await _archived(session, section, missing, derived=derived)
+        found |= await _archived(session, section, missing)
     now = session.clock()
     items: dict[int, Item] = {}
     for ordinal in sorted(found):
         item = found[ordinal]
-        if item.text.strip() and not item.is_expired(now):
+        is_wanted = derived or not item.sources
+        if is_wanted and item.text.strip() and not item.is_expired(now):
             items[ordinal] = item
     return items
 
 
-async def _archived(
-    session: OpenSession, section: Section, ordinals: set[int], *, derived: bool
-) -> dict[int, Item]:
+async def _archived(session: OpenSession, section: Section, ordinals: set[int]) -> dict[int, Item]:
     """Return the items that a compaction or an eviction sent to the archive, by ordinal."""
-    name = section.spec.name
     versions = section.archive.in_memory()
     if section.archive.on_disk:
-        stored = await asyncio.to_thread(lambda: [*session.log.archive(check_archived)])
-        mine = [Archived.from_dict(data, name) for own, data in stored if own == name]
-        versions = mine + versions
+        stored = await session.saver.archived()
+        versions = [*stored.get(section.spec.name, ()), *versions]
     found: dict[int, Item] = {}
     for version in versions:
         place = version.ordinal
         is_other = version.position is None and (version.ended or version.corrected)
         if place is None or is_other or place not in ordinals:
             continue
-        if version.item.id in session.saver.unpurged:
-            continue
-        if derived or not version.item.sources:
+        if version.item.id not in session.saver.unpurged:
             found[place] = version.item
     return found
 

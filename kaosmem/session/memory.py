@@ -62,7 +62,7 @@ from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync
 from kaosmem.session.notebook import session_as_html
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.opening import Opening, SharedSessions, unopened
+from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_clock
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.receipts import ErasureReceipt
@@ -82,7 +82,6 @@ from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
 
-_SHARED = SharedSessions()
 _QUEUES = Queues()
 
 
@@ -645,7 +644,7 @@ class SessionMemory:
         ()
         """
         self._session.check_loop()
-        return await forget(self._session, item_ids, shared=_SHARED)
+        return await forget(self._session, item_ids)
 
     async def ingest(
         self,
@@ -1219,7 +1218,7 @@ class SessionMemory:
     @property
     def admin(self) -> SessionAdmin:
         """The administration: the session's place, other writers, indexes and erasures."""
-        return SessionAdmin(self._session, _SHARED)
+        return SessionAdmin(self._session)
 
 
 @observed("open_session", session=lambda opening: opening.session_id)
@@ -1230,7 +1229,7 @@ async def _read(
     if not read_only:
         read = partial(opening.read, single_writer=options.single_writer)
         return await asyncio.to_thread(read)
-    log, hydrated = await asyncio.to_thread(_SHARED.read, opening)
+    log, hydrated = await asyncio.to_thread(SHARED_SESSIONS.read, opening)
     if not options.missing_ok and not log.seq and not log.damage:
         place = opening.location, opening.session_id, opening.namespace
         raise await asyncio.to_thread(unknown_session, *place)

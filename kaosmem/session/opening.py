@@ -207,3 +207,7 @@ class SharedSessions:
             while len(self._sessions) > self._max_sessions:
                 self._sessions.popitem(last=False)
             return shared
+
+
+SHARED_SESSIONS = SharedSessions()
+"""The read-only sessions of this process."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_count, check_text
-from kaosmem.assembly.context import Decision
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
+from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = "remembered"
 """The tag of an item that a model stored by these tools."""
+_CUT_NOTE = "\n[cut; ask for less]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
 _QUERY = {"type": "string", "description": "What to look for, in words or as a question."}
@@ -82,18 +84,10 @@ class MemoryTools:
 
     def _cut(self, text: str) -> str:
         counter = self._memory.admin.counter
-        note = "\n[cut; ask for less]"
         if counter(text) <= self._max_tokens:
             return text
-        fits = 0
-        beyond = len(text)
-        while beyond - fits > 1:
-            middle = (fits + beyond) // 2
-            if counter(text[:middle] + note) <= self._max_tokens:
-                fits = middle
-            else:
-                beyond = middle
-        return text[:fits] + note
+        room = self._max_tokens - counter(_CUT_NOTE) - 1
+        return cut_at_sentence(text, max(0, room), counter) + _CUT_NOTE
 
     async def search(self, given: Mapping[str, Any]) -> str:
         """Return items of the sections, the archive and the sources, best first, one a line."""
@@ -106,9 +100,7 @@ class MemoryTools:
                 query, budget=self._max_tokens, sections=names
             )
             known = {hit.item.id for hit in hits}
-            lines += [
-                item_line(item) for item in _included(context.decisions) if item.id not in known
-            ]
+            lines += [item_line(item) for item in context.items if item.id not in known]
         counter = self._memory.admin.counter
         return leading_lines(lines, counter, self._max_tokens) or "nothing was found"
 
@@ -159,20 +151,19 @@ class MemoryTools:
         return item
 
 
+@dataclass(frozen=True)
 class _Tool:
-    """A tool: its description for the model, its parameters and its function."""
+    """A tool: its description for the model, its function and its parameters, all texts."""
 
-    def __init__(
-        self,
-        description: str,
-        run: _Run,
-        required: Mapping[str, Any],
-        optional: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.description = description
-        self.run = run
-        self.required = required
-        self.properties = {**required, **(optional or {})}
+    description: str
+    run: _Run
+    required: Mapping[str, Any]
+    optional: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The schemas of all parameters by name."""
+        return {**self.required, **self.optional}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -234,50 +225,37 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     >>> [tool["name"] for tool in tool_schemas("anthropic")][:2]
     ['search_memory', 'read_memory']
     """
-    if format not in _SCHEMAS:
-        raise InvalidArgumentError(
-            f"no tools in format {shown(format)}; use one of {', '.join(map(repr, _SCHEMAS))}"
-        )
-    schema = _SCHEMAS[format]
-    return [schema(name, tool.description, tool.parameters) for name, tool in _TOOLS.items()]
+    if format not in _PARAMETERS:
+        known = ", ".join(map(repr, _PARAMETERS))
+        raise InvalidArgumentError(f"no tools in format {shown(format)}; use one of {known}")
+    return [_schema(name, tool, format) for name, tool in _TOOLS.items()]
 
 
-def _chat_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
-    described = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": described}
-
-
-def _responses_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
-    return {
-        "type": "function",
-        "name": name,
-        "description": description,
-        "parameters": parameters,
-        "strict": False,
-    }
-
-
-def _anthropic_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
-    return {"name": name, "description": description, "input_schema": parameters}
-
-
-def _gemini_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
-    declared = {"name": name, "description": description, "parametersJsonSchema": parameters}
-    return {"functionDeclarations": [declared]}
-
-
-def _bedrock_schema(name: str, description: str, parameters: JSONValue) -> dict[str, JSONValue]:
-    schema = {"json": parameters}
-    return {"toolSpec": {"name": name, "description": description, "inputSchema": schema}}
-
-
-_SCHEMAS = {
-    "anthropic": _anthropic_schema,
-    "bedrock": _bedrock_schema,
-    "gemini": _gemini_schema,
-    "openai": _chat_schema,
-    "openai-responses": _responses_schema,
+_PARAMETERS = {
+    "anthropic": "input_schema",
+    "bedrock": "inputSchema",
+    "gemini": "parametersJsonSchema",
+    "openai": "parameters",
+    "openai-responses": "parameters",
 }
+"""The name of the parameters in the schema of a tool, by format."""
+
+
+def _schema(name: str, tool: _Tool, format: str) -> dict[str, JSONValue]:
+    parameters = {"json": tool.parameters} if format == "bedrock" else tool.parameters
+    described: dict[str, JSONValue] = {"name": name, "description": tool.description}
+    described[_PARAMETERS[format]] = parameters
+    match format:
+        case "bedrock":
+            return {"toolSpec": described}
+        case "gemini":
+            return {"functionDeclarations": [described]}
+        case "openai":
+            return {"type": "function", "function": described}
+        case "openai-responses":
+            return {"type": "function", "strict": False, **described}
+        case _:
+            return described
 
 
 def leading_lines(lines: Iterable[str], counter: TokenCounter, max_tokens: int) -> str:
@@ -298,11 +276,6 @@ def check_remembered(item: Item) -> None:
             f"item {item.id} was not remembered by these tools, and a model may not change it; "
             "remember a statement beside it"
         )
-
-
-def _included(decisions: Iterable[Decision]) -> list[Item]:
-    """Return the items that are in a context."""
-    return [each.item for each in decisions if each.included and each.item is not None]
 
 
 def item_line(item: Item, is_archived: bool = False, text: str | None = None) -> str:

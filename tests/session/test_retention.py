@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kaosmem import InvalidArgumentError, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.errors import ReadOnlyError
-from kaosmem.formation import PatternFormer
+from kaosmem.formation import FormsFrom, PatternFormer
 from kaosmem.session import RetentionPolicy
 from kaosmem.session.options import SessionOptions
 from kaosmem.testing import paths_holding
@@ -79,7 +79,7 @@ async def test_a_policy_that_erases_gives_a_receipt() -> None:
     assert await memory.admin.verify(report.receipt) == ()
     assert paths_holding(memory.admin.fs, "The roof") == []
     assert paths_holding(memory.admin.fs, "The wall") == []
-    assert str(report) == "'findings': 2 items (5 tokens) erased"
+    assert str(report) == "'findings': erased: 2"
 
 
 async def test_use_and_verification_count_against_idleness() -> None:
@@ -94,8 +94,6 @@ async def test_use_and_verification_count_against_idleness() -> None:
     clock.pass_days(20)
     policy = RetentionPolicy(unused_for=timedelta(days=30))
     assert (await memory.admin.retain(policy, dry_run=True)).items == (unused.id,)
-    seldom = RetentionPolicy(older_than=timedelta(days=30), used_less_than=1)
-    assert (await memory.admin.retain(seldom)).items == (unused.id,)
 
 
 async def test_kind_narrows() -> None:
@@ -149,7 +147,7 @@ async def test_the_source_of_a_kept_item_is_not_erased() -> None:
     clock.pass_days(31)
     (fact,) = await memory.form(PatternFormer())
     report = await memory.admin.retain(ERASING, section="messages")
-    assert report.kept[said.id] == f"source of {fact.item.id!r}"
+    assert report.kept[said.id] == "an item that stays comes from it"
     assert "small-talk" in report.items
     assert [item.id for item in await memory.archive.expand(fact.item.id)] == [said.id]
     archived = await memory.admin.retain(MONTH, section="messages")
@@ -209,10 +207,47 @@ async def test_two_workers_archive_and_erase_together(tmp_path: Any) -> None:
 def test_a_policy_without_a_condition_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="has no condition"):
         RetentionPolicy(erase=True)
-    with pytest.raises(InvalidArgumentError, match="give a timedelta"):
+    with pytest.raises(InvalidArgumentError, match="times above 0"):
         RetentionPolicy(older_than=timedelta(days=-1))
     with pytest.raises(InvalidArgumentError, match="kinds is a str"):
         RetentionPolicy(kinds="episodic")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("erase", [False, True])
+async def test_a_section_retains_by_itself_at_the_end(erase: bool) -> None:
+    """A block that ends by an exception retains nothing."""
+    clock = Clock()
+    policy = RetentionPolicy(older_than=timedelta(days=30), erase=erase)
+    sections = DEFAULT_SECTIONS.replace(findings={"retention": policy})
+    options = SessionOptions(clock=clock)
+    fs = SessionMemory.test_mode().admin.fs
+    opening: dict[str, Any] = {"sections": sections, "options": options}
+    async with SessionMemory.open(fs, "s", **opening) as memory:
+        old = memory.add("findings", "The roof is red.")
+    clock.pass_days(31)
+    with pytest.raises(RuntimeError):
+        async with SessionMemory.open(fs, "s", **opening):
+            raise RuntimeError
+    async with SessionMemory.open(fs, "s", **opening) as memory:
+        assert texts(memory) == ["The roof is red."]
+        memory.add("findings", "The door is blue.")
+    async with SessionMemory.open(fs, "s", read_only=True, **opening) as memory:
+        assert texts(memory) == ["The door is blue."]
+        assert len(memory.archive) == 1 - erase
+    assert bool(paths_holding(fs, old.text)) != erase
+
+
+async def test_a_formation_beside_the_turns_retains_what_it_forms() -> None:
+    """It archives, and saves nothing. An erasure waits for the end."""
+    policy = RetentionPolicy(max_tokens=8)
+    plan = FormsFrom(PatternFormer(), every_turns=1)
+    facts = SectionSpec("facts", forms_from=plan, retention=policy)
+    memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, facts))
+    memory.add("messages", "My name is Ann. I live in Oslo. I plan to visit Rome.")
+    await memory.save()
+    await memory.assemble_context(budget=500)
+    await memory._formations.settle()
+    assert texts(memory, "facts") == ["I plan to visit Rome."]
 
 
 async def test_a_reader_may_only_rehearse() -> None:

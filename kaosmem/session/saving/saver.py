@@ -442,7 +442,7 @@ class Saver:
         If changes come in meanwhile, leave it for later.
         """
         await self._commit()
-        archived = await self._archived()
+        archived = await self.archived()
         items = self._all_items(archived)
         told = {*self._to_forget}
         moments = self._moments()
@@ -473,7 +473,7 @@ class Saver:
 
         Raises CorruptionError.
         """
-        items = self._all_items(await self._archived())
+        items = self._all_items(await self.archived())
 
         def find() -> list[Item]:
             known = [*map(decoded, items)]
@@ -502,7 +502,7 @@ class Saver:
         If commits or changes come in meanwhile, leave it for later.
         """
         await self._commit()
-        archived = await self._archived()
+        archived = await self.archived()
         if not self._is_settled:
             return
         if self._log.seq == 0:  # no file holds anything
@@ -550,7 +550,7 @@ class Saver:
         for section in self._sections.values():
             section.index.not_stored()
 
-    async def _archived(self) -> dict[str, list[Archived]]:
+    async def archived(self) -> dict[str, list[Archived]]:
         """Return the archived items of all files, by section. Raises CorruptionError."""
 
         def read() -> dict[str, list[Archived]]:
