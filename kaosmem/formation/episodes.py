@@ -13,7 +13,7 @@ from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.formation.grounding import MAX_TEXT_CHARS
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.sentences import sentence_ends
+from kaosmem.language.sentences import sentences_in
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
@@ -173,10 +173,8 @@ def _central_sentences(items: Sequence[Item], terms: Counter[str]) -> list[tuple
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the statements of a text that may be quoted."""
-    begin = 0
-    for end in (*sentence_ends(text), len(text)):
-        sentence = " ".join(text[begin:end].split())
-        begin = end
+    for part in sentences_in(text):
+        sentence = " ".join(part.split())
         is_quotable = " " in sentence and len(sentence) <= _MAX_SENTENCE_CHARS
         if is_quotable and not sentence.endswith("?") and without_credentials(sentence) == sentence:
             yield sentence

@@ -13,7 +13,7 @@ from typing import Any
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Draft, Kind, ProposedChange
 from kaosmem.language.rules import MAX_RULE_CHARS, plain_rules_in
-from kaosmem.language.sentences import sentence_ends
+from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -178,13 +178,11 @@ def _english() -> _Table:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences that may hold a statement of the speaker: no code, quotes or mails."""
-    begin = 0
     if "```" in text or ">" in text:
         text = _FENCE.sub("\n", text)
     text = _QUOTED.sub("\n", _FORWARDED.sub("", text))
-    for end in (*sentence_ends(text), len(text)):
-        sentence = _bare(text[begin:end])
-        begin = end
+    for part in sentences_in(text):
+        sentence = _bare(part)
         if _LEAST_CHARS <= len(sentence) <= MAX_RULE_CHARS:
             yield sentence
 

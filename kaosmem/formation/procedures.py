@@ -9,13 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 
 from kaosmem.arguments import check_count, json_text
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.formation.grounding import MAX_TEXT_CHARS
-from kaosmem.language.sentences import sentence_ends
+from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -25,7 +23,6 @@ _MAX_VALUE_CHARS = 80
 _MAX_RESULT_CHARS = 2_000
 """The end of a result in which its outcome is looked for."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.\w+|\w+://[^\s\"'<>)]+")
-_NAMES = ("user_failed", "user_worked", "tool_failed", "tool_worked")
 
 
 class ProcedureFormer:
@@ -39,8 +36,6 @@ class ProcedureFormer:
 
     Args:
         least: The number of steps from which a run is a procedure.
-        patterns: A file in TOML with the words of outcomes, in place of those for English. The file
-            `kaosmem/formation/patterns/outcomes.toml` describes the form.
         name: The name of the former's mark in the session's log.
 
     Raises:
@@ -64,15 +59,9 @@ class ProcedureFormer:
     2. upload(file="app.zip")
     """
 
-    def __init__(
-        self, *, least: int = 2, patterns: str | Path | None = None, name: str = "procedures"
-    ) -> None:
+    def __init__(self, *, least: int = 2, name: str = "procedures") -> None:
         self.name = name
         self._least = check_count(least, "least", least=1)
-        if patterns is None:
-            self._words = _english()
-        else:
-            self._words = _read_words(Path(patterns).read_text(encoding="utf-8"))
 
     def __repr__(self) -> str:
         return f"<ProcedureFormer {self.name!r}>"
@@ -124,7 +113,7 @@ class ProcedureFormer:
             if kind == "user":
                 lines = [_first_sentence(item.text, most=_MAX_RESULT_CHARS)]
             for name in ("failed", "worked"):
-                said = filter(self._words[f"{kind}_{name}"].search, lines)
+                said = filter(_outcome_words()[f"{kind}_{name}"].search, lines)
                 for line in said:
                     return line.strip(), item, name == "worked"
         return None
@@ -213,24 +202,14 @@ def _names_others(text: str, task: str) -> bool:
 
 def _first_sentence(text: str, *, most: int = _MAX_TASK_CHARS) -> str:
     """Return the first sentence of a text in one line, "" if it is too long."""
-    end = next(iter(sentence_ends(text)), len(text))
-    sentence = " ".join(text[:end].split())
+    sentence = " ".join(next(sentences_in(text)).split())
     return sentence if len(sentence) <= most else ""
 
 
 @cache
-def _english() -> dict[str, re.Pattern[str]]:
+def _outcome_words() -> dict[str, re.Pattern[str]]:
+    """Return the patterns of outcomes by name."""
     file = files("kaosmem.formation").joinpath("patterns", "outcomes.toml")
-    return _read_words(file.read_text(encoding="utf-8"))
-
-
-def _read_words(text: str) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of outcomes by name. Raises InvalidArgumentError."""
-    try:
-        table = tomllib.loads(text)
-        return {name: re.compile(table[name], re.IGNORECASE | re.MULTILINE) for name in _NAMES}
-    except (KeyError, TypeError, ValueError, re.error) as error:
-        raise InvalidArgumentError(
-            f"the file has no patterns of outcomes ({type(error).__name__}); the file "
-            "kaosmem/formation/patterns/outcomes.toml describes the form"
-        ) from None
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    flags = re.IGNORECASE | re.MULTILINE
+    return {name: re.compile(pattern, flags) for name, pattern in table.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 _END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
@@ -15,6 +15,18 @@ _LEAST_SHARE = 0.5
 def sentence_ends(text: str) -> list[int]:
     """Return the positions in a text after which a sentence or a line ends, ascending."""
     return [match.end() for match in _END.finditer(text)]
+
+
+def sentences_in(text: str) -> Iterator[str]:
+    """Yield the sentences and lines of a text, with the spaces around them.
+
+    >>> [*sentences_in("It rained. We stayed in")]
+    ['It rained.', ' We stayed in']
+    """
+    begin = 0
+    for end in (*sentence_ends(text), len(text)):
+        yield text[begin:end]
+        begin = end
 
 
 def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
