@@ -116,19 +116,6 @@ async def test_a_missing_file_costs_what_was_in_it() -> None:
         assert f"records {seqs[0]} to {seqs[1]} are" in str(gap)
 
 
-async def test_what_is_intact_of_a_half_damaged_commit_is_served() -> None:
-    """A commit is whole or not at all after a crash, but damage costs its damaged records alone."""
-
-    def change(memory: SessionMemory) -> None:
-        for number in range(4):
-            memory.add("documents", "text", id=f"d{number}")
-
-    files = stored(await turns(added("first"), change, added("last")))
-    path = sorted(files)[1]
-    found, _ = await read(files | {path: flip(files[path], files[path].index(b'"d1"') + 1)})
-    assert ids(found) == ["first", "d0", "d2", "d3", "last"]
-
-
 async def test_a_torn_commit_is_left_out_beside_damage() -> None:
     """What a crash left of the last commit was never acknowledged, and is not served, whatever else is damaged."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(4)))))
@@ -163,20 +150,6 @@ async def test_a_line_between_others_costs_one_at_most() -> None:
         found, damage = await read({FIRST: b"".join([*lines[:3], line, *lines[3:]])})
         assert ids(found) == [f"d{each}" for each in kept]
         assert damage
-
-
-async def test_a_damaged_newline_costs_the_two_lines_that_it_joins_and_the_next() -> None:
-    """The lines before and after these are served."""
-    lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(5)))))
-    for joined in (b"x", b"", b"\0"):
-        found, damage = await read(
-            {FIRST: b"".join([*lines[:2], lines[2].replace(b"\n", joined), *lines[3:]])}
-        )
-        assert ids(found) == ["d0", "d4"]
-        assert [(error.file, error.byte, error.seq) for error in damage] == [
-            (FIRST, len(lines[0] + lines[1]), 3)
-        ]
-        assert "records 3 to 5 are lost" in str(damage[0])
 
 
 def test_exact_state_is_preferred() -> None:
@@ -269,22 +242,6 @@ async def test_a_lost_text_costs_its_item_alone() -> None:
         assert ids(found) == ["a", "b"]
         assert [(error.file, error.seq) for error in damage] == [(path, 3)]
         assert str(len(LONG)) in str(damage[0])
-
-
-async def test_items_after_a_lost_line_of_a_snapshot_are_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A line that is gone, or whose beginning is overwritten, costs its item and the next one."""
-    files, whole = await snapshotted(monkeypatch)
-    (path,) = (path for path in files if path.startswith("snap/"))
-    lines = files[path].splitlines(keepends=True)
-    for number in range(1, len(lines) - 2):
-        for left in (b"", b"\0" * 40 + lines[number][40:]):
-            found, damage = await read(
-                files | {path: b"".join([*lines[:number], left, *lines[number + 1 :]])}
-            )
-            assert len(whole.keys() - found.keys()) == 2
-            assert "items are lost" in str(damage[0])
 
 
 async def test_a_section_that_lost_its_only_call_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
