@@ -71,7 +71,7 @@ class HistorySource(StoreSource):
         """
         recalls = self.spec.recall > 0 and bool(query.text.strip())
         await self._thread.catch_up()
-        if recalls and self._thread.mirror.begin:
+        if recalls and not self._thread.mirror.recalls:
             await self._thread.read_back(whole=True)
         while True:
             mirror = self._thread.mirror

@@ -81,10 +81,14 @@ class Thread:
                 return
 
     async def read_back(self, *, whole: bool) -> None:
-        """Take in messages from before those of the mirror: as many again, or all of them."""
+        """Take in messages from before those of the mirror: as many again, or all of them.
+
+        A mirror of all of them recalls.
+        """
         old = self.mirror
         size = len(old.messages)
-        mirror = self._mirror_from(0 if whole else max(0, old.begin - size))
+        begin = 0 if whole else max(0, old.begin - size)
+        mirror = self._mirror_from(begin, recalls=whole)
         while mirror.taken < old.begin:
             read = await self._page(mirror.taken, min(_PAGE, old.begin - mirror.taken))
             if not read or self.mirror is not old:
@@ -115,8 +119,9 @@ class Thread:
             end = begin
         return None
 
-    def _mirror_from(self, begin: int) -> Mirror:
-        return Mirror(begin, self._spec, self._item_of)
+    def _mirror_from(self, begin: int, *, recalls: bool = False) -> Mirror:
+        spec = self._spec if recalls else replace(self._spec, recall=0.0)
+        return Mirror(begin, spec, self._item_of)
 
     async def _page(self, begin: int, size: int = _PAGE) -> list[ChatMessage]:
         return await self._provider.get_messages(
@@ -128,12 +133,14 @@ class Mirror:
     """The messages of a thread from one position on, as the items of a section.
 
     begin: the position of the first message. taken: the position after the last one.
+    recalls: whether a query finds messages before the newest ones.
     messages: all of them. The section lacks the records of summaries: nobody said them.
     """
 
     def __init__(self, begin: int, spec: SectionSpec, item_of: ItemOf) -> None:
         self.begin = begin
         self.taken = begin
+        self.recalls = spec.recall > 0
         self.messages: list[ChatMessage] = []
         # It holds the thread as it is: nothing is evicted, and nothing is stored.
         self.section = Section(
