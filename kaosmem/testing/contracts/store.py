@@ -192,6 +192,15 @@ class StoreContract(Generic[S]):
         """Yield a call of each method that takes an id, with a bad one."""
         raise NotImplementedError
 
+    def refused(
+        self, store: S, key: Any
+    ) -> Iterable[tuple[type[Exception], Coroutine[Any, Any, object]]]:
+        """Yield calls that are refused, each after its error.
+
+        key: the one key that the store has.
+        """
+        return ()
+
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[S]:
         """Provide a new store, and close it."""
@@ -277,6 +286,16 @@ class StoreContract(Generic[S]):
             for call in self.calls_with(store, bad):
                 await refuses(InvalidNameError, call)
         assert await self.listed(store) == []
+
+    @pytest.mark.asyncio
+    async def test_refused_calls_change_nothing(self, store: S) -> None:
+        """An argument that cannot be accepted is a typed error, and all stays as it was."""
+        key = self.keys[0]
+        await self.put(store, key)
+        for error, call in self.refused(store, key):
+            await refuses(error, call)
+        assert await self.has(store, key)
+        assert await self.listed(store) == [key]
 
     def test_anything_in_any_order_does_what_the_model_does(self) -> None:
         """After any calls, the store reads as a store in memory does."""

@@ -141,6 +141,33 @@ class TaskContract(StoreContract[TaskStore]):
                 yield act_on(store, key, "t", act)
         yield store.settle_conversation(bad)
 
+    def refused(
+        self, store: TaskStore, key: _Board
+    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
+        other = (key[0], "another")
+        new = Task("u", "new")
+        bad: Any
+        yield DuplicateError, store.create_task_list(*key, [Task("u", "other")])
+        yield DuplicateError, store.create_task_list(*other, [new, new])
+        for bad in (Task("t", "again"), new):
+            yield DuplicateError, store.add_tasks(*key, [new, bad])
+        for bad in (Task("v", "v", "succeeded"), Task("v", "v", retry_count=1)):  # type: ignore[arg-type]
+            yield InvalidArgumentError, store.add_tasks(*key, [new, bad])
+            yield InvalidArgumentError, store.create_task_list(*other, [new, bad])
+        for bad in ("title", {"id": "v"}, None):
+            yield InvalidArgumentError, store.add_tasks(*key, [new, bad])
+        for bad in ("done", "", "PLANNED", None, 1):
+            yield InvalidArgumentError, store.update_status(*key, "t", bad)
+        for bad in (-1, 1.5, "1", True, None):
+            yield InvalidArgumentError, store.create_task_list(*other, max_retries=bad)
+        for act in ("in_progress", "increment", "force"):
+            for bad in NO_IDS:
+                yield InvalidNameError, act_on(store, key, bad, act)
+            for board, task in ((other, "t"), (key, "T"), (key, "t ")):
+                yield NotFoundError, act_on(store, board, task, act)
+        yield NotFoundError, store.add_tasks(*other, [Task("t", "title")])
+        yield KeyError, store.update_status(*other, "t", "in_progress")
+
     async def made(
         self, store: TaskStore, status: str, agent: str = "a", *, max_retries: int = 0
     ) -> None:
@@ -232,40 +259,6 @@ class TaskContract(StoreContract[TaskStore]):
         assert await store.settle_conversation("c") == 0
         assert await store.settle_conversation("nowhere") == 0
 
-    async def test_a_board_is_made_once(self, store: TaskStore) -> None:
-        """A second one is refused, and leaves the first as it is."""
-        await self.made(store, "in_progress")
-        await refuses(DuplicateError, store.create_task_list("c", "a", [Task("u", "other")]))
-        assert await self.task(store) == ("in_progress", 0)
-
-    async def test_all_tasks_are_added_or_none(self, store: TaskStore) -> None:
-        """One whose id is taken, that is not planned, or no task at all, is refused with those beside it."""
-        await self.made(store, "planned")
-        new = Task("u", "new")
-        bad: Any
-        for bad in (Task("t", "again"), new):
-            await refuses(DuplicateError, store.add_tasks("c", "a", [new, bad]))
-        for bad in (Task("v", "v", "succeeded"), Task("v", "v", retry_count=1)):  # type: ignore[arg-type]
-            await refuses(InvalidArgumentError, store.add_tasks("c", "a", [new, bad]))
-            await refuses(InvalidArgumentError, store.create_task_list("c", "b", [new, bad]))
-        for bad in ("title", {"id": "v"}, None):
-            await refuses(InvalidArgumentError, store.add_tasks("c", "a", [new, bad]))
-        await refuses(DuplicateError, store.create_task_list("c", "b", [new, new]))
-        board = await store.get_task_list("c", "a")
-        assert board is not None
-        assert [task.id for task in board.tasks] == ["t"]
-        assert await store.get_task_list("c", "b") is None
-
-    async def test_what_is_not_there_cannot_be_changed(self, store: TaskStore) -> None:
-        """An unknown board, or a task that it does not have; reading one is None."""
-        await self.made(store, "planned")
-        assert await store.get_task_list("c", "b") is None
-        for agent, task in (("b", "t"), ("a", "T"), ("a", "t ")):
-            for act in ("in_progress", "increment", "force"):
-                await refuses(NotFoundError, act_on(store, ("c", agent), task, act))
-        await refuses(NotFoundError, store.add_tasks("c", "b", [Task("t", "title")]))
-        await refuses(KeyError, store.update_status("c", "b", "t", "in_progress"))
-
     async def test_tasks_of_neighbours_are_kept_apart(self, store: TaskStore) -> None:
         """Ids that resemble each other, or would if they were joined, are different boards and tasks."""
         for key in KEYS:
@@ -284,19 +277,6 @@ class TaskContract(StoreContract[TaskStore]):
             ]
         )
         assert settled == len(KEYS)
-
-    async def test_bad_arguments_are_refused(self, store: TaskStore) -> None:
-        """A status that there is not, and a number of retries that is none."""
-        await self.made(store, "planned")
-        bad: Any
-        for bad in NO_IDS:
-            for act in ("in_progress", "increment", "force"):
-                await refuses(InvalidNameError, act_on(store, ("c", "a"), bad, act))
-        for bad in ("done", "", "PLANNED", None, 1):
-            await refuses(InvalidArgumentError, store.update_status("c", "a", "t", bad))
-        for bad in (-1, 1.5, "1", True, None):
-            await refuses(InvalidArgumentError, store.create_task_list("c", "b", max_retries=bad))
-        assert await store.get_task_list("c", "b") is None
 
     async def test_titles_come_back_unchanged(self, store: TaskStore) -> None:
         """In any script, and very long."""
