@@ -74,11 +74,12 @@ BOUNDS: Mapping[bool, Bounds] = {
     True: AXIOMS
     | {
         "words": (2.5, math.inf),
-        "match": (3.0, math.inf),
+        "match": (2.0, math.inf),
         "phrases": (2.0, math.inf),
         "best_of_source": (0.0, 1.2),
         "likeness": (0.1, math.inf),
-        "size": (-3.5, -3.5),
+        "size": (-6.0, -6.0),
+        "topic": (0.0, 1.0),
         "named_speaker": (2.0, 2.0),
         "rule": (2.5, 2.5),
     },

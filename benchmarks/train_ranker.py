@@ -66,6 +66,7 @@ STEPS = {
     "source": ("_content_scores", "best_of_source", "place_in_source"),
     "source's name": ("_title_terms", "_match_titles", "title_shares"),
     "meaning": ("_meanings",),
+    "topic": ("_topics",),
     "phrases": ("phrase_shares",),
     "neighbours": ("_neighbours_of", "_near"),
     "speaker": ("_spoken",),
@@ -74,6 +75,7 @@ STEPS = {
     "all": ("rank",),
 }
 """The functions in which the time of a part goes; a constructor is named by its file."""
+LINEAR_PARTS = {"topic": ("topic",)}
 DENSE_PARTS = {
     "likeness": (
         "likeness",
@@ -178,7 +180,7 @@ async def validated(
     with Phases(per_second=1) as phases:
         phases.begin("learning")
         assemblers = [held_out(ranker, corpora, lessons)]
-        of_ranker = PARTS | DENSE_PARTS if isinstance(ranker, DenseRanker) else PARTS
+        of_ranker = PARTS | (DENSE_PARTS if isinstance(ranker, DenseRanker) else LINEAR_PARTS)
         if parts:
             for name, signals in of_ranker.items():
                 assemblers.append(

@@ -215,14 +215,14 @@ class DenseIndex(LinearIndex):
         most = max(ONE, int(likeness.max(initial=0)))
         return super()._proposing(matches) + 10 * share_of_best(likeness, most)
 
-    def _signals(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
+    def _likenesses(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
         assert isinstance(matches, _DenseMatches)
         likeness = matches.likeness
         near = chosen.near
         own = likeness[chosen.slots]
         nearby = at(likeness, near[-1]) + at(likeness, near[1])
         further = at(likeness, near[-2]) + at(likeness, near[2])
-        return super()._signals(matches, chosen) | {
+        return {
             "likeness": own,
             "likeness_in_source": place_in_source(chosen.numbers, own),
             "likeness_of_source": self._means_of_sources(likeness)[chosen.numbers],

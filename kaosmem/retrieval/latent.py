@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.exact import logs
-from kaosmem.retrieval.columns import GrowingArray
 from kaosmem.retrieval.shares import ONE
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.arrays import Int64s
     from kaosmem.retrieval.candidate_terms import CandidateTerms
-    from kaosmem.retrieval.vocabulary import Vocabulary
 
 BUCKETS = 1024
 """Terms are hashed into so many signed sums, which changes angles by a few per cent at most."""
@@ -38,27 +36,6 @@ _TEXT_BITS = 7
 _BASIS_BITS = 12
 _VECTOR_BITS = 11
 _BITS = 20
-
-
-class TermHashes:
-    """The hash of each term of an index, worked out when it is first asked for.
-
-    Args:
-        vocabulary: The terms, by number.
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._hashes = GrowingArray(np.int64)  # by number, -1 for one that nobody asked for
-
-    def of(self, numbers: Int64s) -> Int64s:
-        """Return the hashes of terms: whole numbers of 32 bits."""
-        missing = self._vocabulary.size - len(self._hashes)
-        self._hashes.extend(np.full(max(0, missing), -1))
-        hashes = self._hashes.values
-        for number in numbers[hashes[numbers] < 0].tolist():
-            hashes[number] = term_hash(self._vocabulary.term(number))
-        return hashes[numbers]
 
 
 def term_hash(term: str) -> int:

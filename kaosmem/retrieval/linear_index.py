@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.exact import exps
+from kaosmem.exact import exps, logs
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_terms import CandidateTerms
-from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace, TermHashes
+from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace, term_hash
 from kaosmem.retrieval.order import top
 from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
 from kaosmem.retrieval.ranker import Ranking
@@ -29,6 +29,8 @@ from kaosmem.retrieval.shares import (
 from kaosmem.retrieval.signals import best_of_source, passage_scores, place_in_source, values_at
 from kaosmem.retrieval.source_matcher import NONE, SourceMatches, TitleBeginnings
 from kaosmem.retrieval.text_index import IS_RULE, TextIndex
+from kaosmem.retrieval.vocabulary import NO_TERM, TermNumbers
+from kaosmem.retrieval.word_vectors import TOPIC_UNITS, row_of, topics, word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +60,8 @@ quoted: share of the query's quoted phrases that the entry has in full.
 definition: the entry defines a name that the query asks for.
 test_source: the entry is from a test, and the query does not ask for tests.
 """
+_SHORT_MESSAGE = 64
+"""A message of so many tokens has a size that tells."""
 _PASSAGE = 0.4
 """Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
 _WEIGHT_UNITS = 1_000_000
@@ -148,7 +152,8 @@ class LinearIndex(TextIndex):
         self._forget()
 
     def _forget(self) -> None:
-        self._hashes = TermHashes(self.vocabulary)
+        self._hashes = TermNumbers(self.vocabulary, term_hash)
+        self._vector_rows = TermNumbers(self.vocabulary, row_of)
         self._beginnings = TitleBeginnings()
 
     def _detach(self, slot: int) -> None:
@@ -356,6 +361,7 @@ class LinearIndex(TextIndex):
             "asked_numbers": numbers * asked.is_for_number,
             "size": self._sizes(chosen.slots),
         }
+        signals |= self._likenesses(matches, chosen)
         if asked.quoted:
             phrases = map(self._numbers_of, asked.quoted)
             quoted = np.array([chosen.terms.having(terms) for terms in phrases])
@@ -430,6 +436,42 @@ class LinearIndex(TextIndex):
         nearby += values_at(of_clause, chosen.slots, chosen.near[1])
         return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
 
+    def _likenesses(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
+        """Return the signals of vectors, by name.
+
+        Documents have none: their latent meaning tells as much.
+        """
+        if not self.is_conversation:
+            return {}
+        return {"topic": product(self._topics(matches, chosen.terms), self._trust)}
+
+    def _topics(self, matches: Matches, terms: CandidateTerms) -> Int64s:
+        """Return how near in meaning candidates are to the query.
+
+        Terms of the query are left out, so that one more match never makes a text less near.
+        """
+        numbers = np.array(list(map(self.vocabulary.number, matches.asked.terms)), np.int64)
+        vector = word_vectors().mean_of(matches.asked.terms, self._topic_weights(numbers))
+        if not vector.any():
+            return np.zeros(terms.size, np.int64)
+
+        def weights_of(present: Int64s) -> Int64s:
+            weights = self._topic_weights(present)
+            weights[np.isin(present, matches.terms)] = 0
+            return weights
+
+        rarest = int(self._topic_weights(np.array([NO_TERM]))[0])
+        return topics(terms, self._vector_rows.of, weights_of, vector, rarest)
+
+    def _topic_weights(self, numbers: Int64s) -> Int64s:
+        """Return the weights of terms, larger for a term that fewer entries have."""
+        frequencies, places = np.unique(
+            self.vocabulary.frequencies.values[numbers], return_inverse=True
+        )
+        weights = TOPIC_UNITS * logs((len(self) + 1) / (frequencies + 0.5))
+        found: Int64s = np.rint(weights).astype(np.int64)[places]
+        return found
+
     def _from_tests(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Int64s:
         """Return 1 for an entry of the source of a test, if the query does not ask for tests."""
         is_test: Int64s = np.zeros(len(self.sources.names), np.int64)
@@ -452,13 +494,17 @@ class LinearIndex(TextIndex):
         return np.minimum(ONE, shares)
 
     def _sizes(self, slots: Int64s) -> Int64s:
-        """Return a fifth of the logarithm of the tokens of entries."""
+        """Return a fifth of the logarithm of the tokens of entries.
+
+        In a conversation, all short messages count as about the same.
+        """
         if self.tokens_of is None:
             tokens = self.tokens.values[slots]
         else:
             ordinals = self.slots.ordinals[slots].tolist()
             tokens = np.array(self.tokens_of(ordinals), np.int64)
-        return on_log_scale(np.maximum(0, tokens - 1), 1) // 5
+        short = _SHORT_MESSAGE if self.is_conversation else 1
+        return on_log_scale(np.maximum(0, tokens - 1), short) // 5
 
 
 def at(values: Int64s, slots: Int64s) -> Int64s:

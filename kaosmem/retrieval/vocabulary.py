@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,3 +119,26 @@ class Vocabulary:
         for number in numbers[used == 0].tolist():
             self._numbers.pop(self._terms[number], None)
             self._terms[number] = ""
+
+
+class TermNumbers:
+    """A number for each term of an index, worked out when it is first asked for.
+
+    Args:
+        vocabulary: The terms, by number.
+        number_of: Returns the number of a term, 0 or more.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, number_of: Callable[[str], int]) -> None:
+        self._vocabulary = vocabulary
+        self._number_of = number_of
+        self._found = GrowingArray(np.int64)  # by number of the term, -1 if nobody asked for it
+
+    def of(self, terms: Int64s) -> Int64s:
+        """Return the numbers for terms, which are given by their numbers in the vocabulary."""
+        missing = self._vocabulary.size - len(self._found)
+        self._found.extend(np.full(max(0, missing), -1))
+        found = self._found.values
+        for term in terms[found[terms] < 0].tolist():
+            found[term] = self._number_of(self._vocabulary.term(term))
+        return found[terms]
