@@ -442,7 +442,7 @@ def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
 def test_a_budget_holds_in_each_format(name) -> None:
     """The tokens of a history are those of its request; leading system messages, which become one prompt, take less."""
 
-    @settings(max_examples=40)
+    @settings(max_examples=15)
     @given(conversations(), st.integers(0, 2_000))
     def check(history: list[ChatMessage], budget: int) -> None:
         total = MessageSizes(format=name).total(history)
