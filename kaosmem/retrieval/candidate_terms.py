@@ -41,6 +41,13 @@ class CandidateTerms:
         self.size = len(slots)
         self.numbers = numbers.astype(np.int64)
         self.rows = np.repeat(np.arange(self.size), sizes)
+        self._ends = np.cumsum(sizes)
+
+    def sums(self, values: Int64s) -> Int64s:
+        """Return the sum of each candidate's terms, from a value for each number of a term."""
+        totals = np.concatenate([[0], np.cumsum(values[self.numbers])])
+        found: Int64s = np.diff(totals[self._ends], prepend=0)
+        return found
 
     def phrase_shares(self, terms: Sequence[int]) -> Int64s:
         """Return the score of each candidate for the pairs of neighbouring terms of a query.

@@ -465,11 +465,9 @@ class LinearIndex(TextIndex):
 
     def _topic_weights(self, numbers: Int64s) -> Int64s:
         """Return the weights of terms, larger for a term that fewer entries have."""
-        frequencies, places = np.unique(
-            self.vocabulary.frequencies.values[numbers], return_inverse=True
-        )
+        frequencies = self.vocabulary.frequencies.values[numbers]
         weights = TOPIC_UNITS * logs((len(self) + 1) / (frequencies + 0.5))
-        found: Int64s = np.rint(weights).astype(np.int64)[places]
+        found: Int64s = np.rint(weights).astype(np.int64)
         return found
 
     def _from_tests(self, asked: QueryTerms, numbers: NDArray[np.int32]) -> Int64s:

@@ -122,17 +122,17 @@ def topics(
         rarest: The weight of the rarest term.
     """
     table = word_vectors()
-    counts = np.bincount(terms.numbers)
-    (present,) = np.nonzero(counts)
+    (present,) = np.nonzero(np.bincount(terms.numbers))
     rows = rows_of(present)
-    weights = np.where(rows == NO_ROW, 0, weights_of(present))
-    addends = np.zeros((2, len(counts)))
-    addends[0, present] = weights * table.products(rows, vector)
-    addends[1, present] = weights * weights
-    # Sums of whole numbers below 2**53 are exact in floats.
-    sums = np.bincount(terms.rows, addends[0, terms.numbers], terms.size)
-    squares = np.bincount(terms.rows, addends[1, terms.numbers], terms.size)
-    cosines = table.cosines(sums, squares + rarest * rarest, vector)
+    has_vector = rows != NO_ROW
+    present = present[has_vector]
+    weights = weights_of(present)
+    products = np.zeros(1 + int(terms.numbers.max(initial=0)), np.int64)
+    products[present] = weights * table.products(rows[has_vector], vector)
+    squares = np.zeros_like(products)
+    squares[present] = weights * weights
+    sums = terms.sums(products)
+    cosines = table.cosines(sums, terms.sums(squares) + rarest * rarest, vector)
     rest = cosines - int(cosines.sum()) // terms.size
     spread = max(isqrt(int((rest * rest).sum()) // terms.size), _LEAST_SPREAD)
     found: Int64s = np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)
