@@ -31,6 +31,7 @@ from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.sections import lazy_index
+from kaosmem.session import forgetting
 from kaosmem.session import memory as session_memory
 from kaosmem.session.opening import SharedSessions
 from kaosmem.session.saving import turns
@@ -504,7 +505,8 @@ def simulated(world: World) -> Iterator[None]:
             secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"[-2 * size :]
         )
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
-        patch.setattr(session_memory, "_SHARED", _ByProcess(SharedSessions))
+        for module in (session_memory, forgetting):
+            patch.setattr(module, "SHARED_SESSIONS", _ByProcess(SharedSessions))
         patch.setattr(turns, "_LINES", _ByProcess(turns.Queues))
         for module in (local, log, objects):
             patch.setattr(module, "time", time)

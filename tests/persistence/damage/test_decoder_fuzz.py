@@ -197,7 +197,8 @@ def test_forged_files_are_opened_or_refused() -> None:
     assert outcomes["opened"] > count / 5
     assert outcomes["CorruptionError"] > count / 5
     assert outcomes["UnsupportedVersionError"] > 0
-    assert outcomes["checksum"] < count / 20
+    # About 3 in 100: the forger seals what it has changed.
+    assert outcomes["checksum"] < count / 10
 
 
 @pytest.mark.soak
