@@ -24,10 +24,7 @@ NO_ROW = 0
 """The row of all terms without a vector. It is a row of zeros."""
 _BYTE = 127
 TOPIC_UNITS = 1 << 12
-"""Weights of terms are whole numbers of 1 / TOPIC_UNITS.
-
-Sums of weighted products of 256 terms are below 2**53, and so exact in double precision.
-"""
+"""Weights of terms are whole numbers of 1 / TOPIC_UNITS."""
 _GRID = 1 << 20
 """Cosines are whole numbers of 1 / _GRID."""
 _LEAST_SPREAD = _GRID // 20
@@ -70,9 +67,7 @@ class WordVectors:
         found = self.rows[rows].astype(np.float32) @ vector.astype(np.float32)
         return found.astype(np.int64)
 
-    def cosines(
-        self, sums: NDArray[np.number], squares: NDArray[np.number], vector: Int64s
-    ) -> Int64s:
+    def cosines(self, sums: Int64s, squares: Int64s, vector: Int64s) -> Int64s:
         """Return the cosines of a vector with weighted means of terms, in units of 1 / _GRID.
 
         A mean is taken to be as long as if its terms had nothing in common.
@@ -83,7 +78,9 @@ class WordVectors:
         """
         length = np.sqrt(float((vector * vector).sum())) * self._length
         lengths = np.sqrt(squares) * max(1.0, length)
-        found: Int64s = np.rint(sums * _GRID / np.maximum(1.0, lengths)).astype(np.int64)
+        # Of 256 terms, whose weights are below 2**16 and products below 2**18, it is below 2**62.
+        scaled = sums * _GRID
+        found: Int64s = np.rint(scaled / np.maximum(1.0, lengths)).astype(np.int64)
         return found
 
 

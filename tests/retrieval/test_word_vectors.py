@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.word_vectors import NO_ROW, word_vectors
+from kaosmem.retrieval.word_vectors import NO_ROW, TOPIC_UNITS, word_vectors
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_words_alike_in_meaning_have_vectors_alike(word, near, far):
     rows = np.array([table.row_of(analyze(each)[0]) for each in (word, near, far)])
     assert NO_ROW not in rows
     vector = table.mean_of(analyze(word), np.array([1]))
-    ones = np.ones(len(rows))
+    ones = np.ones(len(rows), np.int64)
     same, of_near, of_far = table.cosines(table.products(rows, vector) * ones, ones, vector)
     assert of_far < 0.4 * same < of_near
 
@@ -37,6 +37,19 @@ def test_products_are_those_of_whole_numbers(rows, other):
     vector = table.rows[other].astype(np.int64)
     exact = table.rows[rows].astype(np.int64) @ vector
     assert table.products(np.array(rows), vector).tolist() == exact.tolist()
+
+
+def test_a_long_message_of_the_rarest_terms_has_the_cosine_of_one():
+    """The sum of 256 products by the largest weights does not wrap around."""
+    table = word_vectors()
+    row = table.row_of(analyze("doctor")[0])
+    vector = table.mean_of(analyze("doctor"), np.array([1]))
+    weight = TOPIC_UNITS * 15  # of a term in one of three million entries
+    product = weight * int(table.products(np.array([row]), vector)[0])
+    sums = np.array([product, 256 * product])
+    squares = np.array([weight**2, 256 * 256 * weight**2])
+    one, many = table.cosines(sums, squares, vector).tolist()
+    assert one == many > 0
 
 
 def test_a_message_in_other_words_has_a_higher_topic():
