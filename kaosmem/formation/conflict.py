@@ -9,12 +9,14 @@ import re
 
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
+from kaosmem.language.marks import marks_of, words_of
 from kaosmem.types.items import Item
 
 ANOTHER_SPEAKER = "another speaker"
 LOWER_TRUST = "lower trust"
 NO_CLEAR_TIME = "no clear time"
 ANOTHER_SUBJECT = "no word in common"
+ANOTHER_VALUE = "another name"
 NO_END = "no word that it is over"
 _VALUES = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*|\S*\d\S*")
 _PERSONS = frozenset(analyze("I me my we our user assistant"))
@@ -52,6 +54,18 @@ def shares_subject(text: str, live: Item, key: str) -> bool:
     shared = frozenset(analyze(text)).intersection(analyze(f"{live.text} {key_words(key)}"))
     shared -= frozenset(analyze(values)) - frozenset(analyze(key_words(key)))
     return bool(shared - _PERSONS - frozenset(analyze(live.role)))
+
+
+def names_another_value(quote: str, live: Item) -> bool:
+    """Return whether a quote names something that a live item does not name.
+
+    >>> from kaosmem import SessionMemory
+    >>> live = SessionMemory.test_mode().add("findings", "I work at Acme.")
+    >>> [names_another_value(f"I left {name}", live) for name in ("Acme", "Initech")]
+    [False, True]
+    """
+    known = words_of(live.text)
+    return any(is_sure and mark not in known for mark, is_sure in marks_of(quote).items())
 
 
 def is_run_of(procedure: Item, text: str, *, worked: bool) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
-from kaosmem.formation.statements import clause_of, fault_of_statement
+from kaosmem.formation.statements import clause_of, fault_of_statement, is_asked_for, plain
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.marks import marks_of, parts_of, words_of
@@ -42,8 +42,6 @@ CREDENTIAL = "credential"
 LOW_TRUST_RULE = "rule of a text of low trust"
 NOT_ASKED = "nobody asked to remember it"
 
-_SPACES = re.compile(r"\s+")
-_QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
 _STEP_NUMBER = re.compile(r"^\d{1,2}\. ", re.MULTILINE)
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
@@ -65,15 +63,6 @@ _MONTH_NAMES = """
     january february march april may june july august september october november december
 """
 _MONTHS = _MONTH_NAMES.split()
-_ASKED = re.compile(
-    r"\b(?:(?:please |do |always )?remember (?:that|this|to|my|for|i\b|we\b|the\b)|"
-    r"don['’]t forget|do not forget|never forget|keep in mind|bear in mind|make a note|"
-    r"note (?:that|down|this)|take note|mark (?:that|this)|write (?:that|this|it) down|"
-    r"for the record|for future reference|save (?:that|this)|store (?:that|this)|log (?:that|this)|"
-    r"on record|merk dir|vergiss nicht|denk daran|souviens-toi|n['’]oublie pas|retiens|"
-    r"recuerda|no olvides|anota)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -136,18 +125,9 @@ def fault_of(change: ProposedChange, grounds: Grounds, *, explicit_only: bool) -
         return CREDENTIAL
     if _is_untrusted(grounds) and _asks_for_rules(f"{text}\n{change.quote}"):
         return LOW_TRUST_RULE
-    if explicit_only and not _was_asked(grounds):
+    if explicit_only and not _was_asked(change, grounds):
         return NOT_ASKED
     return _unsaid(text, change, grounds)
-
-
-def plain(text: str) -> str:
-    """Return a text with single spaces, in lower case and with plain quotation marks.
-
-    >>> plain("She  said “Yes”")
-    'she said "yes"'
-    """
-    return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
 
 
 def terms_in_order(text: str) -> tuple[str, ...]:
@@ -231,7 +211,5 @@ def _asks_for_rules(text: str) -> bool:
     return any(True for _ in rules_in(text)) or any(True for _ in plain_rules_in(text))
 
 
-def _was_asked(grounds: Grounds) -> bool:
-    if _is_untrusted(grounds):
-        return False
-    return _ASKED.search(grounds.quoted.text) is not None
+def _was_asked(change: ProposedChange, grounds: Grounds) -> bool:
+    return not _is_untrusted(grounds) and is_asked_for(change.quote, grounds.quoted.text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formation.changes import NOT_PEOPLE, Draft, Kind, ProposedChange
+from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
 from kaosmem.language.rules import MAX_RULE_CHARS, plain_rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import Trust
@@ -81,6 +81,7 @@ class _Row:
 
     def __init__(self, row: Mapping[str, Any], expand: Any, same: Mapping[str, str]) -> None:
         self._same = same
+        self.action: Action = row.get("action", "add")
         self.kind: Kind = row["kind"]
         self.about: str = row["about"]
         self.signs: Sequence[str] = row.get("signs", ())
@@ -157,7 +158,14 @@ class _Table:
                 found = row.pattern.match(sentence, start)
                 if found:
                     key = row.key_of(found, item.role)
-                    return ProposedChange(sentence, sentence, (item.id,), kind=row.kind, key=key)
+                    return ProposedChange(
+                        sentence,
+                        sentence,
+                        (item.id,),
+                        action=row.action,
+                        kind=row.kind,
+                        key=key,
+                    )
         return None
 
     def _expanded(self, pattern: str) -> str:

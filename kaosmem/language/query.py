@@ -77,6 +77,12 @@ _UNSPACED = re.compile(
 """The same in languages without spaces."""
 _PARTICLES = re.compile(r"\b[的了吗呢吧把用成个をはがにでものと]+\b")
 """Chinese and Japanese particles, where nothing else is left between two spaces."""
+_WHAT_HAPPENED = re.compile(
+    r"\b(?:(?:did|have|had) \w+ (?:do|done|been doing)|happen\w*|discuss\w*|talk\w*|recap|summ\w+|overview|catch me up|"
+    r"passiert|geschehen|gemacht|besprochen|zusammen\w*|résum\w+|fait|passé|parlé|"
+    r"resum\w+|hecho|pasó|hablado|riassu\w+|fatto)\b",
+    re.IGNORECASE,
+)
 _PUNCTUATION = ".,:;!?\"'()[]{}<>`*"
 
 
@@ -139,6 +145,15 @@ class Query:
         asking = _terms_of(_REQUESTS)
         is_request = topic != self.topic or not asking.isdisjoint(terms)
         return bool(terms - asking - (_terms_of(_FORMS) if is_request else frozenset()))
+
+    @cached_property
+    def asks_what_happened(self) -> bool:
+        """Whether the text asks what was done or said, and names no subject.
+
+        >>> [Query(text).asks_what_happened for text in ("What did we do?", "Do it!")]
+        [True, False]
+        """
+        return _WHAT_HAPPENED.search(self.text) is not None and not self.has_topic
 
     def admits(self, item: Item) -> bool:
         """Return whether an item held, and was known, at the times that the query asks for."""

@@ -30,6 +30,9 @@ from kaosmem.session.roster import Roster, qualified
 from kaosmem.session.saving.past import stored_versions
 from kaosmem.types.items import Item
 
+_EPISODES_SHARE = 0.5
+"""The share of a window that all levels of episodes may take of a question about a period."""
+
 
 class ContextCall:
     """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
@@ -90,7 +93,7 @@ class ContextCall:
         inquiry = Inquiry(roster, specs, query, self.wanted, session.clock, stored)
         proposals, reports = await inquiry.propose(window=self.tokens, block=block)
         return Offers(
-            specs=list(specs.values()),
+            specs=_with_room_for_episodes(specs.values(), proposals, query),
             proposals=proposals,
             budget=self.tokens + self.reserve,
             reserve=self.reserve,
@@ -419,6 +422,29 @@ class _KnownItems:
             return True
 
         return proposal.filtered(is_new)
+
+
+def _with_room_for_episodes(
+    specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], query: Query
+) -> list[SectionSpec]:
+    """Return specs that reserve a part of the window for episodes if a question asks about a period.
+
+    Any other question leaves the episodes what the words leave them.
+    """
+    if not query.periods and not query.asks_what_happened:
+        return [*specs]
+    episodic = set()
+    for name, proposal in proposals.items():
+        best = items_of(proposal.candidates[:1])
+        if any(item.metadata.get("kind") == "episodic" for item in best):
+            episodic.add(name)
+    changed = []
+    for spec in specs:
+        if spec.name in episodic:
+            floor = max(spec.floor, _EPISODES_SHARE / len(episodic))
+            spec = replace(spec, floor=floor)
+        changed.append(spec)
+    return changed
 
 
 def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:

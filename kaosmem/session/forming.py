@@ -16,9 +16,11 @@ from kaosmem.formation.changes import (
 )
 from kaosmem.formation.conflict import (
     ANOTHER_SUBJECT,
+    ANOTHER_VALUE,
     NO_END,
     doubt_about,
     is_run_of,
+    names_another_value,
     shares_subject,
 )
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
@@ -281,6 +283,8 @@ class _Outcome:
         doubt = doubt_about(item, live)
         if not shares_subject(change.quote, live, change.key or ""):
             doubt = doubt or ANOTHER_SUBJECT
+        if names_another_value(change.quote, live):
+            doubt = doubt or ANOTHER_VALUE
         if not says_end(change.quote):
             doubt = doubt or NO_END
         if self._plan.review or doubt:

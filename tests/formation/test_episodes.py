@@ -80,17 +80,29 @@ async def test_a_topic_ends_where_no_word_goes_on() -> None:
     assert "garden" not in episode.text
 
 
-async def test_a_question_about_a_period_gets_the_coarse_level() -> None:
-    """Within a small budget, the days of the period are shown. The words are one step away."""
+@pytest.mark.parametrize("budget", [200, 400, 1_600])
+async def test_a_question_about_a_period_gets_the_coarse_level(budget: int) -> None:
+    """The episodes of the period take up to half of the window, whatever the history wants."""
     memory = made()
     tell(memory, days=50)
     await form_all(memory)
-    context = await memory.assemble_context(
-        "What did we do on 7 May 2024?", budget=400, sections=["months", "days", "episodes"]
-    )
-    shown = [item for item in context.items if item.section in ("days", "episodes")]
-    assert shown
-    assert str(shown[0].metadata["timestamp"]).startswith("2024-05-07")
+    context = await memory.assemble_context("What did we do on 7 May 2024?", budget=budget)
+    times = [
+        str(item.metadata["timestamp"]) for item in context.items if item.section != "messages"
+    ]
+    assert any(time.startswith("2024-05-07") for time in times)
+    assert context.used <= budget
+    overview = await memory.assemble_context("What did we do?", budget=budget)
+    assert {item.section for item in overview.items} > {"messages"}
+
+
+async def test_any_other_question_leaves_the_window_to_the_words() -> None:
+    memory = made()
+    tell(memory, days=50)
+    await form_all(memory)
+    context = await memory.assemble_context("Which point of the piano lesson?", budget=400)
+    words = [item for item in context.items if item.section == "messages"]
+    assert len(words) > len(context.items) / 2
 
 
 async def test_forgetting_a_message_erases_the_episodes_about_it() -> None:

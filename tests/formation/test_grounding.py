@@ -112,6 +112,10 @@ def test_explicit_only_forms_what_somebody_asked_to_remember() -> None:
     change = ProposedChange("Ann likes tea.", "I like tea", ("m1",))
     assert reason(change, asked, explicit_only=True) == ""
     assert reason(change, SAID, explicit_only=True) == grounding.NOT_ASKED
+    beside = item("I live in Oslo. Please remember that I drink coffee. I like tea.")
+    assert reason(change, beside, explicit_only=True) == grounding.NOT_ASKED
+    meant = item("I live in Oslo. I like tea. Remember that.")
+    assert reason(change, meant, explicit_only=True) == ""
     tool = item("Remember that I like tea.", "tool", Trust.TOOL)
     assert reason(change, tool, explicit_only=True) == grounding.NOT_ASKED
 

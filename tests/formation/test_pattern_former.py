@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kaosmem import InvalidArgumentError, Trust
+from kaosmem import InvalidArgumentError, SessionMemory, Trust
 from kaosmem.formation import PatternFormer
 from kaosmem.types.items import Item
 
@@ -104,6 +104,17 @@ async def test_keys_belong_to_the_speaker() -> None:
     assert await statements("I live in Oslo.", "Bob", Trust.MODEL) == [
         ("I live in Oslo.", "bob/home")
     ]
+
+
+async def test_a_fact_that_is_over_is_retired() -> None:
+    """A statement about another place or work retires nothing, and waits for a person."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "I work at Acme. I live in Oslo.")
+    memory.add("messages", "I no longer work at Initech, and I don't live in Oslo anymore.")
+    memory.add("messages", "I don't live in Oslo anymore.")
+    await memory.form(PatternFormer())
+    assert [item.text for item in memory["findings"]] == ["I work at Acme."]
+    assert [proposal.reason for proposal in memory.proposals] == ["another name"]
 
 
 async def test_patterns_of_ones_own(tmp_path: Path) -> None:
