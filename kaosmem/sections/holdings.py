@@ -16,9 +16,9 @@ from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
+from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.usage import Usage
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
@@ -49,8 +49,7 @@ class Holdings:
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
-        usage: How often replies used the items, evicted ones too.
-        outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
+        ledger: How far the section was formed, and how its items were used.
     """
 
     def __init__(self, spec: SectionSpec) -> None:
@@ -78,8 +77,7 @@ class Holdings:
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
-        self.usage = Usage()
-        self.outcomes: Mapping[str, Mapping[str, bool]] = {}
+        self.ledger = Ledger()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -251,7 +249,7 @@ class Holdings:
         for ordinal in self.members(first):
             item = self.undecoded(ordinal)
             is_rule = isinstance(item, Item) and item.metadata.get("kind") == "procedural"
-            found.append(self.usage.importance(item.id) + is_rule)
+            found.append(self.ledger.importance(item.id) + is_rule)
         return max(found)
 
     def units_in_order(self) -> list[int]:
@@ -505,7 +503,7 @@ class Holdings:
         holdings.taken = state["taken"]
         holdings.clock = state["clock"]
         holdings.updates = state["updates"]
-        holdings.usage = Usage.from_dict(state.get("usage", {}))
+        holdings.ledger = Ledger.from_dict(state.get("ledger", {}), spec.name)
         firsts, are_plain = holdings._enter_stored(entries)
         holdings.used = sum(holdings._tokens.values())
         asking = state["asking"]

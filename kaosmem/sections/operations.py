@@ -251,9 +251,13 @@ class Credit(SectionOperation):
         return Credit(self.section, self.at, *kept)
 
     def apply(self, table: Table) -> None:
-        table.held.usage.count(
-            self.at, credited=self.credited, shown=self.shown, verified=self.verified
-        )
+        ledger = table.ledger
+        for item_id in self.credited:
+            ledger.note_use(item_id, self.at)
+        for item_id in self.shown:
+            ledger.shown[item_id] = ledger.shown.get(item_id, 0) + 1
+        for item_id in self.verified:
+            ledger.note_verification(item_id, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,10 +348,8 @@ class Forget(SectionOperation):
         held.purge()
         table.index.changed((*live, *past))
         table.archive.forget(erased, self.archived)
-        held.usage.forget(erased)
         table.removed -= erased
-        table.formation.settle(erased)
-        for item_id in table.formation.forget_runs(erased):
+        for item_id in table.ledger.forget(erased):
             _show_outcomes(table, item_id)
         clear_memos()
 
@@ -379,11 +381,15 @@ class Form(SectionOperation):
     refused: Sequence[str] = ()
 
     def apply(self, table: Table) -> None:
-        formation = table.formation
-        formation.advance(self.mark, self.until)
-        formation.settle(self.settled)
-        formation.pending |= {item.id: item for item in self.pending}
-        formation.count_refusals(self.refused)
+        ledger = table.ledger
+        if self.mark:
+            ledger.marks[self.mark] = max(self.until, ledger.marks.get(self.mark, 0))
+        for item_id in self.settled:
+            ledger.pending.pop(item_id, None)
+        for item in self.pending:
+            ledger.pending[item.id] = item
+        for reason in self.refused:
+            ledger.refused[reason] = ledger.refused.get(reason, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +411,7 @@ class Outcome(SectionOperation):
         if type(self.run) is not str or type(self.worked) is not bool:
             raise InvalidArgumentError("an outcome has no run, or neither succeeded nor failed")
         table.held.ordinal(self.id)
-        table.formation.count_outcome(self.id, self.run, worked=self.worked)
+        table.ledger.note_run(self.id, self.run, worked=self.worked)
         _show_outcomes(table, self.id, self.at)
 
 
@@ -415,7 +421,7 @@ def _show_outcomes(table: Table, item_id: str, at: datetime | None = None) -> No
     if ordinal is None:
         return
     item = table.held[ordinal]
-    outcomes = Outcomes.of_runs(table.formation.outcomes[item_id].values())
+    outcomes = Outcomes.of_runs(table.ledger.outcomes[item_id].values())
     metadata = {**item.metadata, OUTCOMES: list(outcomes)}
     is_retired = outcomes.is_worn_out and not item.pinned
     if is_retired:
@@ -423,7 +429,7 @@ def _show_outcomes(table: Table, item_id: str, at: datetime | None = None) -> No
     table.held.replace(ordinal, replace(item, metadata=metadata))
     table.index.changed((ordinal,))
     if is_retired:
-        del table.formation.outcomes[item_id]
+        del table.ledger.outcomes[item_id]
         remove(table, item_id, at)
 
 

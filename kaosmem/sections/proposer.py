@@ -71,7 +71,7 @@ class _Scores:
             ):
                 scores[first] = round(scores[first] + score, 9) if first in scores else score
                 best_of.setdefault(first, ordinal)
-        for item_id, runs in [*held.outcomes.items()]:  # another thread may count a run
+        for item_id, runs in [*held.ledger.outcomes.items()]:  # another thread may count a run
             first = held.ordinals.get(item_id, -1)
             if first in scores:
                 scores[first] = round(scores[first] * Outcomes.of_runs(runs.values()).prior, 9)
@@ -682,7 +682,7 @@ def _with_importance(held: Holdings, scores: Mapping[int, float]) -> Mapping[int
     Nothing changes until a reply used an item of the section. The best match gains as much as the
     most important unit, so that no popular item comes before it.
     """
-    if not held.usage.credited or not scores:
+    if not held.ledger.credited or not scores:
         return scores
     best = max(scores.values())
     weighted = {}

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from kaosmem.arguments import check_count, check_instance, check_several, check_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.sections.usage import Usage
+from kaosmem.sections.ledger import Ledger
 from kaosmem.types.items import Item
 
 
@@ -55,14 +55,14 @@ class RetentionPolicy:
                 "unused_for, kinds or max_tokens"
             )
 
-    def is_due(self, item: Item, usage: Usage, now: datetime) -> bool:
+    def is_due(self, item: Item, ledger: Ledger, now: datetime) -> bool:
         """Return whether an item meets all conditions but that on the size of the section.
 
         A clock that is behind makes items younger, so that they stay.
         """
         age = now - age_begin(item)
-        used = usage.used_at.get(item.id, item.created_at)
-        verified = usage.verified_at.get(item.id, item.created_at)
+        used = ledger.used_at.get(item.id, item.created_at)
+        verified = ledger.verified_at.get(item.id, item.created_at)
         idle = min(age, now - used, now - verified)
         is_old = self.older_than is None or age > self.older_than
         is_idle = self.unused_for is None or idle > self.unused_for

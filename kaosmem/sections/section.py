@@ -180,7 +180,6 @@ class Section(Table):
             self.index.follow(other.held, shared)
             self.proposer = Proposer(self.spec, self.held, self.index)
             self.removed = other.removed
-            self.formation = other.formation
         self.journal = other.journal
         self.archive = other.archive
         self.lost = other.lost
@@ -333,7 +332,7 @@ class Section(Table):
     def count_outcome(self, item_id: str, run: str, *, worked: bool, at: datetime | None) -> None:
         """Count a run of a procedure, once. Raises NotFoundError, ReadOnlyError."""
         self._check_change(self.peek(item_id))
-        if run not in self.formation.outcomes.get(item_id, ()):
+        if run not in self.ledger.outcomes.get(item_id, ()):
             self._change(Outcome(self.spec.name, item_id, run, worked, at))
 
     def use(self, item_ids: Iterable[str]) -> None:

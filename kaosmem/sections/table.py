@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.sections.archive import Archive, Archived
-from kaosmem.sections.formation_state import FormationState
 from kaosmem.sections.holdings import Holdings
 from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.past import EvictedItem, read_evicted
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.spec import SectionSpec
@@ -44,7 +44,6 @@ class Table:
         proposer: Ranks the items, and proposes units for a context.
         removed: Ids of the items that were removed, not evicted, since the section was read.
         lost: The reasons why evicted items can no longer be recalled.
-        formation: How far the section was formed from others.
     """
 
     def __init__(
@@ -61,8 +60,6 @@ class Table:
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
         self.lost: list[CorruptionError] = []
-        self.formation = FormationState()
-        self.held.outcomes = self.formation.outcomes
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
@@ -91,10 +88,12 @@ class Table:
         if spec.recalls:
             held.recall(archive.in_memory())
             held.past.expect(state["evicted"])
-        restored = cls(spec, ranker=ranker, held=held, archive=archive)
-        restored.formation = FormationState.from_dict(state.get("formation", {}), spec.name)
-        held.outcomes = restored.formation.outcomes
-        return restored
+        return cls(spec, ranker=ranker, held=held, archive=archive)
+
+    @property
+    def ledger(self) -> Ledger:
+        """How far the section was formed, and how its items were used."""
+        return self.held.ledger
 
     def state(self) -> dict[str, JSONValue]:
         """Return the state that `restore` needs beside the entries, as JSON values."""
@@ -108,12 +107,9 @@ class Table:
             "archived": len(self.archive),
             "evicted": past.unloaded + len(past),
         }
-        formation = self.formation.to_dict()
-        if formation:
-            state["formation"] = formation
-        usage = held.usage.to_dict()
-        if usage:
-            state["usage"] = usage
+        ledger = held.ledger.to_dict()
+        if ledger:
+            state["ledger"] = ledger
         return state
 
     def known_versions(
@@ -129,8 +125,7 @@ class Table:
         evicted = past.ordinals(wanted)
         known = self.held.ordinals.keys() & wanted | {past[ordinal].id for ordinal in evicted}
         known |= {version.item.id for version in versions}
-        known |= self.formation.known_among(wanted)
-        known |= self.held.usage.among(wanted)
+        known |= self.ledger.known_among(wanted)
         evicted |= {version.position for version in versions if version.position is not None}
         return sorted(known), len(versions), len(evicted)
 

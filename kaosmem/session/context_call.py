@@ -200,7 +200,7 @@ class Inquiry:
                     await section.read_texts(own[name].unread)
         for name, section in sections.items():
             section.proposer.keep_texts(own[name])
-            if section.spec.last_verified and section.formation.marks:
+            if section.spec.last_verified and section.ledger.marks:
                 own[name] = self._with_old_facts(own[name], section)
         return own
 
@@ -218,7 +218,7 @@ class Inquiry:
 
     def _with_old_facts(self, proposal: Proposal, section: Section) -> Proposal:
         """Return a proposal whose old facts say when they were last verified."""
-        verified_at = section.held.usage.verified_at
+        verified_at = section.ledger.verified_at
         now: datetime | None = None
         changed = []
         for units in (proposal.candidates, proposal.earlier):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
-from kaosmem.arguments import Clock
 from kaosmem.assembly.context import Context
 from kaosmem.sections.operations import Credit
 from kaosmem.sections.section import Section
@@ -18,32 +17,17 @@ class TurnCredit:
     It refers to the sections and not to the session: a context may outlive the session.
 
     Args:
-        sections: The sections of the session.
-        forgotten: The ids of all items that were ever forgotten.
-        clock: The clock of the session.
         context: The context of the turn.
+        session: The session that assembled it.
     """
 
-    def __init__(
-        self,
-        sections: Mapping[str, Section],
-        *,
-        forgotten: Container[str],
-        clock: Clock,
-        context: Context,
-    ) -> None:
-        self._sections = sections
-        self._forgotten = forgotten
-        self._clock = clock
+    def __init__(self, context: Context, session: OpenSession) -> None:
         self._context = context
+        self._sections = session.sections
+        self._forgotten = session.saver.forgotten
+        self._clock = session.clock
         self._credited: set[str] = set()
-        self._is_first = True
-
-    @classmethod
-    def of(cls, context: Context, session: OpenSession) -> TurnCredit:
-        """Return the credit of a turn of a session."""
-        forgotten = session.saver.forgotten
-        return cls(session.sections, forgotten=forgotten, clock=session.clock, context=context)
+        self._has_counted = False
 
     def units(self, items: Iterable[Item]) -> dict[str, object]:
         """Return the unit of each item, by id. Items of one unit have equal ones."""
@@ -63,37 +47,40 @@ class TurnCredit:
             confirmed: The items that a person has confirmed.
         """
         at = self._clock()
-        credited = _by_section(item for item in used if item.id not in self._credited)
-        verified = _by_section(confirmed)
-        shown = _by_section(self._shown()) if self._is_first else {}
-        for name, section in self._sections.items():
-            lists = [tuple(each.get(name, ())) for each in (credited, shown, verified)]
-            section.credit(Credit(name, at, *lists).without(self._is_forgotten))
-        self._is_first = False
+        credited = [item for item in used if item.id not in self._credited]
+        shown = [] if self._has_counted else self._newly_shown()
+        for section in self._sections.values():
+            credit = Credit(
+                section.spec.name,
+                at,
+                credited=self._ids(credited, section),
+                shown=self._ids(shown, section),
+                verified=self._ids(confirmed, section),
+            )
+            section.credit(credit)
+        self._has_counted = True
         self._credited.update(item.id for item in used)
 
-    def _shown(self) -> Iterable[Item]:
-        """Yield the items that the turn showed anew for its question.
+    def _newly_shown(self) -> list[Item]:
+        """Return the items that the turn showed anew for its question.
 
         The newest messages are shown whatever they say. That they were not used says nothing.
         """
-        before: set[str] = set()
-        if self._context.window:
-            before.update(item.id for item in self._context.before or ())
-        for item in self._context.items:
+        context = self._context
+        before = {item.id for item in context.before or ()} if context.window else set()
+        found = []
+        for item in context.items:
             section = self._sections.get(item.section)
             is_chosen = section is not None and section.spec.placement == "query"
             if is_chosen and item.id not in before:
-                yield item
+                found.append(item)
+        return found
 
-    def _is_forgotten(self, item_id: str) -> bool:
-        if item_id not in self._forgotten:
-            return False
-        return not any(item_id in section for section in self._sections.values())
-
-
-def _by_section(items: Iterable[Item]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for item in items:
-        found.setdefault(item.section, []).append(item.id)
-    return found
+    def _ids(self, items: Iterable[Item], section: Section) -> tuple[str, ...]:
+        """Return the ids of a section's items, without those that were forgotten meanwhile."""
+        found = []
+        for item in items:
+            is_forgotten = item.id in self._forgotten and item.id not in section
+            if item.section == section.spec.name and not is_forgotten:
+                found.append(item.id)
+        return tuple(found)

@@ -68,7 +68,7 @@ async def _forget_on_shelves(
         The ids of the erased facts by the name of their shelf, and the names of shelves that failed
         or are not known here.
     """
-    if not any(section.formation.marks for section in session.sections.values()):
+    if not any(section.ledger.marks for section in session.sections.values()):
         return {}, []
     by_shelf: dict[str, list[Item]] = {}
     for item in await session.saver.derived_items(item_ids):

@@ -82,7 +82,7 @@ class Formations:
         """Return whether enough messages of people wait, whichever worker took their turns."""
         if plan.every_turns is None:
             return False
-        marks = self._session.section(name).formation.marks
+        marks = self._session.section(name).ledger.marks
         found = 0
         for source in plan.sections:
             section = self._session.section(source)

@@ -65,7 +65,7 @@ class SectionFormation:
         self._session = session
         self._plan = plan
         self._section = session.section(section)
-        self._state = self._section.formation
+        self._state = self._section.ledger
         for name in plan.sections:
             session.section(name)
         if self._section.spec.placement != "query" or section in plan.sections:
@@ -87,7 +87,7 @@ class SectionFormation:
         if shelf is None:
             return
         mark = f"shelf {shelf.name}"
-        since = self._section.formation.marks.get(mark, 0)
+        since = self._section.ledger.marks.get(mark, 0)
         until = self._committed(self._section)
         items = await items_between(self._session, self._section, since, until, derived=True)
         for item in items.values():
@@ -98,7 +98,7 @@ class SectionFormation:
 
     async def _form_from(self, source: Section) -> list[AppliedChange]:
         mark = self._plan.mark(source.spec.name)
-        since = self._section.formation.marks.get(mark, 0)
+        since = self._section.ledger.marks.get(mark, 0)
         until = self._committed(source)
         derived = getattr(self._plan.former, "wants_derived", False)
         found = await items_between(self._session, source, since, until, derived=derived)
@@ -107,13 +107,13 @@ class SectionFormation:
         said = [*found.values()]
         former = self._plan.former
         spent_mark = f"tokens of {former.name}"
-        spent = self._section.formation.marks.get(spent_mark, 0)
+        spent = self._section.ledger.marks.get(spent_mark, 0)
         budget = getattr(former, "budget", None)
         if budget is not None and spent >= budget:
             return []
         draft = await former.propose(said, [*self._section])
         self._session.check_writable()
-        if self._section.formation.marks.get(mark, 0) != since:
+        if self._section.ledger.marks.get(mark, 0) != since:
             return []  # another task has formed the same messages meanwhile
         covered = len(said) if draft.covered is None else draft.covered
         if covered < len(said):
@@ -223,7 +223,7 @@ class _Outcome:
 
     def _procedure_of(self, change: ProposedChange) -> Item | None:
         """Return the live procedure that a run is one of, None if it is not known."""
-        for item_id in self._section.formation.outcomes:
+        for item_id in self._section.ledger.outcomes:
             if item_id in self._section:
                 item = self._section.peek(item_id)
                 if is_run_of(item, change.text, worked=bool(change.worked)):

@@ -878,7 +878,7 @@ class SessionMemory:
         )
         self._formations.note_turn()
         # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.
-        return replace(context, _credits=TurnCredit.of(context, session))
+        return replace(context, _credits=TurnCredit(context, session))
 
     def why(self, words: str, *, turn: int = -1) -> Why:
         """Return why an item was in or out of a turn, in one or two sentences with numbers.

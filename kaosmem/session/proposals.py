@@ -65,10 +65,10 @@ class Proposals:
 
     def __iter__(self) -> Iterator[OpenProposal]:
         for section in self._session.sections.values():
-            for item in section.formation.pending.values():
+            for item in section.ledger.pending.values():
                 metadata = item.metadata
                 yield OpenProposal(item, str(metadata["doubt"]), str(metadata["action"]), None)
-            if not section.formation.marks:
+            if not section.ledger.marks:
                 continue  # nothing was formed in it
             for item in section:
                 if DISPUTED in item.tags and "disputes" in item.metadata:
@@ -87,7 +87,7 @@ class Proposals:
         """The number of refused proposals by reason, most frequent first, over all formations."""
         total: Counter[str] = Counter()
         for section in self._session.sections.values():
-            total.update(section.formation.refused)
+            total.update(section.ledger.refused)
         return dict(total.most_common())
 
     def accept(self, proposal_id: str) -> Item:
@@ -101,7 +101,7 @@ class Proposals:
             ReadOnlyError: If the session cannot be changed.
         """
         section = self._section_of(proposal_id)
-        waiting = section.formation.pending.get(proposal_id)
+        waiting = section.ledger.pending.get(proposal_id)
         if waiting is None:
             item = _undisputed(section.peek(proposal_id))
             section.update(item, at=self._session.clock())
@@ -130,7 +130,7 @@ class Proposals:
             ReadOnlyError: If the session cannot be changed.
         """
         section = self._section_of(proposal_id)
-        if proposal_id in section.formation.pending:
+        if proposal_id in section.ledger.pending:
             section.form(Form(section.spec.name, settled=(proposal_id,)))
         else:
             section.remove(proposal_id, at=self._session.clock())
@@ -140,7 +140,7 @@ class Proposals:
         for section in self._session.sections.values():
             is_live = proposal_id in section
             is_disputed = is_live and DISPUTED in section.peek(proposal_id).tags
-            if is_disputed or proposal_id in section.formation.pending:
+            if is_disputed or proposal_id in section.ledger.pending:
                 return self._session.writable(section.spec.name)
         raise NotFoundError(
             f"no open proposal {shown(proposal_id)}; memory.proposals lists the open ones"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kaosmem.display import listed
 from kaosmem.names import shown
@@ -67,15 +68,18 @@ class Retention:
             self._session.check_writable()
             await self._session.saver.save()
             await self._session.saver.refresh()
-        item_ids = [item.id for unit in self._live_units() for item in unit]
-        receipt = None
+        units = self._live_units()
         if self._policy.erase:
-            item_ids = await self._without_sources({*item_ids, *await self._archived_ids()})
-            if item_ids and not dry_run:
-                receipt = await forget(self._session, item_ids)
-        elif item_ids and not dry_run:
-            self._section.retire(item_ids, at=self._now)
-            await self._session.saver.save()
+            units += await self._archived_units()
+            units = await self._without_sources(units)
+        item_ids = list(chain.from_iterable(units))
+        receipt = None
+        if item_ids and not dry_run:
+            if self._policy.erase:
+                receipt = await forget(self._session, sorted(item_ids))
+            else:
+                self._section.retire(item_ids, at=self._now)
+                await self._session.saver.save()
         return RetentionReport(
             section=self._section.spec.name,
             items=tuple(item_ids),
@@ -86,28 +90,38 @@ class Retention:
 
     def archive(self) -> None:
         """Move the items to the archive, and save nothing."""
-        item_ids = [item.id for unit in self._live_units() for item in unit]
-        self._section.retire(item_ids, at=self._now)
+        self._section.retire(chain.from_iterable(self._live_units()), at=self._now)
 
-    def _live_units(self) -> list[list[Item]]:
-        """Return the live units that go, the least important and oldest first."""
+    def _live_units(self) -> list[list[str]]:
+        """Return the ids of the live units that go, the least important and oldest first."""
+        held = self._section.held
         required = self._section.proposer.required_units()
         due = []
-        for first in self._section.held.units_in_order():
-            unit = [*self._section.held.unit(first)[0]]
+        for first in held.units_in_order():
+            unit, _ = held.unit(first)
             if not all(map(self._is_due, unit)):
                 continue
-            reason = self._reason_to_stay(first, unit, is_required=first in required)
+            reason = ""
+            if any(item.pinned for item in unit):
+                reason = PINNED
+            elif first in required:
+                reason = REQUIRED
+            elif held.units.is_waiting(first):
+                reason = WAITING
             if reason:
                 self.kept.update((item.id, reason) for item in unit)
             else:
                 due.append(unit)
-        if self._policy.max_tokens is None:
-            return due
-        usage = self._section.held.usage
+        if self._policy.max_tokens is not None:
+            due = self._excess(due, self._policy.max_tokens)
+        return [[item.id for item in unit] for unit in due]
+
+    def _excess(self, due: list[tuple[Item, ...]], max_tokens: int) -> list[tuple[Item, ...]]:
+        """Return the units that have to go until a section holds no more tokens."""
+        ledger = self._section.ledger
         due.sort(key=lambda unit: max(map(age_begin, unit)))
-        due.sort(key=lambda unit: max(usage.importance(item.id) for item in unit))
-        excess = self._section.used - self._policy.max_tokens
+        due.sort(key=lambda unit: max(ledger.importance(item.id) for item in unit))
+        excess = self._section.used - max_tokens
         chosen = []
         for unit in due:
             if excess > 0:
@@ -115,53 +129,43 @@ class Retention:
                 excess -= sum(item.tokens for item in unit)
         return chosen
 
-    def _reason_to_stay(self, first: int, unit: list[Item], *, is_required: bool) -> str:
-        if any(item.pinned for item in unit):
-            return PINNED
-        if is_required:
-            return REQUIRED
-        return WAITING if self._section.held.units.is_waiting(first) else ""
-
-    async def _archived_ids(self) -> set[str]:
-        """Return the archived items that go. An id goes if all of its versions are due."""
+    async def _archived_units(self) -> list[list[str]]:
+        """Return the ids of the archived items that go. An id goes if all its versions are due."""
         if self._policy.max_tokens is not None:
-            return set()
-        name = self._section.spec.name
+            return []
         stored = await self._session.saver.archived()
-        versions = [*stored.get(name, ()), *self._section.archive.in_memory()]
-        # A call and its results go together.
-        units: dict[object, list[Item]] = {}
+        versions = [
+            *stored.get(self._section.spec.name, ()),
+            *self._section.archive.in_memory(),
+        ]
+        due: dict[str, bool] = {}
         for version in versions:
-            unit = version.item.id if version.unit is None else version.unit
-            units.setdefault(unit, []).append(version.item)
-        due: set[str] = set()
-        staying: set[str] = set()
-        for unit_items in units.values():
-            is_due = all(map(self._is_due, unit_items))
-            (due if is_due else staying).update(item.id for item in unit_items)
-        live = {item_id for item_id in due if self._session.factory.section_of(item_id)}
-        return (due - staying - live).difference(self._session.saver.unpurged)
+            item_id = version.item.id
+            due[item_id] = due.get(item_id, True) and self._is_due(version.item)
+        found = []
+        for item_id, is_due in due.items():
+            is_live = self._session.factory.section_of(item_id)
+            if is_due and not is_live and item_id not in self._session.saver.unpurged:
+                found.append([item_id])
+        return found
 
-    async def _without_sources(self, item_ids: set[str]) -> list[str]:
-        """Return items without the sources of live items that stay, and without their units.
+    async def _without_sources(self, units: list[list[str]]) -> list[list[str]]:
+        """Return units without the sources of live items that stay.
 
         To erase a source erases all that was derived from it.
         """
         while True:
+            item_ids = {*chain.from_iterable(units)}
             sources: set[str] = set()
             for item in await self._session.saver.derived_items(item_ids):
                 if item.id not in item_ids and self._session.factory.section_of(item.id):
                     sources.update(item.sources)
-            staying = sources & item_ids
+            staying = [unit for unit in units if not sources.isdisjoint(unit)]
             if not staying:
-                return sorted(item_ids)
-            for item_id in [*staying]:
-                if item_id in self._section:
-                    held = self._section.held
-                    unit, _ = held.unit(held.units.first(held.ordinal(item_id)))
-                    staying.update(item.id for item in unit)
-            self.kept.update(dict.fromkeys(staying, SOURCE))
-            item_ids = item_ids - staying
+                return units
+            for unit in staying:
+                self.kept.update(dict.fromkeys(unit, SOURCE))
+            units = [unit for unit in units if unit not in staying]
 
     def _is_due(self, item: Item) -> bool:
-        return self._policy.is_due(item, self._section.held.usage, self._now)
+        return self._policy.is_due(item, self._section.ledger, self._now)

@@ -33,7 +33,7 @@ def filled(*texts: str) -> SessionMemory:
 
 
 def credited(memory: SessionMemory) -> dict[str, int]:
-    return memory["findings"].held.usage.credited
+    return memory["findings"].ledger.credited
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_turn_counts_once() -> None:
     assert context.credit("You pay 900") == context.credit("You pay 900")
     context.credit("You pay 900, the owner is Ann.")
     context.credit(ids=["fact-0"])
-    usage = memory["findings"].held.usage
+    usage = memory["findings"].ledger
     assert usage.credited == {"fact-0": 1, "fact-1": 1}
     assert usage.shown == {"fact-0": 1, "fact-1": 1, "fact-2": 1}
     (await asked(memory)).credit("Still 900.")
@@ -93,7 +93,7 @@ async def test_the_callers_word_counts() -> None:
     context = await asked(memory)
     (used,) = context.credit(ids=["fact-1"], confirmed=True)
     assert str(used) == f"{OWNER} (the caller says so)"
-    assert memory["findings"].held.usage.verified_at.keys() == {"fact-1"}
+    assert memory["findings"].ledger.verified_at.keys() == {"fact-1"}
     with pytest.raises(NotFoundError, match="shows no item 'other'"):
         context.credit(ids=["other"])
     with pytest.raises(InvalidArgumentError, match="ids is a str"):
@@ -144,7 +144,7 @@ async def test_forget_erases_credits(where: str, tmp_path: Any) -> None:
         receipt = await memory.forget("a-secret-id")
         assert receipt.items == ("a-secret-id",)
         assert context.credit("900 it is.", ids=["a-secret-id"], confirmed=True)
-        assert not memory["findings"].held.usage.to_dict()
+        assert not memory["findings"].ledger.to_dict()
         await memory.save()
         assert await memory.admin.verify(receipt) == ()
     assert paths_holding(place, "a-secret-id") == []
@@ -179,7 +179,7 @@ async def test_a_credit_of_another_worker_ends_no_window() -> None:
     await memory.save()
     context = await memory.assemble_context("More?", budget=500, window="main")
     assert context.rebased is None
-    assert memory["messages"].held.usage.credited == {"m": 1}
+    assert memory["messages"].ledger.credited == {"m": 1}
 
 
 async def test_a_turn_without_credit_writes_nothing() -> None:
@@ -190,7 +190,7 @@ async def test_a_turn_without_credit_writes_nothing() -> None:
     await asked(memory)
     await memory.save()
     assert memory._session.log.seq == before
-    assert "usage" not in memory["findings"].state()
+    assert "ledger" not in memory["findings"].state()
 
 
 async def test_only_a_turn_of_a_writable_session_is_credited() -> None:
@@ -209,7 +209,7 @@ def test_a_synchronous_memory_counts_in_its_own_thread() -> None:
         memory.add("findings", RENT, id="a")
         (used,) = memory.assemble_context("What?", budget=500).credit("900 it is")
         assert used.item.id == "a"
-        assert memory["findings"].held.usage.credited == {"a": 1}
+        assert memory["findings"].ledger.credited == {"a": 1}
 
 
 STEPS = st.lists(

@@ -129,9 +129,10 @@ async def test_failures_demote_and_retire() -> None:
     context = await memory.assemble_context(question, budget=100, sections=["findings"])
     assert "failed 4 of 5 times" in context.text
     scores = {each.item_id: each.score or 0 for each in context.decisions}
-    memory["findings"].held.outcomes = {}
+    outcomes_of = memory["findings"].ledger.outcomes
+    memory["findings"].ledger.outcomes = {}
     plain = await memory.assemble_context(question, budget=100, sections=["findings"])
-    memory["findings"].held.outcomes = memory["findings"].formation.outcomes
+    memory["findings"].ledger.outcomes = outcomes_of
     before = {each.item_id: each.score or 0 for each in plain.decisions}
     assert scores[second.id] > before[second.id] > 0
     assert scores[first.id] < before[first.id]
@@ -141,7 +142,7 @@ async def test_failures_demote_and_retire() -> None:
     assert (await memory.fetch(first.id)).text == TEXT
     await memory.assemble_context(question, budget=400, sections=["findings"])
     assert "retired to the archive, as it failed 5 of 6 times" in str(memory.why(first.id))
-    assert memory["findings"].formation.outcomes.keys() == {second.id}
+    assert memory["findings"].ledger.outcomes.keys() == {second.id}
     run(memory, "Thanks!")
     assert len(await memory.form(ProcedureFormer())) == 1
 
@@ -190,7 +191,7 @@ async def test_forgetting_a_source_erases_and_forgetting_a_run_uncounts() -> Non
         assert outcomes(again) == [[1, 0]]
     receipt = await memory.forget(first.id)
     assert len(receipt.derived) == 1
-    assert not memory["findings"].formation.outcomes
+    assert not memory["findings"].ledger.outcomes
     assert await memory.admin.verify(receipt) == ()
 
 
@@ -264,7 +265,7 @@ async def test_each_run_counts_once_whoever_reports_it(
         await other.save()
         await one.admin.refresh()
         await other.admin.refresh()
-        seen = [memory["findings"].formation.outcomes.get(item.id, {}) for memory in (one, other)]
+        seen = [memory["findings"].ledger.outcomes.get(item.id, {}) for memory in (one, other)]
         assert seen[0] == seen[1]
         assert seen[0].keys() == first_word.keys()
         assert all(worked in first_word[name] for name, worked in seen[0].items())

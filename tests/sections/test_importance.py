@@ -40,9 +40,9 @@ def test_only_units_of_nearly_the_same_worth_change_places(
     before = _by_worth(section.held, scores)
     after = _by_worth(section.held, _with_importance(section.held, scores))
     assert sorted(after) == sorted(before)
-    if not section.held.usage.credited:
+    if not section.ledger.credited:
         assert after == before
-    importance = [section.held.usage.importance(f"i{place}") for place in range(len(rows))]
+    importance = [section.ledger.importance(f"i{place}") for place in range(len(rows))]
     worth = [scores[place] ** 2 / max(1, rows[place][0]) for place in scores]
     best = max(scores.values())
     for ahead, first in enumerate(after):

@@ -616,7 +616,7 @@ class SectionMachine(RuleBasedStateMachine):
     @invariant()
     def counts_what_replies_used(self) -> None:
         """Archived items keep their counts, forgotten ones lose them, restarts change nothing."""
-        usage = self.section.held.usage
+        usage = self.section.ledger
         assert usage.credited == self.plain.credited
         assert usage.shown == self.plain.shown
         assert usage.used_at.keys() == self.plain.credited.keys()

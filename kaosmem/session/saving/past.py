@@ -367,8 +367,7 @@ def section_at(
     }  # an id may have been given again
     unique = [version for version in chosen if newest[version.item.item.id] is version]
     then = Section(section.spec, ranker=section.ranker)
-    then.held.usage = section.held.usage
-    then.formation = section.formation
+    then.held.ledger = section.ledger
     for version in unique:
         then.put_back(version.item.item, version.valid_until)
     return then

@@ -14,7 +14,7 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.names import shown
-from kaosmem.sections.formation_state import FormationState
+from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -109,7 +109,7 @@ def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -
     items = [item for section in unstored for item in section]
     items += (version.item for section in unstored for version in section.archive.in_memory())
     for section in unstored:
-        items += section.formation.pending.values()
+        items += section.ledger.pending.values()
     gone = {
         source
         for item in items
@@ -141,7 +141,7 @@ def _not_formed_twice(
             kept.append(change)
             continue
         added.update(change.added)
-        if change.section in stored and _is_formed(change, stored[change.section].formation):
+        if change.section in stored and _is_formed(change, stored[change.section].ledger):
             given_up.update(change.added, change.removed)
             continue
         gone = [item_id for item_id in change.removed if item_id in touched]
@@ -154,11 +154,11 @@ def _not_formed_twice(
     return [change for change in kept if not _is_given_up(change, given_up, added, forgotten)]
 
 
-def _is_formed(change: Form, state: FormationState) -> bool:
+def _is_formed(change: Form, ledger: Ledger) -> bool:
     """Return whether others have formed the same messages, or decided the same proposals."""
-    if change.mark and state.marks.get(change.mark, 0) > change.since:
+    if change.mark and ledger.marks.get(change.mark, 0) > change.since:
         return True
-    return any(item_id not in state.pending for item_id in change.settled)
+    return any(item_id not in ledger.pending for item_id in change.settled)
 
 
 def _is_given_up(

@@ -209,7 +209,7 @@ def _without_gaps(section: Section, formation: Form) -> Form:
 
     The messages from there on are formed again, and what is there already is refused.
     """
-    is_gap = formation.since > section.formation.marks.get(formation.mark, 0)
+    is_gap = formation.since > section.ledger.marks.get(formation.mark, 0)
     is_lost = len(_live(section, formation.added)) < len(formation.added)
     return replace(formation, mark="") if is_gap or is_lost else formation
 

@@ -491,7 +491,7 @@ class Saver:
         for section in self._sections.values():
             items += section.held.stored
             items += [version.item for version in section.archive.in_memory()]
-            items += section.formation.pending.values()
+            items += section.ledger.pending.values()
         for versions in archived.values():
             items += [version.item for version in versions]
         return items
