@@ -9,7 +9,9 @@ if it is shown itself, or an item that was formed from it.
 - recovered: share of the evidence items from which something was formed. With a large part of it in the words of
   assistants, which form nothing, it is far from 1.
 - unsupported: share of the formed items whose source is neither evidence nor superseded evidence of any question. Half
-  of the questions are held back, so true statements are among them: see `sentences.jsonl` for labelled ones.
+  of the questions are held back, and no set asks for all that is true in it.
+- junk: share of the formed items that no question supports and that state nothing lasting. The share of these among the
+  unsupported items is that of the labelled ones (`unsupported.jsonl`).
 - stale: share of the questions with superseded evidence that show it without its replacement.
 - wrongly retired: share of the live evidence whose formed item was superseded. Wrongly kept: share of the superseded
   evidence whose formed item is live beside that of its replacement.
@@ -21,10 +23,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,8 +38,10 @@ from kaosmem.evaluation.evidence import EvidenceItem, Question, read_corpora
 from kaosmem.formation import FormsFrom, PatternFormer
 
 SENTENCES = Path(__file__).parent / "formation" / "sentences.jsonl"
+UNSUPPORTED = SENTENCES.with_name("unsupported.jsonl")
 SETS = ("statebench", "memorycode", "realmem", "locomo")
 BUDGETS = (512, 2_048, 8_192)
+DIGEST_CHARS = 12
 ARMS = ("words", "formed", "both")
 FACTS = SectionSpec("facts", None, -10, min_score=0.1, eviction="none", persistence="none")
 """Formed items have the share of a window that `--floor` reserves, if they match the question.
@@ -62,6 +67,16 @@ def labelled_sentences() -> list[Sentence]:
         row = json.loads(line)
         if "text" in row:
             found.append(Sentence(row["role"], row["text"], row["half"], row["lasting"]))
+    return found
+
+
+def labels_of(name: str, corpus: str) -> dict[str, bool]:
+    """Return whether labelled formed items of a corpus state something lasting, by their digests."""
+    found = {}
+    for line in UNSUPPORTED.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if (row["set"], row["corpus"]) == (name, corpus):
+            found[row["digest"]] = row["lasting"]
     return found
 
 
@@ -97,6 +112,8 @@ class Figures:
     alone: dict[tuple[str, int], list[bool]] = field(default_factory=dict)
     formed: int = 0
     unsupported: int = 0
+    labelled: int = 0
+    not_lasting: int = 0
     evidence: int = 0
     recovered: int = 0
     current: int = 0
@@ -109,6 +126,12 @@ class Figures:
     def recall(self, arm: str, budget: int) -> float:
         """Return the mean share of the evidence that an arm shows in a budget."""
         return _mean(self.shown[arm, budget])
+
+    @property
+    def junk(self) -> float:
+        """Return the share of the formed items that no question supports, and that do not last."""
+        of_unsupported = self.not_lasting / max(1, self.labelled)
+        return self.unsupported / max(1, self.formed) * of_unsupported
 
     def staleness(self, arm: str, budget: int) -> float:
         """Return the share of questions that show superseded evidence alone."""
@@ -153,9 +176,16 @@ async def ask(memory: SessionMemory, question: Question, figures: Figures) -> No
 
 
 async def count_formed(
-    memory: SessionMemory, questions: Sequence[Question], figures: Figures
+    memory: SessionMemory,
+    questions: Sequence[Question],
+    figures: Figures,
+    labels: Mapping[str, bool],
 ) -> None:
-    """Add the numbers of formed items, of recovered evidence, and of wrong versions."""
+    """Add the numbers of formed items, of recovered evidence, and of wrong versions.
+
+    Args:
+        labels: Whether labelled items state something lasting, by the digests of their texts.
+    """
     live = {source: item for item in memory[FACTS.name] for source in item.sources}
     formed = dict(live)
     for version in memory[FACTS.name].archive.in_memory():
@@ -163,7 +193,13 @@ async def count_formed(
     evidence = {each for question in questions for each in question.evidence_ids}
     stale = {each for question in questions for each in question.stale_ids} - evidence
     figures.formed += len(formed)
-    figures.unsupported += len(formed.keys() - evidence - stale)
+    unsupported = formed.keys() - evidence - stale
+    figures.unsupported += len(unsupported)
+    for source in unsupported:
+        digest = hashlib.sha256(formed[source].text.encode()).hexdigest()[:DIGEST_CHARS]
+        if digest in labels:
+            figures.labelled += 1
+            figures.not_lasting += not labels[digest]
     figures.evidence += len(evidence)
     figures.recovered += len(formed.keys() & evidence)
     figures.current += len(formed.keys() & evidence)
@@ -180,6 +216,7 @@ async def measured(folder: Path, name: str, max_questions: int, floor: float) ->
     figures = Figures()
     for corpus in read_corpora(folder / name):
         scored = [each for each in corpus.questions if each.evidence_ids]
+        labels = labels_of(name, corpus.name)
         left = max_questions
         for items, questions in corpus.moments():
             asked = [each for each in questions if each in scored][:left]
@@ -189,7 +226,7 @@ async def measured(folder: Path, name: str, max_questions: int, floor: float) ->
             memory, seconds = await formed_session(items, floor)
             figures.seconds += seconds
             figures.messages += len(items)
-            await count_formed(memory, scored, figures)
+            await count_formed(memory, scored, figures, labels)
             for question in asked:
                 await ask(memory, question, figures)
     return figures
@@ -203,6 +240,7 @@ def row(name: str, figures: Figures) -> str:
         cells.append(" / ".join(recalls))
     cells.append(f"{figures.recovered / max(1, figures.evidence):.2f}")
     cells.append(f"{figures.unsupported / max(1, figures.formed):.2f}")
+    cells.append(f"{figures.junk:.3f} ({figures.labelled})")
     cells.append(f"{figures.wrongly_retired}/{figures.current}")
     cells.append(f"{figures.wrongly_kept}/{figures.superseded}")
     cells.append(f"{1e6 * figures.seconds / max(1, figures.messages):.0f}")
@@ -224,7 +262,7 @@ async def report(
     heads = [f"{budget:,}: words / formed / both" for budget in BUDGETS]
     print("| set |", " | ".join(heads), end=" | ")
     print(
-        "recovered | unsupported | wrongly retired | wrongly kept | us a message | stale at 512 |"
+        "recovered | unsupported | junk (labelled) | wrongly retired | wrongly kept | us a message | stale at 512 |"
     )
     for name in sets:
         if (folder / name).is_dir():

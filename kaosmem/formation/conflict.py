@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from kaosmem.formation.statements import says_end
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
 from kaosmem.language.marks import marks_of, words_of
@@ -22,17 +23,20 @@ _VALUES = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*|\S*\d\S*")
 _PERSONS = frozenset(analyze("I me my we our user assistant"))
 
 
-def doubt_about(new: Item, live: Item) -> str:
+def doubt_about(new: Item, live: Item, *, has_exact_key: bool) -> str:
     """Return why it is not clear that an item replaces the live one of its key, "" if it is clear.
 
     It is clear if the same speaker says it, with no less trust, and both or none of them state a
     time. An earlier version is no doubt: the section puts it in its place by its time.
 
+    Args:
+        has_exact_key: A fixed rule gave the key, so that both are about one subject for sure.
+
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
-    >>> one = memory.add("findings", "I live in Oslo.", role="Ann")
-    >>> other = memory.add("findings", "Ann lives in Bergen.", role="Bob")
-    >>> doubt_about(other, one)
+    >>> one = memory.add("findings", "I live in Oslo.", role="Ann", key="ann.home")
+    >>> other = memory.add("messages", "Ann lives in Bergen.", role="Bob", key="ann.home")
+    >>> doubt_about(other, one, has_exact_key=True)
     'another speaker'
     """
     if new.role != live.role:
@@ -41,31 +45,40 @@ def doubt_about(new: Item, live: Item) -> str:
         return LOWER_TRUST
     if (new.stated_from is None) != (live.stated_from is None):
         return NO_CLEAR_TIME
+    if not has_exact_key and not _shares_subject(new.text, live):
+        return ANOTHER_SUBJECT
     return ""
 
 
-def shares_subject(text: str, live: Item, key: str) -> bool:
-    """Return whether a text has a word in common with a live item or the key of both.
+def doubt_about_end(end: Item, live: Item) -> str:
+    """Return why it is not clear that a quote ends the live item of its key, "" if it is clear.
+
+    Args:
+        end: The proposal as an item, with its quote.
+    """
+    doubt = doubt_about(end, live, has_exact_key=True)
+    if doubt:
+        return doubt
+    quote = str(end.metadata["quote"])
+    if not _shares_subject(quote, live):
+        return ANOTHER_SUBJECT
+    known = words_of(live.text)
+    if any(is_sure and mark not in known for mark, is_sure in marks_of(quote).items()):
+        return ANOTHER_VALUE
+    return "" if says_end(quote) else NO_END
+
+
+def _shares_subject(text: str, live: Item) -> bool:
+    """Return whether a text has a word in common with a live item or its key.
 
     The words for the speaker do not count, and neither do names and numbers of the live item: they
     are its value, and not its subject.
     """
+    key = key_words(live.key or "")
     values = " ".join(_VALUES.findall(live.text))
-    shared = frozenset(analyze(text)).intersection(analyze(f"{live.text} {key_words(key)}"))
-    shared -= frozenset(analyze(values)) - frozenset(analyze(key_words(key)))
-    return bool(shared - _PERSONS - frozenset(analyze(live.role)))
-
-
-def names_another_value(quote: str, live: Item) -> bool:
-    """Return whether a quote names something that a live item does not name.
-
-    >>> from kaosmem import SessionMemory
-    >>> live = SessionMemory.test_mode().add("findings", "I work at Acme.")
-    >>> [names_another_value(f"I left {name}", live) for name in ("Acme", "Initech")]
-    [False, True]
-    """
-    known = words_of(live.text)
-    return any(is_sure and mark not in known for mark, is_sure in marks_of(quote).items())
+    subject = {*analyze(live.text)}.difference(analyze(values)).union(analyze(key))
+    subject.difference_update(_PERSONS, analyze(live.role))
+    return not subject.isdisjoint(analyze(text))
 
 
 def is_run_of(procedure: Item, text: str, *, worked: bool) -> bool:

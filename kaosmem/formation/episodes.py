@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias
 
 from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidArgumentError
@@ -19,11 +20,10 @@ from kaosmem.types.items import Item
 
 Span: TypeAlias = Literal["topic", "day", "week", "month"]
 
-SPANS = ("topic", "day", "week", "month")
+_SPAN_FORMS = {"day": "%Y-%m-%d", "week": "%G-%V", "month": "%Y-%m"}
+"""By span, the form in which the times of one episode are written alike."""
 _AROUND = 4
 """A topic ends where the messages before and after a place, so many each, share no term."""
-_LEAST_MESSAGES = 4
-"""A topic of fewer messages ends only by time or source."""
 _SENTENCES = 3
 _MAX_SENTENCE_CHARS = 180
 _TITLE_TERMS = 4
@@ -57,8 +57,8 @@ class EpisodeFormer:
     """
 
     def __init__(self, span: Span = "topic", *, gap_s: float = 4 * 3_600, most: int = 40) -> None:
-        if span not in SPANS:
-            raise InvalidArgumentError(f"no such span; use one of {', '.join(SPANS)}")
+        if span not in ("topic", *_SPAN_FORMS):
+            raise InvalidArgumentError("no such span; use 'topic', 'day', 'week' or 'month'")
         self._span = span
         self._gap = timedelta(seconds=gap_s)
         self._most = check_count(most, "most", least=2)
@@ -83,62 +83,52 @@ class EpisodeFormer:
         """Yield the items of each episode, without the last one, which may go on."""
         begin = 0
         for place in range(1, len(said)):
-            if self._ends(said, begin, place):
+            if self._ends(said[begin:place], said[place : place + _AROUND]):
                 yield said[begin:place]
                 begin = place
 
-    def _ends(self, said: Sequence[Item], begin: int, place: int) -> bool:
-        """Return whether an episode that began at one place ends before another."""
-        before = said[place - 1]
-        item = said[place]
+    def _ends(self, episode: Sequence[Item], later: Sequence[Item]) -> bool:
+        """Return whether an episode ends before later items."""
+        last = episode[-1]
+        following = later[0]
         if self._span != "topic":
-            return self._period(before) != self._period(item)
-        if item.metadata.get("source") != before.metadata.get("source"):
+            form = _SPAN_FORMS[self._span]
+            return last.valid_from.strftime(form) != following.valid_from.strftime(form)
+        if following.metadata.get("source") != last.metadata.get("source"):
             return True
-        if item.valid_from - before.valid_from > self._gap or place - begin >= self._most:
+        pause = following.valid_from - last.valid_from
+        if pause > self._gap or len(episode) >= self._most:
             return True
-        if place - begin < _LEAST_MESSAGES or len(said) - place < _AROUND:
+        if len(episode) < _AROUND or len(later) < _AROUND:
             return False
-        earlier = _terms(said[max(begin, place - _AROUND) : place])
-        later = _terms(said[place : place + _AROUND])
-        return earlier.keys().isdisjoint(later)
-
-    def _period(self, item: Item) -> tuple[int, ...]:
-        """Return the day, the week or the month in which an item begins."""
-        day = item.valid_from
-        if self._span == "week":
-            return day.isocalendar()[:2]
-        return (day.year, day.month) if self._span == "month" else (day.year, day.month, day.day)
+        return _terms(episode[-_AROUND:]).keys().isdisjoint(_terms(later[:_AROUND]))
 
 
 def _episode(items: Sequence[Item]) -> ProposedChange | None:
     """Return an episode as a change, or None if nothing in it can be quoted."""
     terms = _terms(items)
-    chosen = _central_sentences(items, terms)
-    if not chosen:
+    sentences = _central_sentences(items, terms)
+    if not sentences:
         return None
-    lines = []
-    for speaker, sentence in chosen:
-        lines.append(f"{speaker}: {sentence}" if speaker else sentence)
-    participants: list[JSONValue] = []
+    participants: dict[JSONValue, None] = {}
+    ends = []
     for item in items:
         of_item = item.metadata.get("participants", [item.role] if item.role else [])
-        participants += [each for each in of_item if each not in participants]
+        participants |= dict.fromkeys(of_item)
+        ends.append(item.metadata.get("until", item.valid_from.isoformat()))
     details: dict[str, JSONValue] = {
         "title": " ".join(term for term, _ in terms.most_common(_TITLE_TERMS)),
         "timestamp": items[0].valid_from.isoformat(),
-        "until": max(_end_of(item) for item in items),
-        "participants": participants,
+        "until": max(ends),
+        "participants": [*participants],
     }
-    sources = tuple(item.id for item in items)
-    text = "\n".join(lines)
-    return ProposedChange(text, chosen[0][1], sources, kind="episodic", details=details)
-
-
-def _end_of(item: Item) -> str:
-    """Return the last time of an item that is an episode, else its only one."""
-    until = item.metadata.get("until")
-    return until if isinstance(until, str) else item.valid_from.isoformat()
+    return ProposedChange(
+        "\n".join(f"{sentence.speaker}{sentence.text}" for sentence in sentences),
+        sentences[0].text,
+        tuple(item.id for item in items),
+        kind="episodic",
+        details=details,
+    )
 
 
 def _terms(items: Sequence[Item]) -> Counter[str]:
@@ -149,32 +139,40 @@ def _terms(items: Sequence[Item]) -> Counter[str]:
     return found
 
 
-def _central_sentences(items: Sequence[Item], terms: Counter[str]) -> list[tuple[str, str]]:
-    """Return the sentences with the most frequent terms and their speakers, in their order.
+class _Sentence(NamedTuple):
+    """A sentence of an item, with its speaker as `Ann: `. A sentence of an episode has its own."""
 
-    A sentence of an episode brings its own speaker.
-    """
-    ranked: list[tuple[int, int, str, str]] = []
+    weight: int
+    place: int
+    speaker: str
+    text: str
+
+
+def _central_sentences(items: Sequence[Item], terms: Counter[str]) -> list[_Sentence]:
+    """Return the sentences with the most frequent terms, in their order."""
+    found: list[_Sentence] = []
     for item in items:
-        speaker = "" if item.metadata.get("kind") == "episodic" else item.role
-        for sentence in _sentences(item.text):
-            weight = sum(terms[term] for term in {*analyze(sentence)})
-            ranked.append((-weight, len(ranked), speaker, sentence))
-    ranked.sort()
-    chosen: list[tuple[int, str, str]] = []
+        has_speaker = item.role and item.metadata.get("kind") != "episodic"
+        speaker = f"{item.role}: " if has_speaker else ""
+        for text in filter(_is_quotable, map(_in_one_line, sentences_in(item.text))):
+            weight = sum(terms[term] for term in {*analyze(text)})
+            found.append(_Sentence(weight, len(found), speaker, text))
+    chosen = []
     left = MAX_TEXT_CHARS
-    for _, place, speaker, sentence in ranked:
-        left -= len(speaker) + len(sentence) + 3
-        if left < 0 or len(chosen) == _SENTENCES:
+    for sentence in sorted(found, key=lambda each: (-each.weight, each.place))[:_SENTENCES]:
+        left -= len(sentence.speaker) + len(sentence.text) + 1
+        if left < 0:
             break
-        chosen.append((place, speaker, sentence))
-    return [(speaker, sentence) for _, speaker, sentence in sorted(chosen)]
+        chosen.append(sentence)
+    return sorted(chosen, key=attrgetter("place"))
 
 
-def _sentences(text: str) -> Iterator[str]:
-    """Yield the statements of a text that may be quoted."""
-    for part in sentences_in(text):
-        sentence = " ".join(part.split())
-        is_quotable = " " in sentence and len(sentence) <= _MAX_SENTENCE_CHARS
-        if is_quotable and not sentence.endswith("?") and without_credentials(sentence) == sentence:
-            yield sentence
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_quotable(sentence: str) -> bool:
+    """Return whether a sentence is a statement that may stand in an episode."""
+    if " " not in sentence or len(sentence) > _MAX_SENTENCE_CHARS or sentence.endswith("?"):
+        return False
+    return without_credentials(sentence) == sentence

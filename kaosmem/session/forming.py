@@ -8,25 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
-from kaosmem.formation.changes import (
-    DISPUTED,
-    AppliedChange,
-    Draft,
-    ProposedChange,
-)
-from kaosmem.formation.conflict import (
-    ANOTHER_SUBJECT,
-    ANOTHER_VALUE,
-    NO_END,
-    doubt_about,
-    is_run_of,
-    names_another_value,
-    shares_subject,
-)
+from kaosmem.formation.changes import DISPUTED, AppliedChange, Draft, ProposedChange
+from kaosmem.formation.conflict import doubt_about, doubt_about_end, is_run_of
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
 from kaosmem.formation.schedule import FormsFrom
-from kaosmem.formation.shelf import SHELF, FactShelf
-from kaosmem.formation.statements import says_end
+from kaosmem.formation.shelf import SHELF
 from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
 from kaosmem.sections.operations import Credit, Form
@@ -120,7 +106,9 @@ class SectionFormation:
             until = [*found][covered]
         outcome = _Outcome(self._session, self._section, self._plan)
         outcome.apply(draft, [item for item in said if self._is_there(item, source)])
-        await outcome.retire_from(self._plan.shelf)
+        if self._plan.shelf is not None:
+            # Before the commit: after a crash, they are retired once more.
+            await self._plan.shelf.erase(outcome.retired)
         outcome.note(mark, since, until)
         if draft.spent:
             self._section.form(
@@ -139,15 +127,19 @@ class SectionFormation:
 
 
 class _Outcome:
-    """The changes of one draft: applied, waiting for a person, or refused."""
+    """The changes of one draft: applied, waiting for a person, or refused.
+
+    Attributes:
+        applied: The applied changes, in order.
+        retired: The items that leave when the outcome is noted.
+    """
 
     def __init__(self, session: OpenSession, section: Section, plan: FormsFrom) -> None:
         self._session = session
         self._section = section
         self._plan = plan
         self.applied: list[AppliedChange] = []
-        self._added: list[str] = []
-        self._retired: list[Item] = []
+        self.retired: list[Item] = []
         self._pending: list[Item] = []
         self._refused: list[str] = []
         self._known = {_said_by(item): item.id for item in section}
@@ -160,25 +152,21 @@ class _Outcome:
             if reason:
                 self._refused.append(reason)
 
-    async def retire_from(self, shelf: FactShelf | None) -> None:
-        """Delete retired facts from the shelf first: after a crash, they are retired once more."""
-        if shelf is not None and self._retired:
-            await shelf.erase(self._retired)
-
     def note(self, mark: str, since: int, until: int) -> None:
         """Note the mark, the open proposals and the refusals in the section's journal."""
         if since == until and not self._refused:
             return
-        retired = [item.id for item in self._retired if item.id in self._section]
+        added = [each.item.id for each in self.applied if each.change.action != "retire"]
+        retired = [item.id for item in self.retired if item.id in self._section]
         formation = Form(
             self._section.spec.name,
             mark,
             since,
             until,
-            added=tuple(self._added),
-            removed=tuple(retired),
-            pending=tuple(self._pending),
-            refused=tuple(self._refused),
+            added=added,
+            removed=retired,
+            pending=self._pending,
+            refused=self._refused,
         )
         self._section.form(formation)
         for item_id in retired:
@@ -193,9 +181,9 @@ class _Outcome:
         if fault:
             return fault
         if change.is_run:
-            known = self._procedure_of(change)
-            if known is not None:
-                self._count(known.id, grounds.quoted.id, worked=bool(change.worked))
+            procedure = self._procedure_of(change)
+            if procedure is not None:
+                self._count(procedure, grounds, worked=bool(change.worked))
                 return ""
             if not change.worked:
                 return NOT_SUCCESSFUL
@@ -203,23 +191,23 @@ class _Outcome:
         live = None if change.key is None else self._section.keyed(change.key)
         if change.action == "retire":
             return self._retire(change, item, live)
-        known_id = self._known.get(_said_by(item))
-        if known_id is not None:
-            self._verify(known_id, grounds.quoted.valid_from)
+        if self._is_known(item, grounds.quoted.valid_from):
             return NOTHING_NEW
         if self._plan.review:
             return self._wait(item, change, REVIEW)
-        doubt = ""
         if live is not None:
-            doubt = doubt_about(item, live)
-            if not has_exact_key and not shares_subject(change.text, live, change.key or ""):
-                doubt = doubt or ANOTHER_SUBJECT
-        if live is not None and doubt:
-            item = _disputed(item, live, doubt)
-        reason = self._add(change, item)
-        if change.is_run and item.id in self._section:
-            self._count(item.id, grounds.quoted.id, worked=True)
-        return reason
+            doubt = doubt_about(item, live, has_exact_key=has_exact_key)
+            if doubt:
+                item = _disputed(item, live, doubt)
+        try:
+            self._section.add(item)
+        except SectionFullError:
+            return NO_ROOM
+        self._known[_said_by(item)] = item.id
+        self.applied.append(AppliedChange(change, item, DISPUTED in item.tags))
+        if change.is_run:
+            self._count(item, grounds, worked=True)
+        return ""
 
     def _procedure_of(self, change: ProposedChange) -> Item | None:
         """Return the live procedure that a run is one of, None if it is not known."""
@@ -230,13 +218,21 @@ class _Outcome:
                     return item
         return None
 
-    def _count(self, item_id: str, run: str, *, worked: bool) -> None:
-        self._section.count_outcome(item_id, run, worked=worked, at=self._session.clock())
+    def _count(self, procedure: Item, grounds: Grounds, *, worked: bool) -> None:
+        """Count a run under the name of the message that states its outcome."""
+        if procedure.id in self._section:
+            run = grounds.quoted.id
+            self._section.count_outcome(procedure.id, run, worked=worked, at=self._session.clock())
 
-    def _verify(self, item_id: str, at: datetime) -> None:
-        """Note that a known statement was said again, later than it was formed from."""
-        if item_id in self._section and self._section.peek(item_id).valid_from < at:
-            self._section.credit(Credit(self._section.spec.name, at, verified=(item_id,)))
+    def _is_known(self, item: Item, said_at: datetime) -> bool:
+        """Return whether a live item says the same. If it is older, it is verified."""
+        known_id = self._known.get(_said_by(item), "")
+        if known_id not in self._section:
+            return False
+        if self._section.peek(known_id).valid_from < said_at:
+            verified = Credit(self._section.spec.name, said_at, verified=(known_id,))
+            self._section.credit(verified)
+        return True
 
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
         """Return a change as an item, with the speaker, the time and the trust of its sources."""
@@ -263,33 +259,14 @@ class _Outcome:
         # The factory knows the trust of live sources alone.
         return replace(item, trust=grounds.trust)
 
-    def _add(self, change: ProposedChange, item: Item) -> str:
-        live = None if item.key is None else self._section.keyed(item.key)
-        try:
-            self._section.add(item)
-        except SectionFullError:
-            return NO_ROOM
-        self._added.append(item.id)
-        if live is not None and live.id not in self._section:
-            self._known.pop(_said_by(live), None)  # a value may come back
-        self._known[_said_by(item)] = item.id
-        self.applied.append(AppliedChange(change, item, DISPUTED in item.tags))
-        return ""
-
     def _retire(self, change: ProposedChange, item: Item, live: Item | None) -> str:
         """Retire the live item of a key, or let the proposal wait if there is a doubt."""
-        if live is None or live in self._retired:
+        if live is None or live in self.retired:
             return NOTHING_TO_RETIRE
-        doubt = doubt_about(item, live)
-        if not shares_subject(change.quote, live, change.key or ""):
-            doubt = doubt or ANOTHER_SUBJECT
-        if names_another_value(change.quote, live):
-            doubt = doubt or ANOTHER_VALUE
-        if not says_end(change.quote):
-            doubt = doubt or NO_END
-        if self._plan.review or doubt:
+        doubt = doubt_about_end(item, live)
+        if doubt or self._plan.review:
             return self._wait(item, change, doubt or REVIEW)
-        self._retired.append(live)
+        self.retired.append(live)
         self.applied.append(AppliedChange(change, live))
         return ""
 
