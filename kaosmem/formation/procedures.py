@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from kaosmem.arguments import check_count, json_text
 from kaosmem.formation.changes import Draft, ProposedChange
@@ -74,49 +75,32 @@ class ProcedureFormer:
             if run.answer is None and run.calls:
                 break
             covered = run.end
-            change = self._change(run)
+            outcome = _outcome_of(run)
+            change = None if outcome is None else self._change(run, outcome)
             if change is not None:
                 changes.append(change)
         return Draft(changes, covered)
 
-    def _change(self, run: _Run) -> ProposedChange | None:
+    def _change(self, run: _Run, outcome: _Outcome) -> ProposedChange | None:
         """Return a procedure, or None for a run that is none."""
-        outcome = self._outcome(run)
-        if outcome is None:
-            return None
-        quote, quoted, worked = outcome
         calls = run.calls
-        if worked:
+        if outcome.worked:
             calls = [call for call in calls if call.id not in run.failed]
         task = _first_sentence(run.task.text)
         text = _written(task, calls)
         if len(calls) < self._least or not task or not text:
             return None
-        if _names_others(text, run.task.text):
-            return None
-        sources = [run.task.id, *(item.id for item in run.items), quoted.id]
+        if any(address not in run.task.text for address in _ADDRESS.findall(text)):
+            return None  # the address may be that of a hostile text
+        sources = [run.task.id, *(item.id for item in run.items), outcome.quoted.id]
         return ProposedChange(
             text,
-            quote,
+            outcome.quote,
             tuple(dict.fromkeys(sources)),
             kind="procedural",
             details={"title": task},
-            worked=worked,
+            worked=outcome.worked,
         )
-
-    def _outcome(self, run: _Run) -> tuple[str, Item, bool] | None:
-        """Return the words of the outcome, the message that has them, and whether it worked."""
-        for kind, item in (("user", run.answer), ("tool", run.last_result)):
-            if item is None:
-                continue
-            lines = item.text[-_MAX_RESULT_CHARS:].splitlines()
-            if kind == "user":
-                lines = [_first_sentence(item.text, most=_MAX_RESULT_CHARS)]
-            for name in ("failed", "worked"):
-                said = filter(_outcome_words()[f"{kind}_{name}"].search, lines)
-                for line in said:
-                    return line.strip(), item, name == "worked"
-        return None
 
 
 @dataclass
@@ -141,15 +125,31 @@ class _Run:
 
     def take(self, item: Item) -> None:
         """Take in a message with calls or results."""
-        blocks = () if isinstance(item.content, str) else item.content
-        calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
-        results = [block for block in blocks if isinstance(block, ToolResultBlock)]
-        self.calls += calls
-        self.failed.update(result.tool_use_id for result in results if result.is_error)
-        if results:
-            self.last_result = item
-        if calls or results:
+        has_any = False
+        for block in item.message.blocks:
+            if isinstance(block, ToolUseBlock):
+                self.calls.append(block)
+                has_any = True
+            if isinstance(block, ToolResultBlock):
+                self.last_result = item
+                has_any = True
+                if block.is_error:
+                    self.failed.add(block.tool_use_id)
+        if has_any:
             self.items.append(item)
+
+
+class _Outcome(NamedTuple):
+    """The outcome of a run.
+
+    Attributes:
+        quote: The words that state it.
+        quoted: The message that has these words.
+    """
+
+    quote: str
+    quoted: Item
+    worked: bool
 
 
 def _runs(said: Sequence[Item]) -> Iterator[_Run]:
@@ -167,6 +167,29 @@ def _runs(said: Sequence[Item]) -> Iterator[_Run]:
             run.end = place + 1
     if run is not None:
         yield run
+
+
+def _outcome_of(run: _Run) -> _Outcome | None:
+    """Return the outcome of a run by the user's answer, else by the last result of a tool."""
+    if run.answer is not None:
+        answer = _first_sentence(run.answer.text, most=_MAX_RESULT_CHARS)
+        outcome = _stated_outcome("user", [answer], run.answer)
+        if outcome is not None:
+            return outcome
+    if run.last_result is None:
+        return None
+    lines = run.last_result.text[-_MAX_RESULT_CHARS:].splitlines()
+    return _stated_outcome("tool", lines, run.last_result)
+
+
+def _stated_outcome(speaker: str, lines: Sequence[str], quoted: Item) -> _Outcome | None:
+    """Return the outcome that lines state. A failure counts before a success."""
+    for name in ("failed", "worked"):
+        words = _outcome_words()[f"{speaker}_{name}"]
+        for line in lines:
+            if words.search(line):
+                return _Outcome(line.strip(), quoted, name == "worked")
+    return None
 
 
 def _written(task: str, calls: Sequence[ToolUseBlock]) -> str:
@@ -193,11 +216,6 @@ def _step_text(call: ToolUseBlock, *, is_whole: bool) -> str:
         text = json_text(value)
         parts.append(f"{name}={text}" if len(text) <= _MAX_VALUE_CHARS else f"{name}=…")
     return f"{call.name}({', '.join(parts)})"
-
-
-def _names_others(text: str, task: str) -> bool:
-    """Return whether steps hold an address that the task does not: it may be that of a hostile text."""
-    return any(address not in task for address in _ADDRESS.findall(text))
 
 
 def _first_sentence(text: str, *, most: int = _MAX_TASK_CHARS) -> str:
