@@ -14,11 +14,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.model_requests import PAUSE_S, TIMEOUT_S, ModelRequests
+from kaosmem.compaction.model_requests import PAUSE_S, ModelRequests
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formation.changes import Action, Draft, Kind, ProposedChange
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.content import TextBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
@@ -77,10 +76,8 @@ class LLMFormer:
         budget: Tokens that one session may spend for requests and answers. None: no limit.
         batch: Tokens of the messages in one request.
         attempts: The number of times that a batch is sent until its answer can be read.
-        timeout_s: Seconds to wait for each answer.
         pause_s: Seconds without a request after the model failed. Each further failure doubles
             them, up to ten minutes.
-        counter: The counter of tokens. The default is o200k_base.
         name: The name of the former's mark in the session's log.
         clock: Gives seconds, for pauses.
 
@@ -108,21 +105,17 @@ class LLMFormer:
         budget: int | None = 200_000,
         batch: int = 4_000,
         attempts: int = 2,
-        timeout_s: float = TIMEOUT_S,
         pause_s: float = PAUSE_S,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
         name: str = "llm",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = check_text(name, "name")
         self.budget = None if budget is None else check_count(budget, "budget", least=1)
         self._batch = check_count(batch, "batch", least=64)
-        self._counter = get_counter(counter)
+        self._counter = get_counter()
         self._prompt = _prompt_text(prompt)
         self._spent = 0
-        self._requests = ModelRequests(
-            llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
-        )
+        self._requests = ModelRequests(llm, attempts=attempts, pause_s=pause_s, clock=clock)
 
     def __repr__(self) -> str:
         return f"<LLMFormer {self.name!r}, {self._spent:,} tokens spent>"

@@ -97,9 +97,6 @@ _FORMS = {
     "item": _Form(Item.to_dict, Item.from_dict),
     "pending": _Form(lambda items: [each.to_dict() for each in items], _read_items),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
-    "credited": _Form(list, lambda stored, _: tuple(stored)),
-    "shown": _Form(list, lambda stored, _: tuple(stored)),
-    "verified": _Form(list, lambda stored, _: tuple(stored)),
 }
 """The forms of the fields whose values are not JSON themselves, by name."""
 

@@ -15,6 +15,7 @@ from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.section import Section
@@ -51,7 +52,6 @@ class SectionFormation:
         self._session = session
         self._plan = plan
         self._section = session.section(section)
-        self._state = self._section.ledger
         for name in plan.sections:
             session.section(name)
         if self._section.spec.placement != "query" or section in plan.sections:
@@ -287,40 +287,44 @@ async def items_between(
     Args:
         derived: Return derived items too. Otherwise a summary is left out: its originals are there.
     """
-    found: dict[int, Item] = {}
-    missing: set[int] = set()
-    for ordinal in range(since, until):
+
+    def is_missing(item: Item | None) -> bool:
+        """Return whether an item left, or a summary has taken its place."""
+        return item is None or (bool(item.sources) and not derived)
+
+    found: dict[int, Item | None] = dict.fromkeys(range(since, until))
+    for ordinal in found:
         item = section.held.find(ordinal)
-        if item is None or isinstance(item, EvictedItem):
-            missing.add(ordinal)
-        else:
+        if item is not None and not isinstance(item, EvictedItem):
             found[ordinal] = decoded(item)
-    if missing and len(section.archive):
-        found |= await _archived(session, section, missing)
+    if len(section.archive) and any(map(is_missing, found.values())):
+        for version in await _archived(session, section):
+            if version.ordinal in found and is_missing(found[version.ordinal]):
+                found[version.ordinal] = version.item
     now = session.clock()
     items: dict[int, Item] = {}
-    for ordinal in sorted(found):
-        item = found[ordinal]
-        is_wanted = derived or not item.sources
-        if is_wanted and item.text.strip() and not item.is_expired(now):
+    for ordinal, item in found.items():
+        if item is None or item.is_expired(now) or not item.text.strip():
+            continue
+        if derived or not item.sources:
             items[ordinal] = item
     return items
 
 
-async def _archived(session: OpenSession, section: Section, ordinals: set[int]) -> dict[int, Item]:
-    """Return the items that a compaction or an eviction sent to the archive, by ordinal."""
+async def _archived(session: OpenSession, section: Section) -> list[Archived]:
+    """Return the items that a compaction or an eviction sent to the archive.
+
+    Items that were removed, superseded or corrected are left out: no question may bring them back.
+    """
     versions = section.archive.in_memory()
     if section.archive.on_disk:
         stored = await session.saver.archived()
         versions = [*stored.get(section.spec.name, ()), *versions]
-    found: dict[int, Item] = {}
+    found = []
     for version in versions:
-        place = version.ordinal
         is_other = version.position is None and (version.ended or version.corrected)
-        if place is None or is_other or place not in ordinals:
-            continue
-        if version.item.id not in session.saver.unpurged:
-            found[place] = version.item
+        if not is_other and version.item.id not in session.saver.unpurged:
+            found.append(version)
     return found
 
 
@@ -329,11 +333,9 @@ def formed_by(applied: Iterable[AppliedChange], section: Section) -> list[Applie
     kept = []
     for each in applied:
         is_live = each.item.id in section
-        if each.change.action == "retire":
-            is_kept = not is_live
-        else:
-            is_kept = is_live or section.archive.get(each.item.id) is not None
-        if is_kept:
+        is_retired = each.change.action == "retire"
+        was_added = is_live or section.archive.get(each.item.id) is not None
+        if was_added and not (is_retired and is_live):
             kept.append(each)
     return kept
 

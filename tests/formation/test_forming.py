@@ -19,10 +19,13 @@ from kaosmem import (
     SessionMemory,
     Trust,
 )
+from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.errors import ReadOnlyError
 from kaosmem.formation import Draft, FormsFrom, PatternFormer, ProposedChange
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.testing import ScriptedLLM
 from tests.formation.formers import LineFormer, WaitingFormer
+from tests.gist import gist
 
 
 def findings(memory: SessionMemory) -> list[str]:
@@ -164,6 +167,20 @@ async def test_evicted_and_compacted_messages_are_formed_from_their_words() -> N
     memory = SessionMemory.test_mode(sections=sections)
     texts = [f"fact{number}: it is number {number}." for number in range(20)]
     assert await formed(memory, *texts) == texts
+
+
+async def test_each_message_of_a_summary_is_formed() -> None:
+    """Also the one whose place the summary took."""
+    summarizer = Summarizer(ScriptedLLM(lambda request: gist(request, most=3)), max_kept_tokens=0)
+    compaction = SummarizationCompaction(summarizer, 40, 10, max_summary_tokens=20)
+    talk = SectionSpec("messages", budget=80, placement="history", compaction=compaction)
+    memory = SessionMemory.test_mode(sections=(talk, SectionSpec("findings")))
+    texts = [f"fact {letter}: it is a nice one of many things here." for letter in "abcdefghij"]
+    for text in texts:
+        memory.add("messages", text)
+        await memory.assemble_context(budget=250)
+    assert any(item.sources for item in memory["messages"])
+    assert [str(change) for change in await memory.form(LineFormer())] == texts
 
 
 async def test_review_lets_everything_wait() -> None:
