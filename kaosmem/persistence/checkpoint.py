@@ -18,7 +18,6 @@ from kaosmem.persistence.files.lines import decode_line, encode_line
 from kaosmem.persistence.files.records import Head
 from kaosmem.persistence.layout import (
     ARCHIVE,
-    BLOB,
     INDEX,
     LOG,
     PURGE,
@@ -26,10 +25,8 @@ from kaosmem.persistence.layout import (
     SNAP,
     archive_file,
     archive_files,
-    blob_file,
     index_file,
     index_numbers,
-    is_blob_until,
     log_file,
     numbers,
     segments,
@@ -136,16 +133,18 @@ def purge(
     lines: Iterable[bytes],
     archive: NewArchive | None,
     *,
-    kept: Collection[str],
     locks: bool,
 ) -> Steps[None]:
     """Store the state after `head` alone, and delete every older file.
 
     No byte of what was forgotten is found again.
 
-    archive: one in the place of all, read before the lines. kept: names of the long texts that both need, once read.
-    locks: whether a lock keeps other writers out. If not, a long text of a commit under way stays.
-    Raises ConflictError if the log no longer ends at `head`.
+    Args:
+        archive: The one archive in the place of all, read before the lines.
+        locks: Whether a lock keeps other writers out.
+
+    Raises:
+        ConflictError: If the log no longer ends at `head`.
     """
     yield Lock(create=False)
     check_last(head, (yield from look(head)))
@@ -168,14 +167,12 @@ def purge(
     ):  # after the snapshot: who stores an index looks for that afterwards
         for name in sorted((yield List(folder))):
             yield Delete(f"{folder}/{name}", at_once=True)
-    for name in sorted((yield List(BLOB)) - {*kept}):
-        yield Delete(blob_file(name), at_once=locks or is_blob_until(name, head.seq))
     for first in segments((yield List(LOG))):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
     if locks:
-        for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, BLOB, LOG):
+        for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, LOG):
             yield Sweep(folder)
     yield Delete(PURGE, at_once=True)
 

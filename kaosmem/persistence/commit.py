@@ -13,7 +13,6 @@ from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, read_tail
 from kaosmem.persistence.layout import (
     LOG,
     SNAP,
-    blob_file,
     log_file,
     numbers,
     quarantine_file,
@@ -87,7 +86,6 @@ def append(
         with suppress(FileNotFoundError):
             yield Sync(log_file(head.segment), head.began)
         yield from write_identity(unnamed)
-    yield from _store_blobs(commit)
     yield from steps
     return after
 
@@ -110,7 +108,6 @@ def create(
         if not (yield from _is_still_there(head)):
             raise _replaced()
         yield from write_identity(unnamed)
-    yield from _store_blobs(commit)
     yield from _cut(head, torn) if torn else ()
     path = log_file(head.seq + 1)
     try:
@@ -187,12 +184,6 @@ def settle(head: Head) -> Steps[None]:
         yield Sync(log_file(head.segment), head.began)
 
 
-def withdraw(commit: Commit) -> Steps[None]:
-    """Delete the long texts of a commit that can no longer come to the log."""
-    for name in commit.blobs:
-        yield Delete(blob_file(name), at_once=True)
-
-
 def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
     """Return the changes that another writer may have made.
 
@@ -238,11 +229,6 @@ def _plan_append(head: Head, view: LogView, commit: Commit) -> tuple[list[Step],
     last = after.seq, after.crc
     steps.append(Append(log_file(head.segment), head.size, commit.data, head.began, last))
     return steps, after
-
-
-def _store_blobs(commit: Commit) -> Steps[None]:
-    for name, text in commit.blobs.items():
-        yield Write(blob_file(name), [text])
 
 
 def check_same_log(head: Head, view: LogView) -> None:

@@ -11,7 +11,6 @@ from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.items import decode_items
 from kaosmem.persistence.files.lines import parse_object, split_lines
-from kaosmem.persistence.files.records import stated_blobs
 from kaosmem.persistence.layout import (
     ARCHIVE,
     LOG,
@@ -84,9 +83,9 @@ def unerased(
             search.read(path, (yield Read(path)))
         except FileNotFoundError:  # a writer has deleted it since
             continue
-    older = older_files(files, erasure.record, search.blobs) if erasure.record else []
+    older = older_files(files, erasure.record) if erasure.record else []
     reasons += (f"{path!r} is from before the erasure" for path in older)
-    if kept := older_files(old_versions, erasure.record, search.blobs):
+    if kept := older_files(old_versions, erasure.record):
         count = "1 file" if len(kept) == 1 else f"{len(kept):,} files"
         reasons.append(
             f"the bucket keeps old versions of {count} from before the erasure, such as "
@@ -125,8 +124,7 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
 class _Search:
     """A search of a session's files for erased items.
 
-    blobs: the names of long texts that records refer to. newer: ids of later items, which may be
-        erased ids that were
+    newer: ids of later items, which may be erased ids that were
     free again. derived: paths with an item and the erased item that it names as its source. shown:
     paths with the erased ids that a window in them shows. named:
         paths with the erased ids that a turn of the trace in them decides on.
@@ -134,7 +132,6 @@ class _Search:
 
     erasure: Erasure
     reasons: list[str] = field(default_factory=list)
-    blobs: set[str] = field(default_factory=set)
     newer: set[str] = field(default_factory=set)
     derived: list[tuple[str, str, str]] = field(default_factory=list)
     shown: list[tuple[str, str]] = field(default_factory=list)
@@ -146,7 +143,6 @@ class _Search:
         for number, line in enumerate(lines, 1):
             try:
                 fields = parse_object(line)
-                self.blobs.update(blob.name for blob in stated_blobs(fields) if "blobs" in fields)
             except CorruptionError as error:
                 self.reasons.append(f"line {number} of {path!r} cannot be read: {error}")
                 continue

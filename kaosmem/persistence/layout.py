@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import path_of
 
-LOG, SNAP, ARCHIVE, QUARANTINE, BLOB, LOCK = "log", "snap", "archive", "quarantine", "blob", "lock"
+LOG = "log"
+SNAP = "snap"
+ARCHIVE = "archive"
+QUARANTINE = "quarantine"
+LOCK = "lock"
 INDEX = "index"
 """Indexes, which can be made anew.
 
@@ -21,21 +25,20 @@ SESSION = "session.json"
 PURGE = "purge"
 """There while what was forgotten is deleted from the files."""
 
-FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, BLOB, INDEX)
+FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, INDEX)
 
 OWN = (*FOLDERS, LOCK, SESSION, PURGE)
 """The names of everything in a session's folder."""
 
 _ARCHIVE = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.jsonl")
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
-_BLOB = re.compile(r"([0-9]{1,19})-[0-9A-Za-z]+-[0-9]+")
 _INDEX = re.compile(r"(.+)-([0-9]{20})\.bin")
 _CUT = re.compile(r"([0-9]{20})-[0-9]+-[0-9a-f]{8}")
 
 _STATES = {SNAP: _NUMBERED, ARCHIVE: _ARCHIVE, INDEX: _INDEX}
 """Names of files with the state after a record. The number of the record is their last group."""
 
-_RECORDS = {LOG: _NUMBERED, QUARANTINE: _CUT, BLOB: _BLOB}
+_RECORDS = {LOG: _NUMBERED, QUARANTINE: _CUT}
 """Names of files with a record and, in the log, the records after it."""
 
 
@@ -71,31 +74,6 @@ def quarantine_file(segment: int, start: int, crc: int) -> str:
     return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
 
 
-def blob_name(seq: int, txn: str, number: int) -> str:
-    """Return the name of a long text of a commit. seq: number of the commit's first record."""
-    return f"{seq}-{txn}-{number}"
-
-
-def blob_order(name: str) -> tuple[int, str]:
-    """Return what sorts the names of long texts by their commits."""
-    match = _BLOB.fullmatch(name)
-    return int(match[1]) if match else 0, name
-
-
-def is_blob_until(name: str, seq: int) -> bool:
-    """Return whether a long text is of a commit whose first record has a number up to `seq`.
-
-    Once record `seq` is in the log, such a commit is in the log too, or can never come to it.
-    """
-    match = _BLOB.fullmatch(name)
-    return match is not None and int(match[1]) <= seq
-
-
-def blob_file(name: str) -> str:
-    """Return where a long text is kept."""
-    return f"{BLOB}/{name}"
-
-
 def index_file(section: str, seq: int) -> str:
     """Return the path of the index of a section after record `seq`."""
     return f"{INDEX}/{path_of(section)}-{seq:020d}.bin"
@@ -108,22 +86,23 @@ def index_numbers(names: Iterable[str], section: str | None = None) -> list[int]
     return sorted(int(match[2]) for match in found if wanted in (None, match[1]))
 
 
-def older_files(paths: Iterable[str], record: int, referenced: Container[str]) -> list[str]:
+def older_files(paths: Iterable[str], record: int) -> list[str]:
     """Return the files from before an erasure at a record, which deletes them.
 
-    paths: of the session's files that are not blank; a blank segment keeps its name taken.
-        referenced: the names of
-    the long texts that are still needed.
+    Args:
+        paths: The session's files that are not blank. A blank segment keeps its name taken.
     """
-    return [path for path in sorted(paths) if _is_older(path, record, referenced)]
+    return [path for path in sorted(paths) if _is_older(path, record)]
 
 
-def _is_older(path: str, record: int, referenced: Container[str]) -> bool:
+def _is_older(path: str, record: int) -> bool:
     folder, _, name = path.partition("/")
-    if match := folder in _STATES and _STATES[folder].fullmatch(name):
-        return int(match[match.re.groups]) < record
-    if match := folder in _RECORDS and _RECORDS[folder].fullmatch(name):
-        return int(match[1]) <= record and name not in referenced
+    if folder in _STATES:
+        match = _STATES[folder].fullmatch(name)
+        return match is not None and int(match[match.re.groups]) < record
+    if folder in _RECORDS:
+        match = _RECORDS[folder].fullmatch(name)
+        return match is not None and int(match[1]) <= record
     return False
 
 

@@ -34,7 +34,6 @@ from kaosmem.persistence.commit import (
     conflict,
     create,
     settle,
-    withdraw,
 )
 from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.files.archive import (
@@ -51,9 +50,7 @@ from kaosmem.persistence.files.archive import (
 from kaosmem.persistence.files.items import ItemFile, encode_items
 from kaosmem.persistence.files.manifest import (
     Identity,
-    KnownTexts,
     ListedArchive,
-    Place,
     txn_prefix,
     write_identity,
 )
@@ -139,9 +136,7 @@ class SessionLog:
         self._keyed: dict[
             str, KeyedLines
         ] = {}  # by path; archive files do not change until the next purge
-        self._texts = KnownTexts(recovery.texts)
-        # Once an item is forgotten, another process may delete its texts at any time.
-        self._may_lose_texts = any(record.op == Forget.op for record in recovery.recovered.records)
+        self._has_tombstone = any(record.op == Forget.op for record in recovery.recovered.records)
 
     @classmethod
     def open(
@@ -197,11 +192,7 @@ class SessionLog:
                 check_no_other(storage)
         log = cls(storage, recovery, session_id, read_only=read_only, clock=clock)
         if recovery.purged and not (read_only or storage.appends):
-            needed = {
-                *recovery.texts,
-                *(name for each in recovery.archives or () for name in each.blobs),
-            }
-            log._late = older_files(log.files(), recovery.purged, needed)
+            log._late = older_files(log.files(), recovery.purged)
         return log, recovery.recovered
 
     @property
@@ -263,7 +254,7 @@ class SessionLog:
                 raise
         self._unsettled = None
         self._named = head.segment
-        self._may_lose_texts |= any(change.op == Forget.op for change in changes)
+        self._has_tombstone |= any(change.op == Forget.op for change in changes)
         self._advance(head, commit)
         return self.seq
 
@@ -317,12 +308,6 @@ class SessionLog:
             )
             if log_changes.is_settled and self._storage.appends:
                 run(settle(log_changes.recovery.head), self._storage)
-            if (
-                unsettled
-                and not log_changes.is_settled
-                and log_changes.recovery.head.seq > self._head.seq
-            ):
-                run(withdraw(unsettled), self._storage)  # another has its place
             return log_changes
 
     def state_at(self, log_changes: LogChanges) -> Recovered | None:
@@ -357,8 +342,7 @@ class SessionLog:
                 self._start_from(recovery)
                 return
             self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
-            self._texts.add(recovery.texts)
-            self._may_lose_texts |= any(
+            self._has_tombstone |= any(
                 record.op == Forget.op for record in recovery.recovered.records
             )
             self._since_snapshot.follow(recovery)
@@ -403,7 +387,7 @@ class SessionLog:
         if self._is_forgetting(purged):
             return False
         commits = self._indexed_commits(seq)
-        archive = self._new_archive(archived, seq, self._texts.place(), header)
+        archive = self._new_archive(archived, seq, header.get("counter"))
         archives = self._archives or ()
         sizes = list[int]()
 
@@ -424,9 +408,9 @@ class SessionLog:
         A snapshot holds no tombstone: a later opening would not know that files still hold the
         forgotten texts.
         """
-        if (self._may_lose_texts or purged) and not self._storage.appends:
+        if (self._has_tombstone or purged) and not self._storage.appends:
             return self._is_purged_by_another()
-        return self._may_lose_texts
+        return self._has_tombstone
 
     def _indexed_commits(self, seq: int) -> dict[int, str]:
         """Return the ids of the commits before a record of which an index is stored."""
@@ -447,7 +431,7 @@ class SessionLog:
                 archives_after_purge(self._purged, self._archives or ()), self._storage
             )
         self._is_outdated = log_changes is not None
-        return self._is_outdated or self._may_lose_texts
+        return self._is_outdated or self._has_tombstone
 
     def store_index(
         self,
@@ -502,23 +486,17 @@ class SessionLog:
         """
         self._check_writable()
         head = self._head
-        kept: set[str] = set()
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
-        archive = self._new_archive(
-            archived, head.seq, self._texts.place(kept), {"counter": counter}
-        )
+        archive = self._new_archive(archived, head.seq, counter)
         sizes: list[int] = []
         file = ItemFile(head.seq, head.crc, purged=head.seq, header=header)
-        lines = self._lines(
-            file, items, End.of(head, 0).txn, sizes, archives=((), archive), used=kept
-        )
+        lines = self._lines(file, items, End.of(head, 0).txn, sizes, archives=((), archive))
         with as_durability_error("forgetting"):
-            run(purge(head, lines, archive, kept=kept, locks=self._storage.appends), self._storage)
+            run(purge(head, lines, archive, locks=self._storage.appends), self._storage)
         with self._measures:
             self._head = head.before(0)
             self._torn = b""
-            self._texts = self._texts.only(kept)
-            self._may_lose_texts = False
+            self._has_tombstone = False
             self._archives = _listed((), archive)
             self._since_snapshot.begin_anew(head, snapshot_bytes=sum(sizes))
             self._purged = head.seq
@@ -566,14 +544,11 @@ class SessionLog:
         `check` and errors as in `archived`.
         """
         try:
-            entries, texts, self._counters = self._read(
-                lambda archives: read_archive(archives, check)
-            )
+            entries, self._counters = self._read(lambda archives: read_archive(archives, check))
         except CorruptionError:
             if not self._read_only:
                 raise
             return self._intact_archive()
-        self._texts.add(texts)
         return entries
 
     def keyed(self, key: str) -> list[Entry]:
@@ -694,15 +669,11 @@ class SessionLog:
 
     def _encoded(self, changes: Sequence[Change]) -> Commit:
         txn = txn_prefix(self._head.log_id) + secrets.token_hex(5 if self.seq else 8)
-        # Where nothing locks, another may be deleting texts for good that are known here from
-        # before the tombstone.
-        names = {} if self._may_lose_texts and not self._storage.appends else self._texts.names
         return encode_commit(
             changes,
             txn,
             seq=self._head.seq,
             crc=self._head.crc,
-            names=names,
             session="" if self.seq else self._session_id,
         )
 
@@ -714,14 +685,12 @@ class SessionLog:
         sizes: list[int],
         *,
         archives: tuple[Iterable[ListedArchive], NewArchive | None],
-        used: set[str] | None = None,
     ) -> Iterator[bytes]:
         """Yield the lines of a snapshot after commit `txn`, and enter their sizes.
 
         archives: the archive files that it names; the new one is read before the first line.
         """
         head = self._head
-        place = self._texts.place(used)
         # Those up to there alone: who reads the log after it would count the others twice, and so
         # know fewer.
         txns = head.txns[: head.txns.index(txn) + 1] if txn in head.txns else ()
@@ -732,16 +701,15 @@ class SessionLog:
             session=self._session_id,
             archives=_listed(*archives),
         )
-        for line in encode_items(named, items, place=place):
+        for line in encode_items(named, items):
             sizes.append(len(line))
             yield line
 
     def _new_archive(
-        self, archived: Iterable[Entry], seq: int, place: Place, header: Mapping[str, JSONValue]
+        self, archived: Iterable[Entry], seq: int, counter: JSONValue
     ) -> NewArchive | None:
-        counter = header.get("counter")
         named = counter if isinstance(counter, str) else None
-        return new_archive(archived, seq=seq, log_id=self._head.log_id, place=place, counter=named)
+        return new_archive(archived, seq=seq, log_id=self._head.log_id, counter=named)
 
     def _is_settled_alone(self) -> bool:
         """Return whether the failed commit alone has come to the log. If so, go on from it."""
@@ -764,7 +732,6 @@ class SessionLog:
     def _advance(self, head: Head, commit: Commit) -> None:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
-            self._texts.add({name: sha256 for sha256, name in commit.names.items()})
             self._since_snapshot.add(head, commit)
             if not self._storage.appends:
                 self._since_snapshot.segments.append((head.segment, 1))

@@ -13,7 +13,6 @@ from kaosmem.persistence.files.manifest import (
     Identity,
     ListedArchive,
     check_archives,
-    fill,
     missing,
     other_id,
     other_log,
@@ -79,7 +78,6 @@ class Recovery:
     snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after
         it.
     purged: as that snapshot says it. has_leftovers: files from before that record are there still.
-    texts: the SHA-256 of each long text read, by its name.
     commits: ids of commits by their last records: of those since the snapshot, and of those that it
         names.
     archives: the archive files that belong to the session, oldest first; None where no snapshot
@@ -90,14 +88,13 @@ class Recovery:
 
     recovered: Recovered
     head: Head
-    torn: bytes
-    segments: tuple[tuple[int, int], ...]
-    snapshot: int
-    snapshot_bytes: int
-    log_bytes: int
-    purged: int
-    has_leftovers: bool
-    texts: Mapping[str, str]
+    torn: bytes = b""
+    segments: tuple[tuple[int, int], ...] = ()
+    snapshot: int = 0
+    snapshot_bytes: int = 0
+    log_bytes: int = 0
+    purged: int = 0
+    has_leftovers: bool = False
     commits: Mapping[int, str] = field(default_factory=dict)
     archives: tuple[ListedArchive, ...] | None = ()
     session: str = ""
@@ -199,11 +196,7 @@ def _check_blank(walk: _Walk, snapshots: Sequence[int]) -> Steps[None]:
 def _found(
     walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered
 ) -> Steps[Recovery]:
-    """Return a recovery, its long texts in their places."""
-    lacking = list(base.lacking) if base else []
-    lacking += ((record.data, record.blobs) for record in walk.records if record.blobs)
-    for data, blobs in lacking:
-        yield from fill(data, blobs)
+    """Return the recovery of a log that was read."""
     purged = base.purged if base else 0
     commits = {**base.commits, base.seq: base.txns[-1]} if base and base.txns else {}
     commits |= {record.seq: record.txn for record in walk.records if record.k == 0}
@@ -218,7 +211,6 @@ def _found(
         walk.log_bytes,
         purged,
         has_leftovers,
-        {blob.name: blob.sha256 for _, blobs in lacking for blob in blobs},
         commits,
         base.archives if base else (),
         base.session if base else next((record.session for record in walk.records[:1]), ""),

@@ -20,11 +20,9 @@ from kaosmem.persistence.files.items import ItemFile, decoded_entries, header_of
 from kaosmem.persistence.files.lines import chained_crc, parse_object, split_lines
 from kaosmem.persistence.files.manifest import (
     OLDER_TEXTS,
-    Blob,
     Identity,
     ListedArchive,
     check_archives,
-    fill,
     foreign,
     last_line,
     missing,
@@ -38,7 +36,6 @@ from kaosmem.persistence.files.records import (
     Record,
     read_tail,
     record_of,
-    stated_blobs,
     torn_tail,
 )
 from kaosmem.persistence.layout import (
@@ -59,11 +56,7 @@ from kaosmem.persistence.recovery import (
     is_purge_unfinished,
 )
 from kaosmem.persistence.steps import List, Noted, Read, Steps
-from kaosmem.sections.operations import Update
-from kaosmem.types import JSONValue
 
-LOST = "lost"
-"""The field that names the item of an update whose text is lost."""
 _OLDER_ITEMS = "an item that they changed is as it was before"
 _STATEMENT = re.compile(rb'\{"crc":"([0-9a-f]{8})",')
 
@@ -120,8 +113,7 @@ def _salvaged(
     named = identity.segment if identity else 0
     is_end_unknown = named > max(*numbers(log), base.purged, noted, 0)
     damage += _lost(found, base.seq, max(newest, noted), named if is_end_unknown else 0)
-    yield from _fill_items(base, damage)
-    records = yield from _filled_records(found.records, damage)
+    records = [found.records[seq] for seq in sorted(found.records)]
     archives = base.archives if base.log_id else None  # None: nothing names them
     damage += yield from check_archives(archives or ())
     txns = (*base.txns, *(record.txn for record in records if record.k == 0))[-TXNS_KEPT:]
@@ -129,14 +121,9 @@ def _salvaged(
     return Recovery(
         Recovered(header, base.items, records, damage, is_partial=True),
         Head(max([base.seq, *found.records]), txns=txns, log_id=log_id or base.log_id),
-        torn=b"",
         segments=tuple((first, 0) for first in numbers(log)),
         snapshot=newest,
-        snapshot_bytes=0,
-        log_bytes=0,
         purged=base.purged,
-        has_leftovers=False,
-        texts={},
         archives=archives,
     )
 
@@ -218,10 +205,7 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
             elif type(fields.get("end")) is int:
                 count = fields["end"]
             else:
-                section, item = item_of(fields)
-                file.items.append((section, item))
-                if blobs := stated_blobs(fields):
-                    file.lacking.append((item, blobs))
+                file.items.append(item_of(fields))
         except CorruptionError:
             bad.append(line.start)
     if file.log_id and not bad and count == len(file.items):
@@ -373,57 +357,6 @@ def _lost(log: _Log, start: int, newest: int, named: int) -> Iterator[Corruption
         )
 
 
-def _fill(
-    data: dict[str, JSONValue],
-    blobs: Collection[Blob],
-    lost: str,
-    damage: list[CorruptionError],
-    seq: int | None = None,
-) -> Steps[bool]:
-    """Put long texts in their places, and return whether all are there.
-
-    Args:
-        lost: The loss where one is not.
-    """
-    try:
-        yield from fill(data, blobs)
-    except CorruptionError as error:
-        size = sum(blob.size for blob in blobs)
-        what = f"{error}; {lost}, of {size} bytes"
-        damage.append(CorruptionError(what, file=error.file, byte=0, seq=seq))
-        return False
-    return True
-
-
-def _fill_items(file: ItemFile, damage: list[CorruptionError]) -> Steps[None]:
-    """Put long texts in their places. Leave out an item without its text."""
-    lacking = set()
-    for data, blobs in file.lacking:
-        if not (yield from _fill(data, blobs, "an item is lost without its text", damage)):
-            lacking.add(id(data))
-    file.items[:] = [entry for entry in file.items if id(entry[1]) not in lacking]
-
-
-def _filled_records(
-    records: dict[int, Record], damage: list[CorruptionError]
-) -> Steps[list[Record]]:
-    """Return the records in order, their long texts in their places, without those that lack one.
-
-    Of an update that lacks its text, the id of its item and its time are left.
-    """
-    filled = []
-    for seq in sorted(records):
-        record = records[seq]
-        lost = f"record {seq} is lost without its text, and {_OLDER_ITEMS}"
-        if (yield from _fill(record.data, record.blobs, lost, damage, seq)):
-            filled.append(record)
-            continue
-        match record.op, record.data:
-            case Update.op, {"item": {"id": str(item_id)}, "at": str(at)}:
-                filled.append(record._replace(data={LOST: item_id, "at": at}, blobs=()))
-    return filled
-
-
 def salvage_archive(
     archives: Sequence[ListedArchive] | None, *, since: int, log_id: str
 ) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
@@ -455,6 +388,5 @@ def salvage_archive(
         except CorruptionError as error:  # a link, FIFO, device or folder, or another file
             damage.append(error)
             continue
-        yield from _fill_items(file, damage)
         entries += decoded_entries(file.items)
     return entries, damage

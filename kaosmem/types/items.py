@@ -100,9 +100,10 @@ class ChatMessage:
 
 T = TypeVar("T")
 
-MAX_LINE_TEXT_CHARS = 2**16
-MAX_STRUCTURE_CHARS = 2**24
-MAX_STRUCTURE_CONTAINERS = MAX_JSON_CONTAINERS
+MAX_ITEM_CHARS = 10_000_000
+"""An item with more characters is refused, as a line of a session's log may have 64 MiB."""
+
+MAX_ITEM_CONTAINERS = MAX_JSON_CONTAINERS
 
 UNVERIFIED_SYSTEM = "unverified-system"
 """The role of a system message that is derived, or less trusted than the application."""
@@ -419,33 +420,35 @@ def _texts_of(stored: JSONValue) -> tuple[str, ...]:
 
 
 def check_extent(item: Item) -> None:
-    """Check that an item can be stored and read back with all that it has beside a text.
+    """Check that an item can be stored and read back.
 
     Raises:
         InvalidArgumentError: If it has too much.
     """
     beside = (*item.tags, *item.sources, *item.metadata.values())
-    if isinstance(item.content, str) and len(beside) < 1_000 and all(map(_is_short, beside)):
+    if (
+        isinstance(item.content, str)
+        and len(item.content) < MAX_ITEM_CHARS // 2
+        and len(beside) < 1_000
+        and all(map(_is_short, beside))
+    ):
         return
     chars = containers = 0
     left: list[JSONValue] = [item.to_dict()]
     while left:
         value = left.pop()
         if isinstance(value, str):
-            if len(value) <= MAX_LINE_TEXT_CHARS:  # a longer one has a place of its own
-                chars += len(value)
+            chars += len(value)
         elif isinstance(value, dict):
             left += (*value, *value.values())
             containers += 1
         elif isinstance(value, list | tuple):
             left += value
             containers += 1
-    if chars > MAX_STRUCTURE_CHARS or containers > MAX_STRUCTURE_CONTAINERS:
+    if chars > MAX_ITEM_CHARS or containers > MAX_ITEM_CONTAINERS:
         raise InvalidArgumentError(
-            f"item {shown(item.id)} has {chars} characters and {containers} objects and lists in "
-            "its blocks and "
-            f"metadata, more than {MAX_STRUCTURE_CHARS} or {MAX_STRUCTURE_CONTAINERS}; split it, "
-            "or store one text"
+            f"item {shown(item.id)} has {chars:,} characters and {containers:,} objects and lists, "
+            f"more than {MAX_ITEM_CHARS:,} or {MAX_ITEM_CONTAINERS:,}; split it"
         )
 
 

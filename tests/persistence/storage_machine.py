@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem.persistence.layout import BLOB, FOLDERS, LOG, QUARANTINE, SNAP, archive_file, log_file
+from kaosmem.persistence.layout import FOLDERS, LOG, QUARANTINE, SNAP, archive_file, log_file
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -36,8 +36,8 @@ _OTHERS = (
     archive_file(1, 0),
     f"{SNAP}/{1:020d}.jsonl",
     f"{SNAP}/{10:020d}.jsonl",
-    f"{BLOB}/00ff-0",
-    f"{BLOB}/00ff-01",
+    f"{SNAP}/00ff-0",
+    f"{SNAP}/00ff-01",
 )
 _CUT = f"{QUARANTINE}/{1:020d}-0-0badc0de"
 

@@ -71,21 +71,6 @@ def test_a_torn_object_is_cut_at_the_next_commit() -> None:
         ] == [torn]
 
 
-def test_the_long_texts_of_a_refused_commit_are_deleted() -> None:
-    """Once the writer sees that another was first, nothing is left of what it could not save."""
-    bucket = Bucket()
-    first = started(bucket, "a")
-    second, _ = SessionLog.open(bucket, "s")
-    first.commit([add("b")])
-    with pytest.raises(ConflictError):
-        second.commit([add("c", "long " * 50_000)])
-    second.adopt(second.catch_up())
-    assert not [path for path in bucket.inner.store if "/blob/" in path]
-    second.commit([add("c", "long " * 50_000)])
-    assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b", "c"]
-    assert len([path for path in bucket.inner.store if "/blob/" in path]) == 1
-
-
 def test_nothing_young_is_deleted() -> None:
     """What a snapshot makes unneeded stays for a day, for readers and writers that are slow."""
     bucket = Bucket()

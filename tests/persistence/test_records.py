@@ -159,4 +159,4 @@ def test_the_last_version_of_an_item_is_found(item_ids: list[str], draw: st.Data
         draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)),
     }:
         expected = [item for item in items if item[1]["id"] == item_id]
-        assert find_item(stored, item_id, "archive") == ((*expected[-1], ()) if expected else None)
+        assert find_item(stored, item_id, "archive") == (expected[-1] if expected else None)

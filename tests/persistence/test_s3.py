@@ -140,7 +140,7 @@ async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_
             await memory.save()
         (reason,) = await memory.admin.verify(receipt)
         assert reason.startswith("the bucket keeps old versions of ")
-        assert "'blob/" in reason
+        assert "'log/" in reason
         filesystem.make_bucket_versioned("versions", False)
         assert await memory.admin.verify(receipt) == (reason,)
         assert (await memory.forget(memory.add("findings", "later").id)).old_versions == "kept"

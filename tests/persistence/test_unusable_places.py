@@ -181,7 +181,7 @@ async def test_a_filesystem_that_raises_its_own_errors_is_typed() -> None:
 
 
 async def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """Whatever the umask, every file is made 0600 and every folder 0700, blobs and what is cut from a tail included."""
+    """Whatever the umask, every file is made 0600 and every folder 0700, what is cut from a tail included."""
     before = os.umask(0)
     try:
         log = started(tmp_path / "root", "a")
@@ -198,6 +198,6 @@ async def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     made = list((tmp_path / "root").rglob("*"))
-    assert {path.parent.name for path in made} >= {"log", "snap", "archive", "blob", "quarantine"}
+    assert {path.parent.name for path in made} >= {"log", "snap", "archive", "quarantine"}
     for path in [tmp_path / "root", *made]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +10,11 @@ import pytest
 from kaosmem import CorruptionError, InvalidArgumentError
 from tests.stored import (
     LOG,
-    folder_of,
     ids_at,
     in_memory,
     logged,
     memory_at,
 )
-
-
-@pytest.mark.parametrize("kind", ["link", "fifo", "device"])
-async def test_a_blob_is_a_regular_file(kind: str, tmp_path: Path) -> None:
-    """A link, FIFO or device in the place of a long text's file is refused, without waiting for what it will say."""
-    root = tmp_path / "root"
-    text = "long text " * 10_000
-    async with memory_at(root) as memory:
-        memory.add("documents", text, id="long")
-    (blob,) = (folder_of(root) / "blob").iterdir()
-    (tmp_path / "target").write_bytes(blob.read_bytes())
-    blob.unlink()
-    if kind == "link":
-        blob.symlink_to(tmp_path / "target")
-    elif kind == "fifo":
-        os.mkfifo(blob)
-    else:
-        blob.symlink_to("/dev/zero")
-    with pytest.raises(CorruptionError):
-        async with memory_at(root) as memory:
-            assert (await memory.fetch("long")).text == text
-            raise AssertionError("what is no file was read")
 
 
 async def refused(files: dict[str, bytes], error: type[Exception] = CorruptionError) -> Exception:

@@ -75,7 +75,6 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
             "log",
             "snap",
             "archive",
-            "blob",
             "index",
         }
         left = {path for path, data in files(place).items() if data}
@@ -138,7 +137,6 @@ async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_era
         "log",
         "snap",
         "archive",
-        "blob",
         "index",
     }
     for path in (*receipt.files, cut):

@@ -64,10 +64,10 @@ async def filled(place: Any, session_id: str = "s") -> Held:
                 if number % 3 == 2:
                     memory.update(f"d{number - 1}", f"newer {number}")
                     memory.remove(f"d{number - 2}")
-        async with opened(place, session_id) as memory:
-            memory.add("documents", LONG, id="long")
-            memory.add("documents", "end", id="end")
-            return held(memory)
+    async with opened(place, session_id) as memory:
+        memory.add("documents", LONG, id="long")
+        memory.add("documents", "end", id="end")
+        return held(memory)
 
 
 def break_log(place: Any, session_id: str = "s") -> None:
@@ -116,7 +116,7 @@ async def test_all_that_is_intact_is_in_the_new_session(place: Any) -> None:
 
 
 async def test_long_texts_are_rescued(place: Any) -> None:
-    """A text in a file of its own is in the new session, which needs nothing of the old one."""
+    """A long text is in the new session, which needs nothing of the old one."""
     await filled(place)
     async with opened(place) as memory:
         memory.remove("end")

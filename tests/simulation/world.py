@@ -25,7 +25,6 @@ from kaosmem import SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import KaosmemError, NotFoundError
 from kaosmem.persistence import checkpoint, log
-from kaosmem.persistence.files import manifest, records
 from kaosmem.persistence.storage import local, objects, places
 from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.local import LocalStorage
@@ -157,7 +156,7 @@ class World:
         self.io.append(f"    {process.name} {name} {path}")
         if name in ("replace", "put"):
             self.counts.update(
-                kind for kind in ("snap", "archive", "blob", "index") if f"/{kind}/" in str(path)
+                kind for kind in ("snap", "archive", "index") if f"/{kind}/" in str(path)
             )
         process.state["call"] = name
         process.schedule.step(process)
@@ -519,8 +518,6 @@ def simulated(world: World) -> Iterator[None]:
         patch.setitem(objects.ObjectStorage.__init__.__kwdefaults__, "clock", time.time)
         patch.setattr(log, "MIN_LOG_BYTES", world.rng.choice([1_000, 3_000, 10_000]))
         patch.setattr(checkpoint, "ROLL_UP", 2)
-        for module in (manifest, records):
-            patch.setattr(module, "MAX_TEXT_BYTES", 1_000)
         patch.setattr(lazy_index, "MIN_STORED", 4)
         yield
 

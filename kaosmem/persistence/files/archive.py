@@ -26,13 +26,10 @@ from kaosmem.persistence.files.items import (
 from kaosmem.persistence.files.lines import checksum, parse_objects, stated_crc
 from kaosmem.persistence.files.manifest import (
     ListedArchive,
-    Place,
-    fill,
     last_line,
-    leave_in_line,
     missing,
 )
-from kaosmem.persistence.files.records import REMEDY, stated_blobs
+from kaosmem.persistence.files.records import REMEDY
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.past import EvictedItem
 from kaosmem.types import JSONValue
@@ -50,9 +47,7 @@ def find_archived(
         found = find_item(whole, item_id, listed.path)
         listed.check(last_line(whole))
         if found is not None:
-            section, data, blobs = found
-            yield from fill(data, blobs)
-            return next(_sensible([(section, data)], check, listed.path))
+            return next(_sensible([found], check, listed.path))
     return None
 
 
@@ -137,17 +132,9 @@ def _read_lines(
             checksum(line, stated_crc(part))
             if isinstance(fields, CorruptionError):
                 raise fields
-            entry = item_of(fields)
-            blobs = stated_blobs(fields)
+            entries.append(item_of(fields))
         except CorruptionError as error:
             entries.append(_damaged(path, start, str(error)))
-            continue
-        try:
-            if blobs:
-                yield from fill(entry[1], blobs)
-            entries.append(entry)
-        except CorruptionError as error:
-            entries.append(error)
     return entries
 
 
@@ -214,45 +201,34 @@ class NewArchive:
     """
 
     def __init__(
-        self, archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None
+        self, archived: Iterable[Entry], *, seq: int, log_id: str, counter: str | None
     ) -> None:
         self.listed: ListedArchive | None = None
         self._archived = archived
         self._seq = seq
         self._log_id = log_id
-        self._place = place
         self._counter = counter
-        self._blobs: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[bytes]:
-        place = leave_in_line if self._place is leave_in_line else self._noted_place
         size = 0
         line = b""
         contents = Contents(self._counter)
         head = ItemFile(self._seq, log_id=self._log_id)
-        for line in encode_items(head, self._archived, place=place, contents=contents):
+        for line in encode_items(head, self._archived, contents=contents):
             size += len(line)
             yield line
-        self.listed = ListedArchive(
-            self._seq, stated_crc(line), size, size - len(line), self._blobs
-        )
-
-    def _noted_place(self, sha256: str, text: bytes) -> str | None:
-        name = self._place(sha256, text)
-        if name is not None:
-            self._blobs[name] = len(text)
-        return name
+        self.listed = ListedArchive(self._seq, stated_crc(line), size, size - len(line))
 
 
 def new_archive(
-    archived: Iterable[Entry], *, seq: int, log_id: str, place: Place, counter: str | None
+    archived: Iterable[Entry], *, seq: int, log_id: str, counter: str | None
 ) -> NewArchive | None:
     """Return an archive file to be written, None if nothing is to be in it."""
     entries = iter(archived)
     first = next(entries, None)
     if first is None:
         return None
-    return NewArchive(chain([first], entries), seq=seq, log_id=log_id, place=place, counter=counter)
+    return NewArchive(chain([first], entries), seq=seq, log_id=log_id, counter=counter)
 
 
 def evicted_items(
@@ -286,26 +262,20 @@ def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
 
 def read_archive(
     archives: Iterable[ListedArchive], check: Callable[[Entry], object] = bool
-) -> Steps[tuple[list[Entry], dict[str, str], set[str | None]]]:
-    """Return every version in the archives, oldest first.
-
-    Also return the SHA-256 of their long texts by name, and their counters.
+) -> Steps[tuple[list[Entry], set[str | None]]]:
+    """Return every version in the archives, oldest first, and the counters of their tokens.
 
     check: raises InvalidArgumentError for a version that makes no sense. Raises CorruptionError.
     """
     entries: list[Entry] = []
-    texts: dict[str, str] = {}
     counters: set[str | None] = set()
     for listed in archives:
         whole = yield from _whole(listed)
         found = decode_items(whole, listed.path)
         listed.check(last_line(whole))
-        for data, blobs in found.lacking:
-            yield from fill(data, blobs)
-            texts |= {blob.name: blob.sha256 for blob in blobs}
         entries += _sensible(decoded_entries(found.items), check, listed.path)
         counters.add(found.counter)
-    return entries, texts, counters
+    return entries, counters
 
 
 def _sensible(

@@ -25,12 +25,11 @@ from kaosmem.persistence.files.lines import (
     split_lines,
     stated_crc,
 )
-from kaosmem.persistence.files.manifest import Blob, ListedArchive, Place, leave_in_line, spill
-from kaosmem.persistence.files.records import FORMAT_VERSION, stated_blobs, unknown_version
+from kaosmem.persistence.files.manifest import ListedArchive
+from kaosmem.persistence.files.records import FORMAT_VERSION, unknown_version
 from kaosmem.types import JSONValue
 from kaosmem.types.items import StoredItem
 
-_PLAIN = 3  # fields of an item's line: crc, sec and d
 _SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int}
 """The fields of every plain item, and their types."""
 _NOT_SUMMED_UP = frozenset(
@@ -51,7 +50,6 @@ class ItemFile:
     txns: ids of the newest commits up to there. log_id: of the session's first.
     purged: the newest record after which something was forgotten and all older files deleted, 0 for
         none.
-    lacking: data of items, with the texts that each lacks.
     commits: by their last records, the ids of those before it that index files are of.
     counter: name of the counter of all its tokens, or None if unknown.
     session: the id that the session was created under. archives: the archive files that belong to
@@ -65,7 +63,6 @@ class ItemFile:
     purged: int = 0
     header: Mapping[str, JSONValue] = field(default_factory=dict)
     items: list[tuple[str, Stored]] = field(default_factory=list)
-    lacking: list[tuple[dict[str, JSONValue], tuple[Blob, ...]]] = field(default_factory=list)
     commits: Mapping[int, str] = field(default_factory=dict)
     counter: str | None = None
     session: str = ""
@@ -76,14 +73,11 @@ def encode_items(
     head: ItemFile,
     items: Iterable[tuple[str, Mapping[str, JSONValue]]],
     *,
-    place: Place = leave_in_line,
     contents: Contents | None = None,
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, one after the other as they are asked for.
 
-    head: the fields of the first line. place: says which file has a long text; by default it stays
-        in its line.
-    contents: of an archive file, for its last line.
+    head: the fields of the first line. contents: of an archive file, for its last line.
     Raises InvalidArgumentError.
     """
     commits = [[last, txn] for last, txn in sorted(head.commits.items())]
@@ -109,17 +103,13 @@ def encode_items(
     if contents is not None:
         contents.note(len(line))
     for section, data in items:
-        data, blobs = (data, []) if place is leave_in_line else spill(data, place)
-        fields = {"sec": section, "d": data} | (
-            {"blobs": [blob.to_list() for blob in blobs]} if blobs else {}
-        )
-        line, chain = encode_line(fields, chain)
+        line, chain = encode_line({"sec": section, "d": data}, chain)
         yield line
         count += 1
-        if contents is not None:
-            contents.note(len(line), section, data)
-        elif not blobs:
+        if contents is None:
             summary.note(count, section, data)
+        else:
+            contents.note(len(line), section, data)
     own = summary.fields if contents is None else {**contents.fields, "after": f"{chain:08x}"}
     yield encode_line({**own, "end": count}, chain)[0]
 
@@ -215,10 +205,7 @@ class _Decoder:
     def decode(self, lines: Sequence[bytes], head: ItemFile) -> None:
         """Add the items of lines to those of a file."""
         for line, (fields, crc) in zip(lines, decode_lines(lines, self.crc), strict=True):
-            section, item = item_of(fields)
-            head.items.append((section, item))
-            if len(fields) > _PLAIN:
-                head.lacking.append((item, stated_blobs(fields)))
+            head.items.append(item_of(fields))
             self.crc = crc
             self.start += len(line) + 1
 
@@ -272,12 +259,8 @@ def decoded_entries(
         yield section, item if isinstance(item, dict) else dict(item.entry())
 
 
-def find_item(
-    data: bytes, item_id: str, path: str
-) -> tuple[str, dict[str, JSONValue], tuple[Blob, ...]] | None:
+def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue]] | None:
     """Return the section and data of the last item with an id in a file of items, or None.
-
-    The names of the long texts come with it.
 
     Only lines that hold the id's text are parsed; the checksums of all are checked: a damaged one may have held it.
     Raises CorruptionError.
@@ -298,7 +281,7 @@ def find_item(
         for start, before, line in reversed(candidates):
             fields, _ = decode_line(line, before)
             if start and (found := item_of(fields))[1].get("id") == item_id:
-                return *found, stated_blobs(fields)
+                return found
     except CorruptionError as error:
         raise CorruptionError(
             f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start

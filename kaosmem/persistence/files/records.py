@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
+from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import decode_lines, encode_line, parse_object, split_lines
-from kaosmem.persistence.files.manifest import MAX_TEXT_BYTES, Blob, Place, has_long_text, spill
-from kaosmem.persistence.layout import blob_name
 from kaosmem.types import JSONValue
 
 FORMAT_VERSION = 1
@@ -20,9 +18,7 @@ FORMAT_VERSION = 1
 _STATED = "seq", "k", "txn", "sec", "op", "d"
 _KINDS = int, int, str, str, str, dict
 _FIELDS = frozenset({"crc", *_STATED})
-_BLOBS = "blobs"  # there only where data has long texts
 _SESSION = "session"  # in the first record
-_OPTIONAL = frozenset({_BLOBS, _SESSION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,6 @@ class Record(NamedTuple):
     seq: its place in the session, from 1, without gaps.
     k: the records still to come in its commit.
     txn: the id of its commit.
-    blobs: the texts that its data lacks.
     session: the id that the session was created under, where that is told.
     """
 
@@ -54,7 +49,6 @@ class Record(NamedTuple):
     section: str
     op: str
     data: dict[str, JSONValue]
-    blobs: tuple[Blob, ...] = ()
     session: str = ""
 
     def __repr__(self) -> str:
@@ -64,16 +58,11 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Changes encoded to follow one record: their lines, and the checksum of the last.
-
-    blobs: by name, texts to be stored before. names: by SHA-256, the names of those.
-    """
+    """Changes encoded to follow one record: their lines, and the checksum of the last."""
 
     txn: str
     lines: tuple[bytes, ...] = field(repr=False)
     crc: int
-    blobs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def data(self) -> bytes:
@@ -87,27 +76,14 @@ def encode_commit(
     *,
     seq: int,
     crc: int,
-    names: Mapping[str, str] | None = None,
     session: str = "",
 ) -> Commit:
     """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
 
-    names: by SHA-256, the names of the long texts that are stored already.
     session: told in the first of them.
     Raises InvalidArgumentError for data that could not be read back.
     """
     lines: list[bytes] = []
-    stored = names or {}
-    named: dict[str, str] = {}
-    blobs: dict[str, bytes] = {}
-
-    def place(sha256: str, text: bytes) -> str:
-        name = stored.get(sha256) or named.get(sha256)
-        if name is None:
-            name = named[sha256] = blob_name(seq + 1, txn, len(blobs))
-            blobs[name] = text
-        return name
-
     for number, change in enumerate(changes, 1):
         fields: dict[str, Any] = {
             "seq": seq + number,
@@ -119,24 +95,9 @@ def encode_commit(
         }
         if number == 1 and session:
             fields[_SESSION] = session
-        line, crc = _encode_change(fields, crc, place)
+        line, crc = encode_line(fields, crc)
         lines.append(line)
-    return Commit(txn, tuple(lines), crc, blobs, named)
-
-
-def _encode_change(fields: dict[str, Any], crc: int, place: Place) -> tuple[bytes, int]:
-    """Return a line and its checksum; texts are looked for that are long only where the line is."""
-    try:
-        encoded = encode_line(fields, crc)
-        if len(encoded[0]) <= MAX_TEXT_BYTES:
-            return encoded
-    except InvalidArgumentError:
-        if not has_long_text(fields["d"]):
-            raise
-    data, blobs = spill(fields["d"], place)
-    return encode_line(
-        {**fields, "d": data, _BLOBS: [blob.to_list() for blob in blobs]} if blobs else fields, crc
-    )
+    return Commit(txn, tuple(lines), crc)
 
 
 def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
@@ -169,14 +130,6 @@ def claimed_txn(line: bytes) -> str | None:
         return None
 
 
-def stated_blobs(fields: Mapping[str, Any]) -> tuple[Blob, ...]:
-    """Return the names of the long texts of a line. Raises CorruptionError."""
-    blobs = fields.get(_BLOBS, [])
-    if type(blobs) is not list:
-        raise CorruptionError("what names texts kept elsewhere is of the wrong type")
-    return tuple(map(Blob.from_list, blobs))
-
-
 def unknown_version(version: int) -> UnsupportedVersionError:
     """Return the error for a session in a newer version of the format."""
     return UnsupportedVersionError(
@@ -197,12 +150,12 @@ def record_of(fields: dict[str, Any]) -> Record:
     _, *names = (
         fields  # the first is the checksum, whose name may be damaged in a line that is rescued
     )
-    unknown_fields = {*names} - _FIELDS - _OPTIONAL
+    unknown_fields = {*names} - _FIELDS - {_SESSION}
     if not unknown_fields:
         session = fields.get(_SESSION, "")
         if type(session) is not str:
             raise CorruptionError("a record's field is missing or of the wrong type")
-        return record._replace(blobs=stated_blobs(fields), session=session)
+        return record._replace(session=session)
     unknown = ", ".join(map(shown, sorted(unknown_fields)[:5]))
     version = shown(fields.get("v", record.data.get("version", "newer")))
     raise UnsupportedVersionError(

@@ -17,9 +17,7 @@ from kaosmem.names import shown_name
 from kaosmem.persistence.files.items import decoded_entries
 from kaosmem.persistence.files.records import FORMAT_VERSION, Record
 from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.salvage import LOST
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.sections.archive import parse_time
 from kaosmem.sections.operations import (
     Add,
     Describe,
@@ -32,7 +30,6 @@ from kaosmem.sections.operations import (
     Turn,
     Update,
     Use,
-    remove,
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
@@ -50,9 +47,9 @@ def salvage_sections(
 ) -> Hydrated:
     """Return the sections that remain of a damaged session.
 
-    Changes that cannot be repeated are entered in its damage. An update of a lost item adds it. An
-    update whose text is lost archives the item. A removal or use of a lost item is passed over. A
-    section without a stored description is under the spec given, or dormant.
+    Changes that cannot be repeated are entered in its damage. An update of a lost item adds it. A
+    removal or use of a lost item is passed over. A section without a stored description is under
+    the spec given, or dormant.
 
     Raises:
         CorruptionError: If nothing can be made of it.
@@ -61,9 +58,6 @@ def salvage_sections(
 
     def repeat(sections: Mapping[str, Section], record: Record) -> Operation | None:
         try:
-            if LOST in record.data and record.op == Update.op:
-                _archive_older(sections[record.section], record.data[LOST], record.data["at"])
-                return None
             operation = operation_of(record)
             if isinstance(operation, SectionOperation):
                 _repeat(sections[record.section], operation)
@@ -228,9 +222,3 @@ def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
         and older.valid_from <= item.valid_from
     ):
         section.apply(Remove(section.spec.name, older.id, item.valid_from))
-
-
-def _archive_older(section: Section, item_id: str, at: JSONValue) -> None:
-    """Archive an item whose update at a time is lost, so that its older text is not shown."""
-    if item_id in section:
-        remove(section, item_id, corrected=parse_time(at))

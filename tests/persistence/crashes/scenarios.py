@@ -10,7 +10,7 @@ from tests.persistence.worlds import OPENING, add
 
 Act = Callable[[Session], None]
 
-LONG = "a text that is kept in a file of its own, " * 1_700
+LONG = "a text of many sectors and pages, " * 1_700
 CANARY = "canary-7c1f"
 
 
@@ -123,7 +123,7 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
         ),
         *(adding("e"), SNAPSHOT, evicting("d"), SNAPSHOT),
     ),
-    "blobs": (
+    "long texts": (
         OPENED,
         adding("b", text=LONG),
         REOPEN,
@@ -164,14 +164,6 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
             adding("c"),
         ),
         *(FORGET, adding("d")),
-    ),
-    "forget a blob": (
-        OPENED,
-        adding("f", text=CANARY + LONG),
-        adding("b"),
-        SNAPSHOT,
-        FORGET,
-        adding("d"),
     ),
     "forget a torn tail": (
         OPENED,
@@ -227,7 +219,7 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
 SHORT: dict[str, tuple[Act, ...]] = {
     "a commit": (OPENED, adding("b")),
     "a snapshot": (OPENED, evicting("a"), SNAPSHOT),
-    "a blob": (OPENED, adding("b", text=LONG)),
+    "a long text": (OPENED, adding("b", text=LONG)),
     "an index": (OPENED, INDEX, adding("b"), INDEX),
     "forgotten with an index": (OPENED, adding("f", text=CANARY), INDEX, FORGET),
     "forgotten at once": (OPENED, adding("f", text=CANARY), FORGET),
@@ -245,7 +237,6 @@ OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] =
     ),
     "a commit before a snapshot": ((OPENED, adding("b")), (adding("x"),), (SNAPSHOT,)),
     "an index": ((OPENED, adding("b")), (INDEX, adding("x"), INDEX), (SNAPSHOT, INDEX)),
-    "a commit with a blob": ((OPENED,), (adding("x", text=LONG),), ()),
     "a snapshot": (
         (OPENED, adding("b", "c"), evicting("a"), SNAPSHOT, adding("d"), SNAPSHOT, evicting("b")),
         (SNAPSHOT,),
@@ -267,7 +258,6 @@ OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] =
 
 FORGOTTEN: dict[str, tuple[Act, ...]] = {
     "a commit": (OPENED, adding("f", text=CANARY)),
-    "a blob": (OPENED, adding("f", text=CANARY + LONG)),
     "a snapshot": (OPENED, adding("f", text=CANARY), SNAPSHOT),
     "an archive": (OPENED, adding("f", text=CANARY), evicting("f"), SNAPSHOT),
     "an index": (OPENED, adding("f", text=CANARY), INDEX),

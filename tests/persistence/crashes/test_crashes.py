@@ -24,7 +24,7 @@ from tests.tables import add_table
 Table = dict[str, Count]
 
 LIVES = {**SCENARIOS, **SHORT}
-LONGER = {"snapshots", "archive", "compactions", "forget", "forget a blob"}
+LONGER = {"snapshots", "archive", "compactions", "forget"}
 BRIEF = {
     *SHORT,
     "torn tail",

@@ -329,9 +329,5 @@ def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
         *entries,
         *(entry for name in ("entries", "items", "versions") for entry in data.get(name, ())),
     ):
-        if (
-            isinstance(entry, dict)
-            and isinstance(entry.get("content"), str)
-            and "blobs" not in fields
-        ):
+        if isinstance(entry, dict) and isinstance(entry.get("content"), str):
             yield (fields["sec"], entry["id"]), entry["content"]

@@ -17,7 +17,7 @@ from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.persistence.log import SessionLog
 from kaosmem.session import RepairReport
-from tests.persistence.damage.damaged import LONG, held, opened
+from tests.persistence.damage.damaged import held, opened
 
 Files = dict[Path, bytes]
 
@@ -60,8 +60,7 @@ async def told(root: Path, seed: int) -> Told:
                     memory.add(section, f"first text of {item_id}", id=item_id)
                     session.texts[item_id] = [f"first text of {item_id}"]
                     updated = rng.choice([each for _, each in held(memory)])
-                    is_long = updated.startswith("d") and rng.random() < 0.3
-                    text = f"{LONG if is_long else ''}text {turn}.{number} of {updated}"
+                    text = f"text {turn}.{number} of {updated}"
                     memory.update(updated, text)
                     session.texts[updated].append(text)
                     if rng.random() < 0.3:
@@ -121,23 +120,6 @@ async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
             put(session.folder, whole)
     assert repaired > 80
     assert older > marked > 10
-
-
-async def test_an_item_whose_long_update_lost_its_text_is_marked(tmp_path: Path) -> None:
-    """The record still names the item: its older text is in the archive, with a note, and not shown."""
-    async with opened(tmp_path) as memory:
-        memory.add("documents", "The rent is 900 euros.", id="rent")
-        await memory.save()
-        memory.update("rent", f"The rent is 950 euros. {LONG}")
-    for blob in (tmp_path / "default" / "s" / "blob").iterdir():
-        blob.unlink()
-    report = await repair_session(tmp_path, "s", "repaired")
-    assert report.outdated == ("rent",)
-    async with opened(tmp_path, "repaired") as memory:
-        assert "rent" not in memory
-        item = await memory.fetch("rent")
-        assert item.text == "The rent is 900 euros."
-        assert "newer_text_lost" in item.metadata
 
 
 async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from kaosmem.sections.substitution import Substitution
 from kaosmem.types.items import Item
 from tests.persistence.damage.damaged import (
     COUNTER,
-    LONG,
     SPECS,
     START,
     Case,
@@ -229,19 +228,6 @@ async def test_sections_without_a_description_are_given_or_dormant(
         assert memory["messages"].spec == SPECS[1]
         assert (memory["findings"].spec.in_context, len(memory["findings"])) == (False, 1)
         assert any("'findings'" in notice for notice in memory.notices)
-
-
-async def test_a_lost_text_costs_its_item_alone() -> None:
-    """A long text that is missing, or not what was written, costs the item that it is of."""
-    files = stored(await turns(added("a"), added("long", LONG), added("b")))
-    (path,) = (path for path in files if path.startswith("blob/"))
-    for changed in ({}, {path: b""}, {path: flip(files[path], 100)}):
-        found, damage = await read(
-            {name: data for name, data in files.items() if name != path} | changed
-        )
-        assert ids(found) == ["a", "b"]
-        assert [(error.file, error.seq) for error in damage] == [(path, 3)]
-        assert str(len(LONG)) in str(damage[0])
 
 
 async def test_a_section_that_lost_its_only_call_is_served(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,9 +72,7 @@ def lost(files: Files, *seqs: int) -> Files:
 
 def forged(files: Files, path: str, change: Callable[[dict[str, Any]], object]) -> Files:
     """The session with the lines of a file changed and their checksums made to fit."""
-    lines = {
-        name: data.splitlines() for name, data in files.items() if not name.startswith("blob/")
-    }
+    lines = {name: data.splitlines() for name, data in files.items()}
     changed = []
     for line in lines[path]:
         fields = json.loads(line)

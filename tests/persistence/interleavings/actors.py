@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence.commit import LogChanges, LogSinceSnapshot
-from kaosmem.persistence.files.manifest import KnownTexts
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.log import SessionLog
@@ -238,7 +237,7 @@ def _twin(attributes: dict[str, Any]) -> dict[str, Any]:
 def _copy(value: Any) -> Any:
     if isinstance(value, dict | list | set):
         return copy.copy(value)
-    if isinstance(value, LogSinceSnapshot | KnownTexts):
+    if isinstance(value, LogSinceSnapshot):
         twin = copy.copy(value)
         vars(twin).update(_twin(vars(value)))
         return twin
