@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -97,12 +98,14 @@ class Ledger:
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the ledger as JSON values, empty if it has no entry."""
-        stored: dict[str, JSONValue] = {name: dict(getattr(self, name)) for name in _NUMBERS}
+        stored: dict[str, JSONValue] = {}
+        for name in (*_NUMBERS, "outcomes"):
+            stored[name] = deepcopy(getattr(self, name))
         for name in _TIMES:
-            times = getattr(self, name)
-            stored[name] = {item_id: at.isoformat() for item_id, at in times.items()}
+            stored[name] = {}
+            for item_id, at in getattr(self, name).items():
+                stored[name][item_id] = at.isoformat()
         stored["pending"] = [item.to_dict() for item in self.pending.values()]
-        stored["outcomes"] = {item_id: dict(runs) for item_id, runs in self.outcomes.items()}
         return {name: entries for name, entries in stored.items() if entries}
 
     @classmethod
@@ -115,16 +118,17 @@ class Ledger:
         """
         ledger = cls()
         for name in _NUMBERS:
-            numbers = dict(stored.get(name, {}))
-            if not all(type(number) is int and number >= 0 for number in numbers.values()):
-                raise InvalidArgumentError("a section's ledger has a number that is none")
-            setattr(ledger, name, numbers)
+            for entry, number in stored.get(name, {}).items():
+                if type(number) is not int or number < 0:
+                    raise InvalidArgumentError("a section's ledger has a number that is none")
+                getattr(ledger, name)[entry] = number
         for name in _TIMES:
-            times = stored.get(name, {}).items()
-            setattr(ledger, name, {item_id: parse_time(at) for item_id, at in times})
-        for entry in stored.get("pending", ()):
-            item = Item.from_dict(entry, section)
+            for item_id, at in stored.get(name, {}).items():
+                getattr(ledger, name)[item_id] = parse_time(at)
+        for each in stored.get("pending", ()):
+            item = Item.from_dict(each, section)
             ledger.pending[item.id] = item
         for item_id, runs in stored.get("outcomes", {}).items():
-            ledger.outcomes[item_id] = {run: bool(worked) for run, worked in runs.items()}
+            for run, worked in runs.items():
+                ledger.outcomes.setdefault(item_id, {})[run] = bool(worked)
         return ledger

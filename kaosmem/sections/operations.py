@@ -93,10 +93,14 @@ def _read_items(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list
     return [Item.from_dict(each, section) for each in stored]
 
 
+_IDS = _Form(list, lambda stored, _: tuple(stored))
 _FORMS = {
     "item": _Form(Item.to_dict, Item.from_dict),
     "pending": _Form(lambda items: [each.to_dict() for each in items], _read_items),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
+    "credited": _IDS,
+    "shown": _IDS,
+    "verified": _IDS,
 }
 """The forms of the fields whose values are not JSON themselves, by name."""
 
