@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from kaosmem.arguments import (
     check_count,
+    check_instance,
     check_metadata,
     check_several,
     check_text,
@@ -20,7 +22,6 @@ from kaosmem.arguments import (
     json_text,
 )
 from kaosmem.corpora.labels import labels_of
-from kaosmem.corpora.term_counts import TermCounts, word_of
 from kaosmem.errors import (
     DuplicateError,
     InvalidArgumentError,
@@ -34,8 +35,9 @@ from kaosmem.language.analysis import analyze
 from kaosmem.names import MAX_ID_CHARS, check_id, check_name, shown, shown_name
 from kaosmem.retrieval.ranker import CollectionStatistics
 from kaosmem.tokens import get_counter
-from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
+
+T = TypeVar("T")
 
 CANDIDATES = 300
 """The number of passages that an engine proposes for a question."""
@@ -44,13 +46,18 @@ WEEK_S = 7 * 86_400.0
 """The time for which older versions are kept, unless it is given."""
 _MAX_SEARCHED = 4_096
 """The engine is asked for no more, where it lets passages through that the filter refuses."""
+OF_PASSAGES = ""
+"""Counts of words have the number of passages under this word."""
+OF_ALL_WORDS = " "
+"""Counts of words have the number of all words under this word."""
+_MAX_WORD_BYTES = 200
+_LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 Given: TypeAlias = Item | Passage | Mapping[str, Any]
 """A passage as callers give it: a mapping has id, text, source, and may have metadata and role."""
 Moment: TypeAlias = int | datetime | str
 """A version by its number, or the newest one of a time."""
 
-_FIELDS = frozenset(("id", "text", "source", "metadata", "role"))
 _REMEDY = "give an item, or a mapping with id, text and source, and maybe metadata and role"
 
 
@@ -75,19 +82,6 @@ class Found(NamedTuple):
     passage: Passage
     tokens: int
 
-    def dump(self) -> str:
-        """Return the passage as JSON text, which an engine keeps in one column: it is read as one."""
-        passage = self.passage
-        fields = [passage.id, passage.source, passage.text, passage.metadata, passage.role]
-        return json_text([self.added_at.isoformat(), self.place, self.tokens, *fields])
-
-    @classmethod
-    def load(cls, dumped: str) -> Found:
-        """Return the passage of a dump."""
-        added_at, place, tokens, passage_id, source, text, metadata, role = json.loads(dumped)
-        passage = Passage(passage_id, text, source, metadata, role)
-        return cls(datetime.fromisoformat(added_at), place, passage, tokens)
-
     @property
     def order(self) -> tuple[datetime, int, str]:
         """Return its place in the order of the corpus, oldest first."""
@@ -103,38 +97,33 @@ class Found(NamedTuple):
         given = f"{self.added_at.timestamp():.6f} {self.passage.source}".encode()
         return f"{blake2b(given, digest_size=12).hexdigest()}-{self.place + step}"
 
-
-class Entry(NamedTuple):
-    """A new passage, with the words that an engine finds it by.
-
-    Attributes:
-        words: The terms that kaosmem ranks by, in order, each as `word_of` writes it.
-    """
-
-    found: Found
-    words: tuple[str, ...]
-
     @property
-    def id(self) -> str:
-        """Return the id of the passage."""
-        return self.found.passage.id
+    def words(self) -> str:
+        """Return the words that an engine finds the passage by, with spaces between."""
+        return " ".join(map(word_of, analyze(self.passage.text)))
 
     def row(self) -> dict[str, Any]:
-        """Return the entry as a row of a table."""
-        passage = self.found.passage
+        """Return the row of a table: `passage` has all of it, the other columns find it."""
+        passage = self.passage
+        fields = [passage.id, passage.text, passage.source, passage.metadata, passage.role]
         return {
             "id": passage.id,
             "source": passage.source,
-            "spot": self.found.spot(),
-            "passage": self.found.dump(),
-            "stamp": self.found.stamp,
+            "spot": self.spot(),
+            "passage": json_text([self.added_at.isoformat(), self.place, self.tokens, *fields]),
+            "stamp": self.stamp,
             "labels": labels_of(passage.metadata),
-            "words": " ".join(self.words),
+            "words": self.words,
         }
 
+    @classmethod
+    def load(cls, dumped: str) -> Found:
+        """Return the passage of the column `passage`."""
+        added_at, place, tokens, *fields = json.loads(dumped)
+        return cls(datetime.fromisoformat(added_at), place, Passage(*fields), tokens)
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+
+class Candidates(NamedTuple):
     """The passages that an engine proposes for some terms, all of one version.
 
     Attributes:
@@ -143,14 +132,16 @@ class Candidates:
         version: Number of the version that they are from.
     """
 
-    found: tuple[Found, ...]
-    statistics: CollectionStatistics
-    version: int
+    found: Sequence[Found] = ()
+    statistics: CollectionStatistics = CollectionStatistics(0, 0)
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusReceipt:
     """The receipt of an erasure from a corpus. It holds no text. `Corpus.verify` checks it.
+
+    `json.dumps(asdict(receipt), default=str)` stores it, and `CorpusReceipt(**stored)` is it again.
 
     Attributes:
         sources: The sources whose passages were erased.
@@ -158,48 +149,53 @@ class CorpusReceipt:
         passages: Number of passages that were erased from the newest version.
         version: The first version without them. No older version is left.
         at: The time of the erasure. A passage that is added later is another passage.
-        leftovers: "none", or "unknown" if interrupted writers may have left files that no version
-            names. `erase(..., alone=True)` deletes those too.
+        alone: Whether files that interrupted writers left were deleted too.
     """
 
     tenant: str
-    sources: tuple[str, ...]
-    ids: tuple[str, ...]
+    sources: Sequence[str]
+    ids: Sequence[str]
     passages: int
     version: int
-    at: datetime
-    leftovers: str = "none"
-
-    def to_dict(self) -> dict[str, JSONValue]:
-        """Return the receipt as JSON values."""
-        lists: dict[str, JSONValue] = {"sources": list(self.sources), "ids": list(self.ids)}
-        return {**asdict(self), **lists, "at": self.at.isoformat()}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> CorpusReceipt:
-        """Return the receipt that `to_dict` returned. Raises InvalidArgumentError."""
-        try:
-            lists = {name: tuple(stored[name]) for name in ("sources", "ids")}
-            return cls(**{**stored, **lists, "at": check_time(stored["at"], "at")})
-        except (KeyError, TypeError, ValueError):
-            raise InvalidArgumentError(
-                "this is no receipt of a corpus; give the value that to_dict() returned"
-            ) from None
+    at: datetime | str
+    alone: bool = False
 
 
 class Change(NamedTuple):
-    """The result of a change: the number of the version, and how many passages are gone."""
+    """New passages, and the sources and ids whose passages they replace."""
+
+    new: Sequence[Found]
+    sources: Sequence[str] = ()
+    ids: Sequence[str] = ()
+
+
+class CorpusChange(NamedTuple):
+    """The result of a change.
+
+    Attributes:
+        version: Number of the new version, that of the newest one if nothing has changed.
+        gone: Number of passages that were replaced or removed.
+    """
 
     version: int
     gone: int
 
 
-class Hits(NamedTuple):
-    """The passages that match, best first, with the counts of terms in their version."""
+class Snapshot(Protocol):
+    """One version of a tenant's passages. Its methods run in a worker thread."""
 
-    found: Sequence[Found]
-    counts: TermCounts
-    version: int
+    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
+        """Return the passages that match best, and perhaps some that the filter refuses.
+
+        Args:
+            limit: Maximum number of passages, 0 for the statistics alone.
+        """
+
+    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+        """Return the passages whose `id`, `source` or `spot` is one of some values."""
+
+    def sources(self) -> dict[str, str]:
+        """Return the stamp of each source."""
 
 
 @runtime_checkable
@@ -208,12 +204,8 @@ class Corpus(Protocol):
 
     A call that changes passages makes one new version, or none if it fails. A reader sees the
     passages of one version. An engine is a subclass with the abstract methods.
-
-    Attributes:
-        leaves_files: Whether an interrupted writer may leave files that no version names.
     """
 
-    leaves_files: ClassVar[bool] = False
     _tenant: str
     _moment: int | datetime | None
 
@@ -228,7 +220,7 @@ class Corpus(Protocol):
 
     def for_tenant(self, tenant: str) -> Self:
         """Return the corpus of another tenant at the same place. Raises InvalidNameError."""
-        other = self._view()
+        other = copy(self)
         other._tenant = check_name(tenant, "tenant")
         return other
 
@@ -237,48 +229,43 @@ class Corpus(Protocol):
 
         Its calls raise NotFoundError where that version is no longer kept.
         """
-        other = self._view()
-        if type(moment) is int and moment >= 0:
-            other._moment = moment
-        elif isinstance(moment, datetime | str):
+        other = copy(self)
+        if isinstance(moment, datetime | str):
             other._moment = check_time(moment, "moment")
         else:
-            raise InvalidArgumentError(
-                f"version {shown_name(moment)} is not valid; give its number, or a time"
-            )
-        return other
-
-    def _view(self) -> Self:
-        """Return another view of the same place. It shares connections, which a copy may open anew."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+            other._moment = check_count(moment, "version", least=0)
         return other
 
     # Changes.
 
-    async def add(self, passages: Iterable[Given]) -> int:
-        """Add passages, and return the number of the new version.
-
-        A passage takes the place of one with the same id.
+    async def add(self, passages: Iterable[Given]) -> CorpusChange:
+        """Add passages. A passage takes the place of one with the same id.
 
         Raises:
             InvalidArgumentError: If a passage is not valid.
             DuplicateError: If two have the same id.
         """
-        return (await self._checked_change(passages)).version
+        self._check_writable()
+        new = await asyncio.to_thread(_checked, passages)
+        return await self._change(Change(new))
 
-    async def replace(self, sources: str | Iterable[str], passages: Iterable[Given]) -> int:
-        """Replace all passages of some sources by others, and return the number of the new version.
+    async def replace(
+        self, sources: str | Iterable[str], passages: Iterable[Given]
+    ) -> CorpusChange:
+        """Replace all passages of some sources by others.
 
         Raises:
             InvalidArgumentError: If a passage is not valid, or of another source.
             DuplicateError: If two have the same id.
         """
-        return (await self._checked_change(passages, source_names(sources))).version
+        self._check_writable()
+        names = source_names(sources)
+        new = await asyncio.to_thread(_checked, passages, names)
+        return await self._change(Change(new, names))
 
-    async def remove(self, source: str) -> int:
-        """Remove a source, and return how many passages it had. Older versions keep them."""
-        return (await self._checked_change((), source_names([source]))).gone
+    async def remove(self, source: str) -> CorpusChange:
+        """Remove the passages of a source. Older versions keep them."""
+        return await self.replace([source], ())
 
     async def erase(
         self, sources: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
@@ -296,7 +283,8 @@ class Corpus(Protocol):
         names = source_names(sources)
         gone = check_ids(ids)
         at = utc_now()
-        change = await self._change((), names, gone)
+        change = await self._change(Change((), names, gone))
+        await self._count_terms()  # so that no count has a word of theirs
         version = await self._purge(alone=alone)
         return CorpusReceipt(
             tenant=self._tenant,
@@ -305,7 +293,7 @@ class Corpus(Protocol):
             passages=change.gone,
             version=version,
             at=at,
-            leftovers="none" if alone or not self.leaves_files else "unknown",
+            alone=alone,
         )
 
     async def verify(self, receipt: CorpusReceipt) -> tuple[str, ...]:
@@ -317,13 +305,25 @@ class Corpus(Protocol):
         reasons = []
         if any(each.number < receipt.version for each in await self.versions()):
             reasons.append("a version from before it is left; erase it again")
-        named = [
-            *await self._at_values("source", receipt.sources),
-            *await self._at_values("id", receipt.ids),
-        ]
-        if any(each.added_at <= receipt.at for each in named):
+        named = await self.lookup("source", receipt.sources)
+        named += await self.lookup("id", receipt.ids)
+        erased_at = check_time(receipt.at, "at")
+        if any(each.added_at <= erased_at for each in named):
             reasons.append("an erased passage is there; erase it again")
         return tuple(reasons)
+
+    async def compact(self, *, counts: bool = True) -> None:
+        """Merge what many additions left, so that questions stay fast, and count the terms.
+
+        Versions that are not too old are kept.
+
+        Args:
+            counts: Whether terms are counted, by which passages are ranked. It reads all passages.
+        """
+        self._check_writable()
+        await self._merge()
+        if counts:
+            await self._count_terms()
 
     # Questions.
 
@@ -341,41 +341,46 @@ class Corpus(Protocol):
             filter: Only passages whose metadata pass. The engine chooses among them.
         """
         asked = check_count(limit, "limit", least=1)
-        words = list(dict.fromkeys(map(word_of, terms)))
+        different = list(dict.fromkeys(terms))
         one_version = self
         while True:
-            hits = await one_version._search(words, asked, filter)
-            found = hits.found
+            proposed = await one_version._search(different, asked, filter)
+            found = proposed.found
             if filter is not None:
                 found = [each for each in found if filter(each.passage.metadata)]
             is_enough = len(found) >= limit or asked >= _MAX_SEARCHED
-            if is_enough or len(hits.found) < asked:
-                break
-            one_version = self.at(hits.version)
+            if is_enough or len(proposed.found) < asked:
+                return proposed._replace(found=found[:limit])
+            one_version = self.at(proposed.version)
             asked = min(4 * asked, _MAX_SEARCHED)
-        return Candidates(tuple(found[:limit]), hits.counts.statistics(terms), hits.version)
 
     async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
-        """Return the figures of the corpus, with the frequencies of these terms."""
-        return (await self._counts()).statistics(terms)
+        """Return the figures of the last count of terms, with the frequencies of some terms.
+
+        `compact` and `erase` count. The figures of a version do not change.
+        """
+        return (await self._search(list(terms), 0)).statistics
 
     async def get(self, ids: Iterable[str]) -> list[Found]:
         """Return the passages with these ids, in their order. Unknown ids are passed over."""
         wanted = check_ids(ids)
-        found = {each.passage.id: each for each in await self._at_values("id", wanted)}
+        found = {each.passage.id: each for each in await self.lookup("id", wanted)}
         return [found[each] for each in wanted if each in found]
 
-    async def at_spots(self, spots: Iterable[str]) -> list[Found]:
-        """Return the passages at some spots (`Found.spot`). Spots without one are passed over."""
-        return await self._at_values("spot", list(spots))
+    async def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+        """Return the passages whose `id`, `source` or `spot` is one of some values."""
+        return await self._ask(lambda at: at.lookup(column, values)) or []
 
-    # The engine's part.
-
-    # The part of an engine.
-
-    @abstractmethod
     async def sources(self) -> dict[str, str]:
         """Return the stamp of each source, as `metadata["file"]` of a passage has it, "" without."""
+        return await self._ask(lambda at: at.sources()) or {}
+
+    async def _search(
+        self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None = None
+    ) -> Candidates:
+        return await self._ask(lambda at: at.search(terms, limit, wanted)) or Candidates()
+
+    # The part of an engine.
 
     @abstractmethod
     async def versions(self) -> list[CorpusVersion]:
@@ -390,72 +395,41 @@ class Corpus(Protocol):
         """Erase all passages of the tenant, with every version and file."""
 
     @abstractmethod
-    async def compact(self) -> None:
-        """Merge what many additions left, so that questions stay fast. Versions are kept."""
-
-    @abstractmethod
     async def close(self) -> None:
         """Let go of connections."""
 
     @abstractmethod
-    async def _search(
-        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
-    ) -> Hits:
-        """Return the passages that match best, and perhaps some that the filter refuses."""
+    async def _ask(self, ask: Callable[[Snapshot], T]) -> T | None:
+        """Return the answer of the version that is asked for, None if the tenant has no passages."""
 
     @abstractmethod
-    async def _counts(self) -> TermCounts:
-        """Return the counts of terms."""
+    async def _change(self, change: Change) -> CorpusChange:
+        """Make one version with new passages, without the old ones of some sources and ids."""
 
     @abstractmethod
-    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
-        """Return the passages whose id, source or spot is one of some values."""
+    async def _merge(self) -> None:
+        """Merge what many additions left, and give up versions that are too old."""
 
     @abstractmethod
-    async def _change(
-        self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
-    ) -> Change:
-        """Make one version with new entries, without the old ones of some sources and ids."""
+    async def _count_terms(self) -> None:
+        """Count the terms of all passages, and keep the count in a new version."""
 
     @abstractmethod
     async def _purge(self, *, alone: bool) -> int:
         """Give up all but the newest version, and return its number."""
 
-    async def _checked_change(
-        self, passages: Iterable[Given], sources: Sequence[str] | None = None
-    ) -> Change:
-        self._check_writable()
-        entries = await asyncio.to_thread(entries_of, passages, sources)
-        return await self._change(entries, sources or ())
+    async def _number(self) -> int | None:
+        """Return the number of the version that is asked for, None for the newest one."""
+        if not isinstance(self._moment, datetime):
+            return self._moment
+        older = [each.number for each in await self.versions() if each.at <= self._moment]
+        if not older:
+            raise not_kept()
+        return older[-1]
 
     def _check_writable(self) -> None:
         if self._moment is not None:
             raise ReadOnlyError("this is an older version of the corpus; change the corpus itself")
-
-
-def entries_of(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Entry]:
-    """Return the entries of new passages. Raises as `Corpus.add` and `Corpus.replace`.
-
-    Args:
-        sources: The sources that they may have. None is any.
-    """
-    added_at = utc_now()
-    count = get_counter(None)
-    entries = []
-    seen = set()
-    for place, each in enumerate(check_several(given, "passages")):
-        passage = _passage(each)
-        if passage.id in seen:
-            raise DuplicateError(f"two passages have the id {shown(passage.id)}; give each its own")
-        if sources is not None and passage.source not in sources:
-            raise InvalidArgumentError(
-                f"passage {shown(passage.id)} is of the source {shown(passage.source)}, which is "
-                "not replaced; name it in sources"
-            )
-        seen.add(passage.id)
-        found = Found(added_at, place, passage, count(passage.text))
-        entries.append(Entry(found, tuple(map(word_of, analyze(passage.text)))))
-    return entries
 
 
 def source_names(given: str | Iterable[str]) -> list[str]:
@@ -483,47 +457,91 @@ def ordinals_of(found: Sequence[Found]) -> list[int]:
     """Return an ordinal for each passage, in order: those of two neighbours differ by one."""
     ordinals = []
     ordinal = -1
-    before: Found | None = None
+    expected = ""
     for each in found:
-        is_next = (
-            before is not None
-            and each.added_at == before.added_at
-            and each.place == before.place + 1
-            and each.passage.source == before.passage.source
-        )
-        ordinal += 1 if is_next else 2
+        ordinal += 1 if each.spot() == expected else 2
         ordinals.append(ordinal)
-        before = each
+        expected = each.spot(1)
     return ordinals
 
 
+def counted_words(terms: Iterable[str]) -> list[str]:
+    """Return the words whose counts `statistics_of` needs."""
+    return [OF_PASSAGES, OF_ALL_WORDS, *map(word_of, terms)]
+
+
+def statistics_of(terms: Iterable[str], counts: Mapping[str, int]) -> CollectionStatistics:
+    """Return the figures of a corpus from the counts of words."""
+    frequencies = {term: counts.get(word_of(term), 0) for term in terms}
+    return CollectionStatistics(
+        counts.get(OF_PASSAGES, 0), counts.get(OF_ALL_WORDS, 0), frequencies
+    )
+
+
+def word_of(term: str) -> str:
+    """Return a term as a word of small ASCII letters, which no engine takes apart.
+
+    Different terms have different words.
+
+    >>> word_of("rent"), word_of("c++")
+    ('rent', 'xgdclcl')
+    """
+    if term.isascii() and term.isalpha() and term.islower() and term[0] != "x":
+        return term
+    data = term.encode()
+    if len(data) > _MAX_WORD_BYTES:
+        data = blake2b(data).digest()
+    return "x" + data.hex().translate(_LETTERS)
+
+
+def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Found]:
+    """Return new passages. Raises as `Corpus.add` and `Corpus.replace`.
+
+    Args:
+        sources: The sources that they may have. None is any.
+    """
+    added_at = utc_now()
+    count = get_counter(None)
+    new: dict[str, Found] = {}
+    for place, each in enumerate(check_several(given, "passages")):
+        passage = _passage(each)
+        if passage.id in new:
+            raise DuplicateError(f"two passages have the id {shown(passage.id)}; give each its own")
+        if sources is not None and passage.source not in sources:
+            raise InvalidArgumentError(
+                f"passage {shown(passage.id)} is of the source {shown(passage.source)}, which is "
+                "not replaced; name it in sources"
+            )
+        new[passage.id] = Found(added_at, place, passage, count(passage.text))
+    return list(new.values())
+
+
 def _passage(given: Given) -> Passage:
-    fields: Mapping[str, Any]
     if isinstance(given, Item):
         if given.key is not None or not isinstance(given.content, str):
             raise InvalidArgumentError(
                 f"item {shown(given.id)} has a key or blocks; a corpus holds texts: give its id, "
                 "text, source and metadata"
             )
-        fields = {name: getattr(given, name) for name in ("id", "text", "role", "metadata")}
-        fields["source"] = given.metadata.get("source", given.id)
-    elif isinstance(given, Passage):
-        fields = {name: getattr(given, name) for name in _FIELDS}
+        source = str(given.metadata.get("source", given.id))
+        given = Passage(given.id, given.text, source, dict(given.metadata), given.role)
     elif isinstance(given, Mapping):
-        fields = given
-    else:
-        raise InvalidArgumentError(f"a {type(given).__name__} is no passage; {_REMEDY}")
-    if not {"id", "text", "source"} <= fields.keys() <= _FIELDS:
-        raise InvalidArgumentError(f"a passage lacks a field, or has another one; {_REMEDY}")
-    text = check_text(fields["text"], "text of a passage")
-    source = _source(fields["source"])
-    metadata = check_metadata(fields.get("metadata"))
-    if metadata.setdefault("source", source) != source:
+        try:
+            given = Passage(**{"metadata": {}, **given})
+        except TypeError:
+            raise InvalidArgumentError(
+                f"a passage lacks a field, or has another one; {_REMEDY}"
+            ) from None
+    check_instance(given, Passage, "passage")
+    check_text(given.text, "text of a passage")
+    check_text(given.role, "role")
+    check_id(given.id, "passage id")
+    metadata = check_metadata(given.metadata)
+    if metadata.setdefault("source", _source(given.source)) != given.source:
         raise InvalidArgumentError(
-            f"passage {shown_name(fields['id'])} has another source in its metadata; give one"
+            f"passage {shown_name(given.id)} has another source in its metadata; give one"
         )
-    role = check_text(fields.get("role", ""), "role")
-    return Passage(check_id(fields["id"], "passage id"), text, source, metadata, role)
+    return replace(given, metadata=metadata)
 
 
 def _source(given: object) -> str:

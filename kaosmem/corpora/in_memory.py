@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kaosmem.corpora.corpus import (
+    Candidates,
     Change,
     Corpus,
+    CorpusChange,
     CorpusVersion,
-    Entry,
     Found,
-    Hits,
+    Snapshot,
     not_kept,
+    statistics_of,
     utc_now,
+    word_of,
 )
-from kaosmem.corpora.term_counts import TermCounts
+from kaosmem.corpora.term_counts import count_words
 from kaosmem.filters import MetadataFilter
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.types.items import Item
@@ -26,31 +30,52 @@ from kaosmem.types.items import Item
 if TYPE_CHECKING:
     from kaosmem.retrieval.text_index import TextIndex
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class _Version:
     """A version of a tenant's passages, by id."""
 
-    number: int
-    at: datetime
-    entries: Mapping[str, Entry]
+    number: int = 0
+    at: datetime = field(default_factory=utc_now)
+    passages: Mapping[str, Found] = field(default_factory=dict)
 
     @cached_property
-    def ordered(self) -> list[Entry]:
+    def ordered(self) -> list[Found]:
         """The passages, oldest first."""
-        return sorted(self.entries.values(), key=lambda each: each.found.order)
+        return sorted(self.passages.values(), key=lambda each: each.order)
 
     @cached_property
     def index(self) -> TextIndex:
-        """The index of the places in this order."""
+        """The index of the places in this order, by words."""
         index = BM25Ranker(analyze=str.split).index()
-        index.add(enumerate(map(_as_item, self.ordered)))
+        for place, each in enumerate(self.ordered):
+            index.add([(place, Item(each.passage.id, "", "", each.words, 1, each.added_at))])
         return index
 
     @cached_property
-    def counts(self) -> TermCounts:
-        """The counts of terms."""
-        return TermCounts.of(each.words for each in self.ordered)
+    def counts(self) -> Counter[str]:
+        """The counts of the words of all passages."""
+        counts: Counter[str] = Counter()
+        count_words(counts, [each.words for each in self.ordered])
+        return counts
+
+    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
+        among = None
+        if wanted is not None:
+            passing = enumerate(wanted(each.passage.metadata) for each in self.ordered)
+            among = [place for place, passes in passing if passes]
+        words = " ".join(map(word_of, terms))
+        ranked = self.index.rank(words, limit, among=among) if limit else []
+        found = [self.ordered[place] for place, _ in ranked]
+        return Candidates(found, statistics_of(terms, self.counts), self.number)
+
+    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+        return [each for each in self.ordered if each.row()[column] in values]
+
+    def sources(self) -> dict[str, str]:
+        return {each.passage.source: each.stamp for each in self.ordered}
 
 
 class InMemoryCorpus(Corpus):
@@ -77,83 +102,58 @@ class InMemoryCorpus(Corpus):
         super().__init__(tenant)
         self._tenants: dict[str, list[_Version]] = {}
 
-    async def sources(self) -> dict[str, str]:
-        entries = self._read().entries.values()
-        return {each.found.passage.source: each.found.stamp for each in entries}
-
     async def versions(self) -> list[CorpusVersion]:
-        return [CorpusVersion(each.number, each.at) for each in self._own()]
+        return [CorpusVersion(each.number, each.at) for each in self._kept]
 
     async def tenants(self) -> list[str]:
-        return sorted(name for name, own in self._tenants.items() if own)
+        return sorted(self._tenants)
 
     async def erase_tenant(self) -> None:
         self._tenants.pop(self._tenant, None)
 
-    async def compact(self) -> None:
-        """Do nothing: there is nothing to merge."""
-
     async def close(self) -> None:
         """Do nothing: the passages stay."""
 
-    async def _search(
-        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
-    ) -> Hits:
-        version = self._read()
-        found = [each.found for each in version.ordered]
-        among = None
-        if wanted is not None:
-            passing = enumerate(wanted(each.passage.metadata) for each in found)
-            among = [place for place, passes in passing if passes]
-        ranked = version.index.rank(" ".join(words), limit, among=among)
-        return Hits([found[place] for place, _ in ranked], version.counts, version.number)
+    async def _ask(self, ask: Callable[[Snapshot], T]) -> T:
+        return ask(await self._read())
 
-    async def _counts(self) -> TermCounts:
-        return self._read().counts
+    async def _change(self, change: Change) -> CorpusChange:
+        new, sources, ids = change
+        before = await self._read()
+        after = {
+            passage_id: each
+            for passage_id, each in before.passages.items()
+            if passage_id not in ids and each.passage.source not in sources
+        }
+        after |= {each.passage.id: each for each in new}
+        gone = len(before.passages) + len(new) - len(after)
+        if after == before.passages:
+            return CorpusChange(before.number, 0)
+        version = _Version(before.number + 1, utc_now(), after)
+        self._tenants.setdefault(self._tenant, []).append(version)
+        return CorpusChange(version.number, gone)
 
-    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
-        wanted = set(values)
-        entries = self._read().entries.values()
-        return [each.found for each in entries if each.row()[column] in wanted]
+    async def _merge(self) -> None:
+        """Do nothing: there is nothing to merge."""
 
-    def _own(self) -> list[_Version]:
-        return self._tenants.setdefault(self._tenant, [])
-
-    def _read(self) -> _Version:
-        """Return the version that is asked for. Raises NotFoundError."""
-        kept = self._own()
-        moment = self._moment
-        if moment is None:
-            return kept[-1] if kept else _Version(0, utc_now(), {})
-        for each in reversed(kept):
-            if each.number == moment or (isinstance(moment, datetime) and each.at <= moment):
-                return each
-        raise not_kept()
-
-    async def _change(
-        self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
-    ) -> Change:
-        before = self._read()
-        after = dict(before.entries)
-        for passage_id, entry in before.entries.items():
-            if entry.found.passage.source in sources or passage_id in ids:
-                del after[passage_id]
-        gone = len(before.entries) - len(after)
-        after |= {entry.id: entry for entry in entries}
-        if after == before.entries:
-            return Change(before.number, gone)
-        own = self._own()
-        if own:
-            own[-1] = replace(before)  # without the index, which the new version does not need
-        own.append(_Version(before.number + 1, utc_now(), after))
-        return Change(before.number + 1, gone)
+    async def _count_terms(self) -> None:
+        """Do nothing: the terms of a version are counted when they are asked for."""
 
     async def _purge(self, *, alone: bool) -> int:
-        del self._own()[:-1]
-        return self._read().number
+        del self._kept[:-1]
+        return (await self._read()).number
 
+    @property
+    def _kept(self) -> list[_Version]:
+        """The versions that are kept, oldest first."""
+        return self._tenants.get(self._tenant, [])
 
-def _as_item(entry: Entry) -> Item:
-    found = entry.found
-    text = " ".join(entry.words)
-    return Item(entry.id, "", found.passage.role, text, found.tokens, found.added_at)
+    async def _read(self) -> _Version:
+        """Return the version that is asked for. Raises NotFoundError."""
+        number = await self._number()
+        if number is None:
+            return self._kept[-1] if self._kept else _Version()
+        for each in self._kept:
+            if each.number == number:
+                return each
+        raise not_kept()

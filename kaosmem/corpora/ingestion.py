@@ -18,27 +18,29 @@ from kaosmem.corpora.corpus import Corpus
 from kaosmem.errors import DurabilityError, MissingExtraError
 from kaosmem.ingest.files import Skipped, SourceFile
 from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
-from kaosmem.ingest.passages import Changes, IngestReport, Passage, changes, read_passages
+from kaosmem.ingest.passages import IngestReport, Passage, changes, read_passages
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the last source that was read, the number of files read so far, and of those to read."""
+"""Called with a source that was read, the number of files read so far, and of those to read."""
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 2 * 1024 * 1024
 _COMPACTED_EVERY = 64
 """Compaction follows so many batches, as questions slow down with each one that is not merged."""
-_TRIES = 3
+_COUNTED_BY = 1.5
+"""Terms are counted when there are so many times the batches of the last count, as it reads all."""
 
 
 class _Batch(NamedTuple):
-    """The result of one batch: its files by what became of them, and the number of passages."""
+    """The result of one batch: its files by what became of them, and the numbers of passages."""
 
-    read: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
-    passages: int
+    read: Sequence[str]
+    skipped: Sequence[Skipped]
+    added: int
+    gone: int
 
 
 _Read: TypeAlias = Callable[[Sequence[SourceFile]], Awaitable[_Batch]]
@@ -79,21 +81,29 @@ async def ingest_files(
         if stamp.endswith(f"@{label}"):
             own[source] = stamp.removesuffix(f"@{label}")
     taken = stamps.keys() - own.keys()
+    todo = changes((file for file in found if file.source not in taken), own)
+    done: list[_Batch] = []
+    if todo.vanished:
+        done.append(_Batch((), (), 0, (await corpus.replace(todo.vanished, ())).gone))
+    async with _reader(corpus, label, workers, ray) as (read, at_once):
+        await _read_all([*todo.new, *todo.changed], read, at_once, corpus, done, progress)
+    if any(batch.read or batch.gone for batch in done):
+        await corpus.compact()
+    was_read = {source for batch in done for source in batch.read}
     skipped += [
         Skipped(file.source, _TAKEN, _TAKEN_REMEDY) for file in found if file.source in taken
     ]
-    todo = changes((file for file in found if file.source not in taken), own)
-    before = (await corpus.statistics()).entries
-    if todo.vanished:
-        await corpus.replace(todo.vanished, ())
-    files = [*todo.new, *todo.changed]
-    done: list[_Batch] = []
-    async with _readers(corpus, label, workers, ray) as (read, at_once):
-        await _read_all(files, read, at_once, corpus, done, progress)
-    if done or todo.vanished:
-        await corpus.compact()
-    after = (await corpus.statistics()).entries
-    report = _report(todo, done, skipped, before - after)
+    for batch in done:
+        skipped += batch.skipped
+    report = IngestReport(
+        new=tuple(file.source for file in todo.new if file.source in was_read),
+        changed=tuple(file.source for file in todo.changed if file.source in was_read),
+        unchanged=tuple(file.source for file in todo.unchanged),
+        vanished=todo.vanished,
+        skipped=tuple(sorted(skipped)),
+        items_added=sum(batch.added for batch in done),
+        items_removed=sum(batch.gone for batch in done),
+    )
     if not (own or report.new):
         raise nothing_to_ingest(path_or_fs, report.skipped)
     return report
@@ -112,34 +122,32 @@ async def _read_all(
     progress: Progress | None,
 ) -> None:
     """Read all files in batches, so many at once, and compact the corpus now and then."""
-    batches = _batches(files)
-    waiting: set[asyncio.Task[_Batch]] = set()
+    is_free = asyncio.Semaphore(at_once)
     number = 0
+    counted = 0
+
+    async def take(batch: Sequence[SourceFile]) -> None:
+        nonlocal number, counted
+        async with is_free:
+            done.append(await read(batch))
+        number += len(batch)
+        if progress:
+            progress(batch[-1].source, number, len(files))
+        if len(done) % _COMPACTED_EVERY == 0:
+            counts = len(done) >= _COUNTED_BY * counted
+            counted = len(done) if counts else counted
+            await corpus.compact(counts=counts)
+
     try:
-        while True:
-            while len(waiting) < at_once and (batch := next(batches, None)):
-                waiting.add(asyncio.ensure_future(read(batch)))
-            if not waiting:
-                return
-            ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in ready:
-                done.append(task.result())
-                number += len(task.result().read) + len(task.result().skipped)
-                if progress:
-                    progress(
-                        files[min(number, len(files)) - 1].source,
-                        min(number, len(files)),
-                        len(files),
-                    )
-                if len(done) % _COMPACTED_EVERY == 0:
-                    await corpus.compact()
-    finally:
-        for task in waiting:
-            task.cancel()
+        async with asyncio.TaskGroup() as group:
+            for batch in _batches(files):
+                group.create_task(take(batch))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 @asynccontextmanager
-async def _readers(
+async def _reader(
     corpus: Corpus, label: str, workers: int | None, ray: str | None
 ) -> AsyncIterator[tuple[_Read, int]]:
     """Give a function that reads a batch in a worker, and how many may be at work at once."""
@@ -147,50 +155,24 @@ async def _readers(
         with _ray_cluster(ray) as cluster:
             remote = cluster.remote(read_batch)
             at_once = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1)))
-
-            async def on_ray(files: Sequence[SourceFile]) -> _Batch:
-                batch: _Batch = await remote.remote(corpus, files, label)
-                return batch
-
-            yield on_ray, at_once
+            yield (lambda files: remote.remote(corpus, files, label)), at_once
         return
     number = (os.cpu_count() or 1) if workers is None else check_count(workers, "workers")
     if not number:
         yield (lambda files: _take(corpus, files, label)), 1
         return
-    with _Processes(number) as processes:
-        yield (lambda files: processes.run(corpus, files, label)), number + 1
+    with ProcessPoolExecutor(number, multiprocessing.get_context("spawn")) as pool:
 
-
-class _Processes:
-    """Worker processes. Where one is killed, others finish its batch."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._pool = self._new()
-
-    def __enter__(self) -> _Processes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    async def run(self, corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
-        for _ in range(_TRIES):
-            pool = self._pool
+        async def in_process(files: Sequence[SourceFile]) -> _Batch:
             try:
                 return await asyncio.wrap_future(pool.submit(read_batch, corpus, files, label))
             except BrokenProcessPool:
-                if pool is self._pool:
-                    pool.shutdown(cancel_futures=True)
-                    self._pool = self._new()
-        raise DurabilityError(
-            f"workers were killed {_TRIES} times while they read {files[0].source!r} and "
-            f"{len(files) - 1} more; give fewer workers or more memory, and ingest again: it goes on"
-        )
+                raise DurabilityError(
+                    f"a worker was killed while {files[0].source!r} and others were read; ingest "
+                    "again: it goes on. With fewer workers each one has more memory"
+                ) from None
 
-    def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._number, multiprocessing.get_context("spawn"))
+        yield in_process, number + 1
 
 
 @contextmanager
@@ -224,20 +206,17 @@ def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batc
 
 
 async def _take(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
-    readings = await asyncio.to_thread(list, read_passages(files))
     skipped: list[Skipped] = []
     passages: list[Passage] = []
     read = []
-    for reading in readings:
+    for reading in await asyncio.to_thread(list, read_passages(files)):
         skipped += reading.skipped
         if reading.is_read:
             read.append(reading.file.source)
-        for passage in reading.passages:
-            metadata = {**passage.metadata, "file": f"{reading.file.stamp}@{label}"}
-            passages.append(replace(passage, metadata=metadata))
-    if read:
-        await corpus.replace(read, passages)
-    return _Batch(tuple(read), tuple(skipped), len(passages))
+        stamp = {"file": f"{reading.file.stamp}@{label}"}
+        passages += [replace(each, metadata=each.metadata | stamp) for each in reading.passages]
+    gone = (await corpus.replace(read, passages)).gone if read else 0
+    return _Batch(read, skipped, len(passages), gone)
 
 
 def _batches(files: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
@@ -252,22 +231,3 @@ def _batches(files: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
         size += file.size
     if batch:
         yield batch
-
-
-def _report(
-    todo: Changes, done: Sequence[_Batch], skipped: list[Skipped], fewer: int
-) -> IngestReport:
-    """Return the report. fewer: By how many passages the corpus has become smaller."""
-    read = {source for batch in done for source in batch.read}
-    added = sum(batch.passages for batch in done)
-    for batch in done:
-        skipped += batch.skipped
-    return IngestReport(
-        new=tuple(file.source for file in todo.new if file.source in read),
-        changed=tuple(file.source for file in todo.changed if file.source in read),
-        unchanged=tuple(file.source for file in todo.unchanged),
-        vanished=todo.vanished,
-        skipped=tuple(sorted(skipped)),
-        items_added=added,
-        items_removed=added + fewer,
-    )

@@ -3,70 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import secrets
+import re
+import time
 import warnings
 from base64 import b32decode, b32encode
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kaosmem.arguments import check_ttl, json_text
+import numpy as np
+
+from kaosmem.arguments import check_ttl
 from kaosmem.corpora.corpus import (
     WEEK_S,
+    Candidates,
     Change,
     Corpus,
+    CorpusChange,
     CorpusVersion,
-    Entry,
     Found,
-    Hits,
+    Snapshot,
+    counted_words,
     not_kept,
+    statistics_of,
+    word_of,
 )
 from kaosmem.corpora.labels import condition
-from kaosmem.corpora.term_counts import TermCounts
+from kaosmem.corpora.term_counts import count_words, packed, unpacked
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
     KaosmemError,
     MissingExtraError,
-    UnsupportedVersionError,
 )
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from lancedb.db import AsyncConnection
-    from lancedb.table import AsyncTable
+    from lancedb.db import LanceDBConnection
+    from lancedb.table import LanceTable
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
-_COUNTS = "\x01"
-"""The beginning of the id of a row with counts of terms.
+_COUNT_ID = "\x01"
+"""The id of the row with the last count of terms. No passage has this id, nor its source "".
 
-Such rows have the source "". No passage has such an id or source. A row with a `stamp` is the sum
-of the rows that its `passage` names, at the version of that number.
+Its `stamp` is the number of the version that was counted.
 """
-_OF_COUNTS = "source = ''"
-_LITERALS = 500
-"""So many ids or sources stand in one condition."""
+_IS_COUNT = "source = ''"
+_IS_PASSAGE = "source <> ''"
 _TRIES = 8
+_GIVES_WAY = re.compile("conflict|no longer exists|not found", re.IGNORECASE)
+"""Errors of a change that met another one, and of a version that was given up while it was read."""
 _NOTHING_OLD = timedelta(days=36_500)
 _TABLE = "corpus_"
 """Begins the names of the tables of tenants."""
-_INDEXED = ("words", "id", "source", "spot", "labels")
+_INDICES = 5
 
 
 class LanceCorpus(Corpus):
@@ -122,123 +120,72 @@ class LanceCorpus(Corpus):
     def __repr__(self) -> str:
         return f"LanceCorpus({shown_location(self._lake.url)}, tenant={self._tenant!r})"
 
-    leaves_files = True
-
-    async def sources(self) -> dict[str, str]:
-        return await self._ask(_sources, {})
-
     async def versions(self) -> list[CorpusVersion]:
-        async with self._limited():
-            tenant = await self._lake.find(self._tenant)
-            return [] if tenant is None else await _versions(tenant.newest)
+        return await self._work(_Tenant.versions) or []
 
     async def tenants(self) -> list[str]:
-        async with self._limited():
-            return sorted(await self._lake.names())
+        return await self._run(self._lake.tenants)
 
     async def erase_tenant(self) -> None:
         self._check_writable()
-        async with _as_typed_errors(self):
-            await self._lake.drop(self._tenant)
-
-    async def compact(self) -> None:
-        """Merge small files and index what is not indexed yet, which may take minutes."""
-        self._check_writable()
-        async with _as_typed_errors(self):
-            if await self._lake.find(self._tenant) is not None:
-                tenant = await self._lake.make(self._tenant)
-                await tenant.merge_counts()
-                await _retried(partial(tenant.newest.optimize, cleanup_older_than=self._keep))
+        await self._run(lambda: self._lake.drop(self._tenant))
 
     async def close(self) -> None:
         self._lake.close()
 
     # The engine's part.
 
-    async def _change(
-        self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
-    ) -> Change:
-        gone = [*_conditions("source", sources), *_conditions("id", ids)]
-        async with self._limited():
-            lake = self._lake
-            find = lake.make if entries else lake.find
-            tenant = await find(self._tenant)
-            if tenant is None:
-                return Change(0, 0)
-            return await _retried(partial(tenant.change, entries, gone))
+    async def _ask(self, ask: Callable[[Snapshot], T]) -> T | None:
+        number = await self._number()
+        return await self._work(lambda tenant: ask(tenant.at(number)))
 
-    async def _search(
-        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
-    ) -> Hits:
-        async def ask(tenant: _Tenant, table: AsyncTable) -> Hits:
-            found = await _matches(table, words, limit, wanted)
-            return Hits(found, await tenant.counts(table), await table.version())
+    async def _change(self, change: Change) -> CorpusChange:
+        work = partial(_Tenant.change, change=change)
+        return await self._work(work, makes=bool(change.new)) or CorpusChange(0, 0)
 
-        return await self._ask(ask, Hits((), TermCounts(), 0))
+    async def _merge(self) -> None:
+        """Merge small files and index the passages that no index has, which may take minutes."""
+        optimize = partial(_Tenant.optimize, cleanup_older_than=self._keep)
+        await self._work(optimize, is_long=True)
 
-    async def _counts(self) -> TermCounts:
-        return await self._ask(_Tenant.counts, TermCounts())
-
-    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
-        async def ask(_: _Tenant, table: AsyncTable) -> list[dict[str, Any]]:
-            return await _rows(table, _conditions(column, values), ("passage",))
-
-        rows: list[dict[str, Any]] = await self._ask(ask, [])
-        return [Found.load(row["passage"]) for row in rows]
+    async def _count_terms(self) -> None:
+        await self._work(_Tenant.count_terms, is_long=True)
 
     async def _purge(self, *, alone: bool) -> int:
-        async with _as_typed_errors(self):
-            tenant = await self._lake.find(self._tenant)
-            if tenant is None:
-                return 0
-            await tenant.rebuild(alone=alone)
-            return await tenant.newest.version()
+        return await self._work(partial(_Tenant.rebuild, alone=alone), is_long=True) or 0
 
-    async def _ask(self, ask: Callable[[_Tenant, AsyncTable], Awaitable[T]], none: T) -> T:
-        """Return the answer of one version, or `none` if the tenant has no passages.
+    async def _work(
+        self, work: Callable[[_Tenant], T], *, makes: bool = False, is_long: bool = False
+    ) -> T | None:
+        """Return the result of work on the tenant, None if it has no table and none is made."""
 
-        A version may be given up while it is read. Then the newest one is asked.
+        def on_tenant() -> T | None:
+            tenant = self._lake.find(self._tenant, makes=makes)
+            return None if tenant is None else work(tenant)
+
+        return await self._run(on_tenant, is_long=is_long)
+
+    async def _run(self, work: Callable[[], T], *, is_long: bool = False) -> T:
+        """Return the result of work in a thread. It begins again if another writer was faster.
+
+        Raises:
+            DurabilityError: If the engine fails or takes too long. Its own errors may show rows.
         """
-        async with self._limited():
-            for attempt in range(_TRIES):
-                tenant = await self._lake.find(self._tenant)
-                if tenant is None:
-                    if self._moment is not None:
-                        raise not_kept()
-                    return none
-                version = await self._version(tenant.newest)
-                try:
-                    return await ask(tenant, await tenant.pinned(version))
-                except (OSError, RuntimeError, ValueError):
-                    kept = [each.number for each in await _versions(tenant.newest)]
-                    if self._moment is not None and version not in kept:
-                        raise not_kept() from None
-                    if version in kept or attempt == _TRIES - 1:
-                        raise
-            raise AssertionError  # the last attempt returns or raises
-
-    async def _version(self, table: AsyncTable) -> int:
-        if self._moment is None:
-            return await table.version()
-        if isinstance(self._moment, int):
-            return self._moment
-        known = [each.number for each in await _versions(table) if each.at <= self._moment]
-        if not known:
-            raise not_kept()
-        return max(known)
-
-    @asynccontextmanager
-    async def _limited(self) -> AsyncIterator[None]:
-        """Raise DurabilityError if the engine fails or takes longer than it may."""
-        async with _as_typed_errors(self):
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    yield
-            except TimeoutError as error:
-                raise DurabilityError(
-                    f"{self!r} gave no answer within {self._timeout_s:g} s; check the storage, "
-                    "read what is stored, then try again or raise timeout_s"
-                ) from error
+        try:
+            async with asyncio.timeout(None if is_long else self._timeout_s):
+                return await asyncio.to_thread(_retried, work)
+        except TimeoutError as error:
+            raise DurabilityError(
+                f"{self!r} gave no answer within {self._timeout_s:g} s; check the storage, "
+                "read what is stored, then try again or raise timeout_s"
+            ) from error
+        except KaosmemError:
+            raise
+        except (OSError, RuntimeError) as error:
+            raise DurabilityError(
+                f"{self!r} failed with {type(error).__name__}, the cause of this error; check the "
+                "storage and its free space, then try again"
+            ) from error
 
 
 @dataclass(eq=False)
@@ -248,327 +195,261 @@ class _Lake:
     url: str
     options: dict[str, str]
     timeout_s: float
-    _connection: AsyncConnection | None = None
     _tenants: dict[str, _Tenant] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[type[_Lake], tuple[str, dict[str, str], float]]:
         """Return what another process needs: it opens connections of its own."""
         return _Lake, (self.url, self.options, self.timeout_s)
 
-    async def connection(self) -> AsyncConnection:
-        if self._connection is None:
-            import lancedb
+    @cached_property
+    def connection(self) -> LanceDBConnection:
+        """The connection of this process."""
+        import lancedb
 
-            limits = {
-                "timeout": f"{self.timeout_s:g}s",
-                "connect_timeout": f"{min(5.0, self.timeout_s):g}s",
-                "client_max_retries": "3",
-                "client_retry_timeout": f"{max(1, round(self.timeout_s))}",
-            }
-            self._connection = await lancedb.connect_async(
-                self.url,
-                read_consistency_interval=timedelta(0),
-                storage_options={**limits, **self.options} if "://" in self.url else None,
-            )
-        return self._connection
+        limits = {
+            "timeout": f"{self.timeout_s:g}s",
+            "connect_timeout": f"{min(5.0, self.timeout_s):g}s",
+            "client_max_retries": "3",
+            "client_retry_timeout": f"{max(1, round(self.timeout_s))}",
+        }
+        return lancedb.connect(  # type: ignore[return-value]
+            self.url,
+            read_consistency_interval=timedelta(0),
+            storage_options={**limits, **self.options} if "://" in self.url else None,
+        )
 
-    async def find(self, name: str) -> _Tenant | None:
-        """Return a tenant, or None if it has no table."""
+    def find(self, name: str, *, makes: bool = False) -> _Tenant | None:
+        """Return a tenant, None if it has no table and none is made."""
         if name not in self._tenants:
-            connection = await self.connection()
             table_name = _table_name(name)
-            try:
-                newest = await connection.open_table(table_name)
-            except ValueError as error:
-                if "not found" in str(error):
-                    return None
-                raise
-            _check_schema(await newest.schema())
-            self._tenants[name] = _Tenant(newest, partial(connection.open_table, table_name))
-        return self._tenants[name]
-
-    async def make(self, name: str) -> _Tenant:
-        """Return a tenant, with a table and its indices."""
-        if await self.find(name) is None:
-            connection = await self.connection()
-            await _retried(partial(_created, connection, _table_name(name)))
-        tenant = await self.find(name)
-        assert tenant is not None
-        if not tenant.is_complete:
-            found = [index.columns for index in await tenant.newest.list_indices()]
-            for column in _INDEXED:
-                if [column] not in found:
-                    await _retried(partial(_index, tenant.newest, column))
-            tenant.is_complete = True
+            if makes:
+                _make(self.connection, table_name)
+            elif table_name not in self.tables():
+                return None
+            self._tenants[name] = _Tenant(partial(self.connection.open_table, table_name))
+        tenant = self._tenants[name]
+        if makes:
+            tenant.complete()
         return tenant
 
-    async def names(self) -> list[str]:
-        """Return the names of the tenants."""
-        connection = await self.connection()
-        names: list[str] = []
-        token: str | None = ""
-        while token is not None:
-            page = await connection.list_tables(page_token=token or None, limit=1_000)
-            names += page.tables
-            token = page.page_token or None
-        return [_tenant_of(name) for name in names if name.startswith(_TABLE)]
+    def tables(self) -> list[str]:
+        """Return the names of the tables."""
+        tables: list[str] = self.connection.list_tables().tables
+        return tables
 
-    async def drop(self, name: str) -> None:
-        self.close()
-        connection = await self.connection()
-        await connection.drop_table(_table_name(name), ignore_missing=True)
+    def tenants(self) -> list[str]:
+        """Return the names of the tenants."""
+        return sorted(_tenant_of(name) for name in self.tables() if name.startswith(_TABLE))
+
+    def drop(self, name: str) -> None:
+        self._tenants.pop(name, None)
+        self.connection.drop_table(_table_name(name), ignore_missing=True)
 
     def close(self) -> None:
         """Let go of the connection and of all that was read."""
-        self._connection = None
+        vars(self).pop("connection", None)
         self._tenants.clear()
 
 
-@dataclass(eq=False)
 class _Tenant:
-    """The table of a tenant, and what this process has read of it.
+    """The table of a tenant, and what this process has read of it."""
 
-    Attributes:
-        newest: The table, which follows all changes.
-        reopen: Opens the table anew.
-        is_complete: Whether all indices are there.
-    """
+    def __init__(self, open_table: Callable[..., LanceTable]) -> None:
+        self._open = open_table
+        self._newest = open_table()
+        self._last: _Snapshot | None = None
 
-    newest: AsyncTable
-    reopen: Callable[[], Awaitable[AsyncTable]]
-    is_complete: bool = False
-    _pinned: tuple[int, AsyncTable] | None = None
-    _parts: dict[str, TermCounts] = field(default_factory=dict)
-    _sum: tuple[int, TermCounts] = (-1, TermCounts())
-
-    async def pinned(self, version: int) -> AsyncTable:
-        """Return the table as it stays in one version."""
-        if self._pinned is None or self._pinned[0] != version:
-            table = await self.reopen()
-            await table.checkout(version)
-            self._pinned = version, table
-        return self._pinned[1]
-
-    async def counts(self, table: AsyncTable) -> TermCounts:
-        """Return the counts of terms in a version. Rows that are known already are not read."""
-        version = await table.version()
-        if self._sum[0] != version:
-            wanted = _counted(await _rows(table, [_OF_COUNTS], ("id", "stamp", "passage")))
-            parts = {each: part for each, part in self._parts.items() if each in wanted}
-            for each in _conditions("id", wanted - parts.keys()):
-                rows = await table.query().where(each).select(["id", "counts"]).to_arrow()
-                for row_id, counts in zip(rows["id"].to_pylist(), rows["counts"], strict=True):
-                    numbers = counts.values.to_numpy(zero_copy_only=False)
-                    parts[row_id] = TermCounts.load(numbers)
-            self._parts = parts
-            self._sum = version, await asyncio.to_thread(TermCounts.sum, parts.values())
-        return self._sum[1]
-
-    async def merge_counts(self) -> None:
-        """Put the sum of all counts into one row, and delete the others.
-
-        Processes that do so at once add several sums, of which the newest one counts.
-        """
-        version = await self.newest.version()
-        table = await self.pinned(version)
-        rows = await _rows(table, [_OF_COUNTS], ("id",))
-        if len(rows) < 2:
-            return
-        covered = [row["id"] for row in rows]
-        total = await self.counts(table)
-        await self.newest.add(_arrow([_counts_row(total, str(version), covered)]))
-        for each in _conditions("id", covered):
-            await _retried(partial(self.newest.delete, each))
-
-    async def rebuild(self, *, alone: bool) -> None:
-        """Write all files anew that may hold removed passages, and delete all older versions."""
-        table = self.newest
-        await self.merge_counts()
-        await _retried(partial(table.optimize, cleanup_older_than=_NOTHING_OLD))
-        for column in _INDEXED:
-            await _retried(partial(_index, table, column))
-        clean = partial(table.optimize, cleanup_older_than=timedelta(0), delete_unverified=alone)
-        with warnings.catch_warnings():
-            # Giving up every older version is the purpose here.
-            warnings.simplefilter("ignore", UserWarning)
-            await _retried(clean)
-        self._pinned = None
-
-    async def change(self, entries: Sequence[Entry], gone: Sequence[str]) -> Change:
-        """Make one version with new entries, without the rows that satisfy any of some conditions."""
-        table = self.newest
-        before = await table.version()
-        conditions = [*gone, *_conditions("id", [entry.id for entry in entries])]
-        replaced = await _words_by_spot(table, conditions)
-        data = await asyncio.to_thread(_new_rows, entries, replaced.values())
-        merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        if gone and replaced:  # with it, the engine reads the whole table
-            merge = merge.when_not_matched_by_source_delete(" OR ".join(gone))
-        result = await merge.execute(data)
-        if result.version != before + 1 and conditions:
-            own = {entry.found.spot() for entry in entries}
-            await self._settle(result.version, conditions, own, replaced)
-        return Change(result.version, result.num_deleted_rows)
-
-    async def _settle(
-        self,
-        version: int,
-        conditions: Sequence[str],
-        own: Collection[str],
-        replaced: Mapping[str, Sequence[str]],
-    ) -> None:
-        """Bring the counts in line with what a change has done beside other changes.
-
-        Passages that another writer put there meanwhile give way: the later change wins.
-
-        Args:
-            own: The spots of the new passages.
-            replaced: The words of the rows whose counts have been taken back, by their spots.
-        """
-        earlier = await _words_by_spot(await self.pinned(version - 1), conditions)
-        later = await _words_by_spot(await self.pinned(version), conditions)
-        gone = {spot: words for spot, words in earlier.items() if spot not in later}
-        if gone.keys() != replaced.keys():
-            difference = TermCounts.of(replaced.values(), gone.values())
-            await self.newest.add(_arrow([_counts_row(difference)]))
-        strays = later.keys() - own
-        if strays:
-            await _retried(partial(self.change, (), _conditions("spot", sorted(strays))))
-
-
-async def _words_by_spot(table: AsyncTable, conditions: Iterable[str]) -> dict[str, Sequence[str]]:
-    """Return the words of the rows that satisfy any of some conditions."""
-    rows = await _rows(table, conditions, ("spot", "words"))
-    return {row["spot"]: row["words"].split() for row in rows}
-
-
-async def _created(connection: AsyncConnection, name: str) -> None:
-    """Make a table, unless another process has made it.
-
-    The engine lets one of two creations at the same time replace the other's table. The later one
-    puts back what it has replaced.
-    """
-    try:
-        table = await connection.create_table(name, schema=_schema())
-    except ValueError as error:
-        if "already exists" not in str(error):
-            raise
-        return
-    version = await table.version()
-    if version > 1:
-        replaced = await connection.open_table(name)
-        await replaced.checkout(version - 1)
-        rows = await replaced.to_arrow()
-        await _retried(
-            partial(table.merge_insert("id").when_not_matched_insert_all().execute, rows)
+    def versions(self) -> list[CorpusVersion]:
+        """Return the versions that are kept, oldest first."""
+        listed = self._newest.list_versions()
+        return sorted(
+            CorpusVersion(each["version"], each["timestamp"].astimezone(UTC)) for each in listed
         )
 
+    def complete(self) -> None:
+        """Make all indices, unless they are there."""
+        if len(list(self._newest.list_indices())) < _INDICES:
+            self._index()
 
-async def _matches(
-    table: AsyncTable, words: Sequence[str], limit: int, wanted: MetadataFilter | None
-) -> list[Found]:
-    """Return the passages that match best, best first, as the engine scores them."""
-    from lancedb.query import MatchQuery
+    def at(self, number: int | None) -> _Snapshot:
+        """Return a version of the table. A count of terms that is known is not read again."""
+        version = self._newest.version if number is None else number
+        last = self._last
+        if last is not None and last.version == version:
+            return last
+        try:
+            table = self._open(version=version)
+        except ValueError:
+            if number is None:
+                raise
+            raise not_kept() from None
+        rows = _rows(table, _IS_COUNT, "stamp")
+        # Two processes that have made the first count at once have made two rows.
+        stamp = max((row["stamp"] for row in rows), key=int, default="")
+        counts = np.empty(0, np.int64)
+        if last is not None and last.stamp == stamp:
+            counts = last.counts
+        elif stamp:
+            is_newest = f"{_IS_COUNT} AND stamp = '{stamp}'"
+            read = table.search().where(is_newest).select(["counts"]).to_arrow()
+            counts = read["counts"][0].values.to_numpy(zero_copy_only=False)
+        self._last = _Snapshot(version, table, stamp, counts)
+        return self._last
 
-    if not words:
-        return []
-    query = table.query().nearest_to_text(MatchQuery(" ".join(words), "words"))  # type: ignore[call-arg]
-    if wanted is not None:
-        query = query.where(condition(wanted.given, "array_has(labels, '{}')"))
-    rows = await query.limit(limit).select(["passage", "_score"]).to_list()
-    found = [(-row["_score"], Found.load(row["passage"])) for row in rows]
-    found.sort(key=lambda each: (each[0], each[1].passage.id))
-    return [each for _, each in found]
+    def change(self, change: Change) -> CorpusChange:
+        """Make one version with new passages, without the old ones of some sources and ids."""
+        new, sources, ids = change
+        table = self._newest
+        before = table.version
+        gone = f"{_is_in('source', sources)} OR {_is_in('id', ids)}"
+        has_gone = table.count_rows(gone) > 0
+        if not (new or has_gone):
+            return CorpusChange(before, 0)
+        rows = _arrow(map(Found.row, new))
+        merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        if has_gone:  # with it, the engine reads the whole table
+            merge = merge.when_not_matched_by_source_delete(gone)
+        result = merge.execute(rows)
+        if result.version != before + 1:
+            own = {each.spot(): each.passage.id for each in new}
+            self._take_over(result.version, f"{gone} OR {_is_in('id', own.values())}", own)
+        return CorpusChange(result.version, result.num_deleted_rows + result.num_updated_rows)
 
+    def _take_over(self, version: int, replaced: str, own: Collection[str]) -> None:
+        """Remove the passages that another writer put in the same place meanwhile.
 
-async def _rows(
-    table: AsyncTable, conditions: Iterable[str], columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return some columns of the rows that satisfy some conditions: a row of two comes twice."""
-    rows: list[dict[str, Any]] = []
-    for each in conditions:
-        rows += await table.query().where(each).select(list(columns)).to_list()
-    return rows
+        Args:
+            replaced: The condition of the passages that the change has replaced.
+            own: The spots of the new passages.
+        """
+        table = self._open(version=version)
+        there = {row["spot"] for row in _rows(table, replaced, "spot")}
+        strays = there.difference(own)
+        if strays:
+            self._newest.delete(_is_in("spot", strays))
 
+    def count_terms(self) -> None:
+        """Count the terms of all passages, and keep the count in a new version."""
+        version = self._newest.version
+        table = self._open(version=version)
+        counts: Counter[str] = Counter()
+        query = table.search().where(_IS_PASSAGE).select(["words"])
+        for batch in query.to_batches():
+            count_words(counts, batch["words"].to_pylist())
+        array = packed(counts)
+        row = {"id": _COUNT_ID, "source": "", "stamp": str(version), "counts": array}
+        merge = self._newest.merge_insert("id")
+        put = merge.when_matched_update_all().when_not_matched_insert_all()
+        put.execute(_arrow([row]))
 
-async def _sources(_: _Tenant, table: AsyncTable) -> dict[str, str]:
-    """Return the stamp of each source. Rows are read in batches, as there may be millions."""
-    stamps: dict[str, str] = {}
-    query = table.query().where("source <> ''").select(["source", "stamp"])
-    async for batch in await query.to_batches():
-        stamps.update(zip(batch["source"].to_pylist(), batch["stamp"].to_pylist(), strict=True))
-    return stamps
+    def optimize(self, *, cleanup_older_than: timedelta, alone: bool = False) -> None:
+        """Merge small files and give up older versions."""
+        with warnings.catch_warnings():
+            # Giving up every older version is the purpose of an erasure.
+            warnings.simplefilter("ignore", UserWarning)
+            self._newest.optimize(cleanup_older_than=cleanup_older_than, delete_unverified=alone)
 
+    def rebuild(self, *, alone: bool) -> int:
+        """Write all files anew that may hold removed passages, and delete all older versions."""
+        self.optimize(cleanup_older_than=_NOTHING_OLD)
+        self._index()
+        self.optimize(cleanup_older_than=timedelta(0), alone=alone)
+        self._last = None
+        return self._newest.version
 
-async def _versions(table: AsyncTable) -> list[CorpusVersion]:
-    listed = await table.list_versions()  # type: ignore[no-untyped-call]
-    return sorted(
-        CorpusVersion(each["version"], each["timestamp"].astimezone(UTC)) for each in listed
-    )
+    def _index(self) -> None:
+        """Make all indices, in place of those that are there."""
+        from lancedb.index import FTS, BTree, LabelList
 
-
-async def _index(table: AsyncTable, column: str) -> None:
-    """Make the index of a column, in place of one that is there."""
-    from lancedb.index import FTS, BTree, LabelList
-
-    kind: FTS | BTree | LabelList = BTree()
-    if column == "words":
-        kind = FTS(
+        words = FTS(
             base_tokenizer="whitespace",
-            with_position=False,
             max_token_length=None,
             lower_case=False,
             stem=False,
             remove_stop_words=False,
             ascii_folding=False,
         )
-    elif column == "labels":
-        kind = LabelList()
-    await table.create_index(column, config=kind, replace=True)
+        for column in ("id", "source", "spot"):
+            self._newest.create_index(column, config=BTree())
+        self._newest.create_index("labels", config=LabelList())
+        self._newest.create_index("words", config=words)
 
 
-async def _retried(work: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of work that gives way to other writers, until it is done."""
-    for attempt in range(_TRIES):
-        try:
-            return await work()
-        except (RuntimeError, OSError) as error:
-            if "conflict" not in str(error).lower() or attempt == _TRIES - 1:
-                raise
-        await asyncio.sleep(0.05 * 2**attempt)
-    raise AssertionError  # the last attempt returns or raises
+class _Snapshot(NamedTuple):
+    """A version of a tenant's table, with the last count of terms in it."""
+
+    version: int
+    table: LanceTable
+    stamp: str
+    counts: NDArray[np.int64]
+
+    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+        rows = _rows(self.table, _is_in(column, values), "passage")
+        return [Found.load(row["passage"]) for row in rows]
+
+    def sources(self) -> dict[str, str]:
+        """Return the stamp of each source. Rows are read in batches, as there may be millions."""
+        stamps: dict[str, str] = {}
+        query = self.table.search().where(_IS_PASSAGE).select(["source", "stamp"])
+        for batch in query.to_batches():
+            stamps.update(zip(batch["source"].to_pylist(), batch["stamp"].to_pylist(), strict=True))
+        return stamps
+
+    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
+        """Return the passages that match best, best first, as the engine scores them."""
+        words = " ".join(map(word_of, terms))
+        statistics = statistics_of(terms, unpacked(self.counts, counted_words(terms)))
+        if not (words and limit):
+            return Candidates((), statistics, self.version)
+        query = self.table.search(words, query_type="fts", fts_columns="words")
+        if wanted is not None:
+            query = query.where(condition(wanted.given, "array_has_any(labels, [{}])"))
+        rows = query.limit(limit).select(["id", "passage", "_score"]).to_list()
+        rows.sort(key=lambda row: (-row["_score"], row["id"]))
+        found = [Found.load(row["passage"]) for row in rows]
+        return Candidates(found, statistics, self.version)
 
 
-@asynccontextmanager
-async def _as_typed_errors(corpus: LanceCorpus) -> AsyncIterator[None]:
-    """Raise the engine's errors as DurabilityError. Their messages may show rows."""
+def _make(connection: LanceDBConnection, name: str) -> None:
+    """Make a table, unless another process has made it.
+
+    The engine lets one of two creations at the same time replace the other's table. The later one
+    puts back what it has replaced.
+    """
     try:
-        yield
-    except KaosmemError:
-        raise
-    except (OSError, RuntimeError, ValueError) as error:
-        if not (isinstance(error, OSError) or _is_from_engine(error)):
+        table = connection.create_table(name, schema=_schema())
+    except ValueError as error:
+        if "already exists" not in str(error):
             raise
-        raise DurabilityError(
-            f"{corpus!r} failed with {type(error).__name__}, the cause of this error; check the "
-            "storage and its free space, then try again"
-        ) from error
+        return
+    version = table.version
+    if version > 1:
+        rows = connection.open_table(name, version=version - 1).to_arrow()
+        table.merge_insert("id").when_not_matched_insert_all().execute(rows)
 
 
-def _is_from_engine(error: Exception) -> bool:
-    """Return whether an error was raised in a call of the engine, and not by a fault here."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = trace.tb_frame.f_globals["__name__"] if trace is not None else ""
-    return module.partition(".")[0] in ("lancedb", "pyarrow")
+def _rows(table: LanceTable, where: str, *columns: str) -> list[dict[str, Any]]:
+    """Return some columns of the rows that satisfy a condition."""
+    rows: list[dict[str, Any]] = table.search().where(where).select(list(columns)).to_list()
+    return rows
 
 
-def _conditions(column: str, values: Iterable[str]) -> list[str]:
-    """Return conditions of which a row satisfies one if its column has one of some values."""
+def _retried(work: Callable[[], T]) -> T:
+    """Return the result of work that gives way to other writers, until it is done."""
+    for attempt in range(_TRIES - 1):
+        try:
+            return work()
+        except (OSError, RuntimeError, ValueError) as error:
+            if not _GIVES_WAY.search(str(error)):
+                raise
+        time.sleep(0.05 * 2**attempt)
+    return work()
+
+
+def _is_in(column: str, values: Iterable[str]) -> str:
+    """Return the condition that a column has one of some values."""
     quoted = ["'" + value.replace("'", "''") + "'" for value in values]
-    parts = [quoted[at : at + _LITERALS] for at in range(0, len(quoted), _LITERALS)]
-    return [f"{column} IN ({', '.join(part)})" for part in parts]
+    return f"{column} IN ({', '.join(quoted)})" if quoted else "FALSE"
 
 
 def _schema() -> pa.Schema:
@@ -589,46 +470,10 @@ def _schema() -> pa.Schema:
     )
 
 
-def _check_schema(schema: pa.Schema) -> None:
-    if schema.names != _schema().names:
-        raise UnsupportedVersionError(
-            "the table of this corpus has other columns; give a folder of its own, or install the "
-            "kaosmem that wrote it"
-        )
-
-
-def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
+def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
-    return pa.Table.from_pylist(rows, _schema())
-
-
-def _new_rows(entries: Sequence[Entry], removed: Iterable[Sequence[str]]) -> pa.Table:
-    counts = TermCounts.of((entry.words for entry in entries), removed)
-    return _arrow([*(entry.row() for entry in entries), _counts_row(counts)])
-
-
-def _counts_row(
-    counts: TermCounts, version: str = "", covered: Sequence[str] = ()
-) -> dict[str, Any]:
-    return {
-        "id": _COUNTS + secrets.token_hex(16),
-        "source": "",
-        "stamp": version,
-        "passage": json_text(list(covered)),
-        "counts": counts.dump(),
-    }
-
-
-def _counted(rows: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the ids of the rows with counts whose sum is that of a version."""
-    sums = [row for row in rows if row["stamp"]]
-    newest = max(sums, key=lambda row: (int(row["stamp"]), row["id"]), default=None)
-    wanted = {row["id"] for row in rows if not row["stamp"]}
-    if newest is not None:
-        wanted.difference_update(json.loads(newest["passage"]))
-        wanted.add(newest["id"])
-    return wanted
+    return pa.Table.from_pylist(list(rows), _schema())
 
 
 def _table_name(tenant: str) -> str:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from math import log
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kaosmem.arguments import check_ttl
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.corpora.corpus import (
     WEEK_S,
+    Candidates,
     Change,
     Corpus,
+    CorpusChange,
     CorpusVersion,
-    Entry,
     Found,
-    Hits,
+    counted_words,
     not_kept,
+    statistics_of,
     utc_now,
+    word_of,
 )
 from kaosmem.corpora.labels import condition
-from kaosmem.corpora.term_counts import TermCounts
-from kaosmem.errors import DurabilityError, InvalidArgumentError
+from kaosmem.errors import DurabilityError
 from kaosmem.filters import MetadataFilter
 
 if TYPE_CHECKING:
-    import psycopg
-
-    _Cursor: TypeAlias = psycopg.Cursor[dict[str, Any]]
+    from psycopg import Cursor
 
 T = TypeVar("T")
 
@@ -38,34 +35,76 @@ _UPKEEP_S = 6 * 3_600.0
 """Compacting and erasing may take so long."""
 _READ_PLAIN = 20_000
 """Without pg_textsearch, about so many passages are scored: those with the rarest words."""
-_TRIES = 5
 _EXTENSION = "pg_textsearch"
-_COLUMNS = {
-    "id": 'text COLLATE "C" NOT NULL',
-    "source": 'text COLLATE "C" NOT NULL',
-    "spot": 'text COLLATE "C" NOT NULL',
-    "passage": "text NOT NULL",
-    "stamp": "bytea NOT NULL",
-    "labels": "text[] NOT NULL",
-    "words": "text NOT NULL",
-    "since": "bigint NOT NULL",
-    "until": "bigint",
-}
-_LIVE = "since <= %(version)s AND (until IS NULL OR until > %(version)s)"
-_BM25 = f"""SELECT passage, -(words <@> to_bm25query(%(words)s, %(index)s)) AS score
+# A tenant has a table of passages and one of terms. In the second, the words "" and " " stand for
+# the numbers of passages and of words. A stamp is in bytes, as it may have any character.
+_TENANT = """INSERT INTO corpora (tenant, passages, has_bm25)
+    SELECT %(tenant)s, 'corpus_' || nextval('corpus_numbers'),
+        EXISTS (SELECT FROM pg_extension WHERE extname = %(extension)s)
+    ON CONFLICT DO NOTHING RETURNING passages, has_bm25"""
+_COLUMNS = "id, source, spot, passage, stamp, labels, words, since"
+_TABLES = """CREATE TABLE {table} (
+        id text COLLATE "C" NOT NULL, source text COLLATE "C" NOT NULL,
+        spot text COLLATE "C" NOT NULL, passage text NOT NULL, stamp bytea NOT NULL,
+        labels text[] NOT NULL, words text NOT NULL, since bigint NOT NULL, until bigint
+    );
+    CREATE TABLE {table}_terms (
+        word text COLLATE "C", counted bigint, passages bigint, PRIMARY KEY (word, counted)
+    )"""
+_INDICES = """CREATE INDEX {table}_id ON {table} (id);
+    CREATE INDEX {table}_source ON {table} (source);
+    CREATE INDEX {table}_spot ON {table} (spot);
+    CREATE INDEX {table}_labels ON {table} USING gin (labels)"""
+_BM25_INDEX = (
+    "CREATE INDEX {table}_words ON {table} USING bm25 (words) WITH (text_config = 'simple')"
+)
+_PLAIN_INDEX = """ALTER TABLE {table} ADD vector tsvector
+        GENERATED ALWAYS AS (to_tsvector('simple', words)) STORED;
+    CREATE INDEX {table}_words ON {table} USING gin (vector)"""
+_LIVE = "since <= {version} AND (until IS NULL OR until > {version})"
+_REPLACED = "until IS NULL AND (source = ANY(%(sources)s) OR id = ANY(%(ids)s))"
+_OF_TENANT = "corpus_versions WHERE tenant = '{tenant}'"
+_LAST_COUNT = "(SELECT max(counted) FROM {table}_terms WHERE word = '' AND counted <= {version})"
+_ERASE = """DROP TABLE {table}, {table}_terms;
+    DELETE FROM corpora WHERE tenant = '{tenant}'"""
+_GIVE_UP = f"""DELETE FROM {_OF_TENANT} AND number < {{version}};
+    DELETE FROM {{table}} WHERE until <= {{version}};
+    DELETE FROM {{table}}_terms WHERE counted < {_LAST_COUNT};
+    ANALYZE {{table}}"""
+_COUNT = """INSERT INTO {table}_terms (word, counted, passages)
+    SELECT word, {version}, count(*)
+        FROM {table}, LATERAL (SELECT DISTINCT unnest(string_to_array(words, ' '))) AS own (word)
+        WHERE until IS NULL GROUP BY word
+    UNION ALL SELECT '', {version}, count(*) FROM {table} WHERE until IS NULL
+    UNION ALL SELECT ' ', {version}, coalesce(sum(cardinality(string_to_array(words, ' '))), 0)
+        FROM {table} WHERE until IS NULL"""
+_MOVE = f"""INSERT INTO corpus_$number ({_COLUMNS})
+        SELECT {_COLUMNS} FROM {{table}} WHERE until IS NULL;
+    INSERT INTO corpus_$number_terms
+        SELECT * FROM {{table}}_terms WHERE counted = {_LAST_COUNT};
+    DROP TABLE {{table}}, {{table}}_terms;
+    DELETE FROM {_OF_TENANT} AND number < $number;
+    UPDATE corpora SET passages = 'corpus_$number' WHERE tenant = '{{tenant}}'"""
+_BM25 = f"""SELECT passage, -(words <@> to_bm25query(%(any)s, '{{table}}_words')) AS score
     FROM {{table}} WHERE {_LIVE} AND $wanted
-    ORDER BY words <@> to_bm25query(%(words)s, %(index)s) LIMIT %(limit)s"""
+    ORDER BY words <@> to_bm25query(%(any)s, '{{table}}_words') LIMIT %(limit)s"""
 # BM25. `ts_rank` of one word with n occurrences is 1 - 0.6079 / (n + 0.5), to within 3 percent.
-_PLAIN = f"""WITH best AS (
+_PLAIN = f"""WITH asked AS (
+        SELECT word, ln(1 + (%(size)s - passages + 0.5) / (passages + 0.5))::float8 AS idf,
+            sum(passages) OVER (ORDER BY passages, word) <= %(most)s
+                OR row_number() OVER (ORDER BY passages, word) = 1 AS is_rare
+        FROM unnest(%(words)s::text[], %(frequencies)s::int8[]) AS asked (word, passages)
+    ), best AS (
         SELECT ctid AS spot_of, (
-            SELECT sum(idf * n / (n + 1.2 * (0.25 + 0.75 * size / %(length)s)))
-            FROM unnest(%(each)s::text[], %(idfs)s::float8[]) AS asked (word, idf),
-                LATERAL ts_rank('{{{{1, 1, 1, 1}}}}', vector, word::tsquery) AS rank,
+            SELECT sum(idf * n / (n + 1.2 * (0.25 + 0.75 * own / %(length)s)))
+            FROM asked,
+                LATERAL ts_rank(ARRAY[1, 1, 1, 1]::real[], vector, word::tsquery) AS rank,
                 LATERAL (SELECT 0.6079 / (1 - rank) - 0.5 AS n) AS occurrences
             WHERE rank > 0
         ) AS score
-        FROM {{table}}, LATERAL (SELECT 1 + regexp_count(words, ' ') AS size) AS sizes
-        WHERE vector @@ %(any)s::tsquery AND {_LIVE} AND $wanted
+        FROM {{table}}, LATERAL (SELECT 1 + regexp_count(words, ' ') AS own) AS sizes
+        WHERE vector @@ (SELECT string_agg(word, ' | ') FROM asked WHERE is_rare)::tsquery
+            AND {_LIVE} AND $wanted
         ORDER BY score DESC, id LIMIT %(limit)s
     ) SELECT passage, score FROM {{table}} AS passages JOIN best ON passages.ctid = spot_of
     ORDER BY score DESC, id"""
@@ -75,15 +114,13 @@ class PgCorpus(Corpus):
     """A corpus in PostgreSQL. Each tenant has a table of its own.
 
     A change is one transaction, and a question reads one snapshot. Writers of a tenant wait for each
-    other. With the extension `pg_textsearch`, the engine ranks by BM25. Without it, PostgreSQL
-    finds words by `tsvector`: where the words of a question stand in more than 20,000 passages, it
-    scores only those with the rarest words.
+    other. Where the database has the extension `pg_textsearch` when a tenant is first written, the
+    engine ranks by BM25. Otherwise PostgreSQL finds words by `tsvector`: where the words of a
+    question stand in more than 20,000 passages, it scores only those with the rarest words.
 
     Args:
         url: `postgresql://user@host/database`. `kaosmem` makes its tables in the schema.
         tenant: A valid name. `safe_id` makes one of any text.
-        uses_bm25: Whether new tenants are ranked by `pg_textsearch`. The default is to do so where
-            the database has the extension.
         timeout_s: Seconds that a question or an addition may take.
         keep_s: Seconds for which `compact` keeps older versions.
 
@@ -103,364 +140,213 @@ class PgCorpus(Corpus):
         *,
         tenant: str = "default",
         schema: str = "kaosmem",
-        uses_bm25: bool | None = None,
         timeout_s: float = 30.0,
         keep_s: float = WEEK_S,
     ) -> None:
         super().__init__(tenant)
         self._url = url
-        self._schema = schema
-        self._timeout_s = timeout_s
         self._keep = timedelta(seconds=check_ttl(keep_s, "keep_s"))
-        self._uses_bm25 = uses_bm25
-        self._open()
+        self._database = PostgresDatabase(url, schema=schema, timeout_s=timeout_s)
 
     def __repr__(self) -> str:
-        return f"PgCorpus(schema={self._schema!r}, tenant={self._tenant!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: it opens connections of its own."""
-        opened = ("_database", "_upkeep", "_known")
-        return {name: value for name, value in vars(self).items() if name not in opened}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._open()
-
-    def _open(self) -> None:
-        self._database = PostgresDatabase(self._url, schema=self._schema, timeout_s=self._timeout_s)
-        self._upkeep = PostgresDatabase(
-            self._url, schema=self._schema, timeout_s=_UPKEEP_S, max_connections=1
-        )
-        self._known: dict[str, tuple[int, TermCounts]] = {}
-
-    async def sources(self) -> dict[str, str]:
-        def ask(at: _Snapshot) -> dict[str, str]:
-            rows = at.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}")
-            return {row["source"]: row["stamp"].decode() for row in rows}
-
-        return await self._ask(ask, {})
+        return f"PgCorpus(schema={self._database.schema!r}, tenant={self._tenant!r})"
 
     async def versions(self) -> list[CorpusVersion]:
-        def ask(cursor: _Cursor) -> list[CorpusVersion]:
-            query = "SELECT number, at FROM corpus_versions WHERE tenant = %(tenant)s ORDER BY 1"
-            rows = _rows(cursor, query, tenant=self._tenant)
-            return [CorpusVersion(row["number"], row["at"]) for row in rows]
-
-        return await self._run(ask)
+        query = "SELECT number, at FROM corpus_versions WHERE tenant = %(tenant)s ORDER BY 1"
+        rows = await self._run(lambda cursor: _rows(cursor, query, tenant=self._tenant))
+        return [CorpusVersion(*row) for row in rows]
 
     async def tenants(self) -> list[str]:
-        def ask(cursor: _Cursor) -> list[str]:
-            return sorted(row["tenant"] for row in _rows(cursor, "SELECT tenant FROM corpora"))
-
-        return await self._run(ask)
+        rows = await self._run(lambda cursor: _rows(cursor, "SELECT tenant FROM corpora"))
+        return sorted(tenant for (tenant,) in rows)
 
     async def erase_tenant(self) -> None:
         self._check_writable()
 
-        def work(cursor: _Cursor) -> None:
-            found = self._locked(cursor)
-            if found is not None:
-                found.rows("DROP TABLE {table}")
-                found.rows("DELETE FROM corpora WHERE tenant = %(tenant)s", tenant=self._tenant)
-
-        await self._run(work)
-
-    async def compact(self) -> None:
-        """Give up versions that are older than `keep_s`."""
-        self._check_writable()
-        await self._maintain(self._compacted)
+        await self._maintain(lambda at: at.rows(_ERASE))
 
     async def close(self) -> None:
         await self._database.close()
-        await self._upkeep.close()
 
     # The engine's part.
 
-    async def _search(
-        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None
-    ) -> Hits:
-        def ask(at: _Snapshot) -> Hits:
-            counts = self._counts_in(at)
-            return Hits(at.matches(words, limit, wanted, counts), counts, at.version)
+    async def _change(self, change: Change) -> CorpusChange:
+        new, sources, ids = change
+        named = {"sources": list(sources), "ids": [*ids, *(each.passage.id for each in new)]}
 
-        return await self._ask(ask, Hits((), TermCounts(), 0))
-
-    async def _counts(self) -> TermCounts:
-        return await self._ask(self._counts_in, TermCounts())
-
-    async def _at_values(self, column: str, values: Sequence[str]) -> list[Found]:
-        where = f"{column} = ANY(%(values)s)"
-        return await self._ask(lambda at: at.found(where, values=list(values)), [])
-
-    async def _change(
-        self, entries: Sequence[Entry], sources: Sequence[str] = (), ids: Sequence[str] = ()
-    ) -> Change:
-        new_ids = [entry.id for entry in entries]
-        named = {"sources": list(sources), "ids": [*ids, *new_ids]}
-
-        def work(cursor: _Cursor) -> Change:
-            if entries:
+        def work(cursor: Cursor) -> CorpusChange:
+            if new:
                 self._make(cursor)
             found = self._locked(cursor)
             if found is None:
-                return Change(0, 0)
-            number = _next_number(cursor)
-            query = """UPDATE {table} SET until = %(number)s WHERE until IS NULL
-                AND (source = ANY(%(sources)s) OR id = ANY(%(ids)s)) RETURNING words"""
-            replaced = found.rows(query, number=number, **named)
-            if not (entries or replaced):
-                return Change(found.version, 0)
-            _insert(cursor, found.table, entries, number)
-            removed = [row["words"].split() for row in replaced]
-            counts = TermCounts.of((entry.words for entry in entries), removed)
-            self._record(cursor, number, counts)
-            return Change(number, len(replaced))
+                return CorpusChange(0, 0)
+            ((gone,),) = found.rows(f"SELECT count(*) FROM {{table}} WHERE {_REPLACED}", **named)
+            if not (new or gone):
+                return CorpusChange(found.version, 0)
+            now = found.next()
+            now.rows(f"UPDATE {{table}} SET until = {{version}} WHERE {_REPLACED}", **named)
+            now.insert(new)
+            return CorpusChange(now.version, gone)
 
         return await self._run(work)
 
+    async def _merge(self) -> None:
+        def work(at: _Snapshot) -> None:
+            query = f"SELECT min(number) FROM {_OF_TENANT} AND at >= %(time)s"
+            ((oldest,),) = at.rows(query, time=utc_now() - self._keep)
+            at._replace(version=oldest or at.version).rows(_GIVE_UP)
+
+        await self._maintain(work)
+
+    async def _count_terms(self) -> None:
+        await self._maintain(lambda at: at.next().rows(_COUNT))
+
     async def _purge(self, *, alone: bool) -> int:
-        return await self._maintain(self._rewritten) or 0
-
-    def _rewritten(self, cursor: _Cursor, found: _Snapshot) -> int:
         """Write the newest version into a new table with new indices, and drop the old table."""
-        counts = self._counts_in(found)
-        number = _next_number(cursor)
-        table = f"corpus_{number}"
-        _create(cursor, table, has_bm25=found.has_bm25)
-        columns = ", ".join(_COLUMNS)
-        copying = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {{table}}"
-        found.rows(f"{copying} WHERE until IS NULL")
-        _index(cursor, table, has_bm25=found.has_bm25)
-        found.rows("DROP TABLE {table}")
-        of_tenant = "WHERE tenant = %(tenant)s"
-        found.rows(f"UPDATE corpora SET passages = '{table}' {of_tenant}", tenant=self._tenant)
-        found.rows(f"DELETE FROM corpus_versions {of_tenant}", tenant=self._tenant)
-        self._record(cursor, number, counts)
-        return number
 
-    def _compacted(self, cursor: _Cursor, found: _Snapshot) -> None:
-        of_tenant = "corpus_versions WHERE tenant = %(tenant)s"
-        query = f"SELECT min(number) AS oldest FROM {of_tenant} AND at >= %(time)s"
-        (row,) = found.rows(query, tenant=self._tenant, time=utc_now() - self._keep)
-        oldest = found.version if row["oldest"] is None else row["oldest"]
-        counts = self._counts_in(found._replace(version=oldest)).dump().tobytes()
-        merge = "UPDATE corpus_versions SET counts = %(counts)s WHERE number = %(oldest)s"
-        found.rows(merge, counts=counts, oldest=oldest)
-        older = f"DELETE FROM {of_tenant} AND number < %(oldest)s"
-        found.rows(older, tenant=self._tenant, oldest=oldest)
-        found.rows("DELETE FROM {table} WHERE until <= %(oldest)s", oldest=oldest)
-        found.rows("ANALYZE {table}")
+        def work(at: _Snapshot) -> int:
+            number = at.next().version
+            other = at._replace(table=f"corpus_{number}")
+            other.rows(_TABLES)
+            at.rows(_MOVE.replace("$number", str(number)))
+            other.make_indices()
+            return number
+
+        return await self._maintain(work) or 0
 
     # Transactions.
 
-    async def _run(self, work: Callable[[_Cursor], T]) -> T:
-        return await self._database.run(_with_names(work), part="corpora")
+    async def _run(self, work: Callable[[Cursor], T]) -> T:
+        return await self._database.run(work, part="corpora")
 
-    async def _maintain(self, work: Callable[[_Cursor, _Snapshot], T]) -> T | None:
+    async def _maintain(self, work: Callable[[_Snapshot], T]) -> T | None:
         """Return the result of long work on the newest version, None without one."""
-        await self._run(lambda cursor: None)  # so that a server that is down is told of in time
 
-        def locked(cursor: _Cursor) -> T | None:
+        def locked(cursor: Cursor) -> T | None:
             found = self._locked(cursor)
-            return None if found is None else work(cursor, found)
+            return None if found is None else work(found)
 
-        return await self._upkeep.run(_with_names(locked), part="corpora")
+        await self._run(lambda cursor: None)  # so that a server that is down is told of in time
+        async with PostgresDatabase(
+            self._url, schema=self._database.schema, timeout_s=_UPKEEP_S, max_connections=1
+        ) as patient:
+            return await patient.run(locked, part="corpora")
 
-    async def _ask(self, ask: Callable[[_Snapshot], T], none: T) -> T:
-        """Return the answer of one version, or `none` if the tenant has no passages.
+    async def _ask(self, ask: Callable[[_Snapshot], T]) -> T | None:
+        """Return the answer of one version, None if the tenant has no passages.
 
         An erasure may drop the table while it is asked. Then the new one is asked.
         """
         from psycopg.errors import UndefinedTable
 
-        def work(cursor: _Cursor) -> T:
+        number = await self._number()
+
+        def work(cursor: Cursor) -> T | None:
             _rows(cursor, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            found = self._snapshot(cursor)
-            return none if found is None else ask(found)
+            found = self._snapshot(cursor, number)
+            if found is None and number is not None:
+                raise not_kept()
+            return None if found is None else ask(found)
 
-        for attempt in range(_TRIES):
-            try:
-                return await self._run(work)
-            except DurabilityError as error:
-                if not isinstance(error.__cause__, UndefinedTable) or attempt == _TRIES - 1:
-                    raise
-        raise AssertionError  # the last attempt returns or raises
+        try:
+            return await self._run(work)
+        except DurabilityError as error:
+            if not isinstance(error.__cause__, UndefinedTable):
+                raise
+        return await self._run(work)
 
-    def _snapshot(self, cursor: _Cursor) -> _Snapshot | None:
-        """Return the version that is asked for. Raises NotFoundError."""
-        is_wanted = "TRUE"
-        if self._moment is not None:
-            is_number = isinstance(self._moment, int)
-            is_wanted = "number = %(moment)s" if is_number else "at <= %(moment)s"
-        query = f"""SELECT passages, has_bm25, max(number) AS version
+    def _snapshot(self, cursor: Cursor, number: int | None = None) -> _Snapshot | None:
+        """Return a version, or the newest one."""
+        query = """SELECT passages, has_bm25, number
             FROM corpora JOIN corpus_versions USING (tenant)
-            WHERE tenant = %(tenant)s AND {is_wanted} GROUP BY passages, has_bm25"""
-        for row in _rows(cursor, query, tenant=self._tenant, moment=self._moment):
-            return _Snapshot(cursor, row["passages"], row["has_bm25"], row["version"])
-        if self._moment is not None:
-            raise not_kept()
+            WHERE tenant = %(tenant)s AND number = coalesce(%(number)s, number)
+            ORDER BY number DESC LIMIT 1"""
+        for row in _rows(cursor, query, tenant=self._tenant, number=number):
+            return _Snapshot(cursor, self._tenant, *row)
         return None
 
-    def _locked(self, cursor: _Cursor) -> _Snapshot | None:
+    def _locked(self, cursor: Cursor) -> _Snapshot | None:
         """Return the newest version, which no other transaction changes until this one ends."""
         lock = "SELECT tenant FROM corpora WHERE tenant = %(tenant)s FOR UPDATE"
         _rows(cursor, lock, tenant=self._tenant)
         return self._snapshot(cursor)
 
-    def _make(self, cursor: _Cursor) -> None:
-        """Make the table of the tenant, unless it is there."""
-        known = "SELECT tenant FROM corpora WHERE tenant = %(tenant)s"
-        if _rows(cursor, known, tenant=self._tenant):
-            return
-        query = "SELECT oid FROM pg_extension WHERE extname = %(name)s"
-        has_bm25 = bool(_rows(cursor, query, name=_EXTENSION))
-        if self._uses_bm25 and not has_bm25:
-            raise InvalidArgumentError(
-                "the database has no pg_textsearch; let an administrator run CREATE EXTENSION "
-                "pg_textsearch, or leave uses_bm25 out"
-            )
-        has_bm25 = has_bm25 if self._uses_bm25 is None else self._uses_bm25
-        number = _next_number(cursor)
-        table = f"corpus_{number}"
-        insert = """INSERT INTO corpora (tenant, passages, has_bm25)
-            VALUES (%(tenant)s, %(table)s, %(has_bm25)s) ON CONFLICT DO NOTHING RETURNING tenant"""
-        if _rows(cursor, insert, tenant=self._tenant, table=table, has_bm25=has_bm25):
-            _create(cursor, table, has_bm25=has_bm25)
-            _index(cursor, table, has_bm25=has_bm25)
-            self._record(cursor, number, TermCounts())
-
-    def _record(self, cursor: _Cursor, number: int, counts: TermCounts) -> None:
-        """Record a version, with the counts of what it changed."""
-        query = """INSERT INTO corpus_versions (number, tenant, at, counts)
-            VALUES (%(number)s, %(tenant)s, %(at)s, %(counts)s)"""
-        dumped = counts.dump().tobytes()
-        _rows(cursor, query, number=number, tenant=self._tenant, at=utc_now(), counts=dumped)
-
-    def _counts_in(self, at: _Snapshot) -> TermCounts:
-        """Return the counts of terms in a version. Changes that are known already are not read."""
-        known, counts = self._known.get(self._tenant, (0, TermCounts()))
-        of_tenant = "FROM corpus_versions WHERE tenant = %(tenant)s"
-        (row,) = at.rows(f"SELECT min(number) AS oldest {of_tenant}", tenant=self._tenant)
-        if not row["oldest"] <= known <= at.version:
-            known = 0
-            counts = TermCounts()
-        rows = at.rows(
-            f"SELECT counts {of_tenant} AND number > %(known)s AND number <= %(version)s",
-            tenant=self._tenant,
-            known=known,
-        )
-        parts = [TermCounts.load(np.frombuffer(row["counts"], np.int64)) for row in rows]
-        if parts:
-            counts = TermCounts.sum([counts, *parts])
-        self._known[self._tenant] = at.version, counts
-        return counts
+    def _make(self, cursor: Cursor) -> None:
+        """Make the tables of the tenant, unless they are there."""
+        made = _rows(cursor, _TENANT, tenant=self._tenant, extension=_EXTENSION)
+        for table, has_bm25 in made:
+            empty = _Snapshot(cursor, self._tenant, table, has_bm25, 0).next()
+            empty.rows(_TABLES)
+            empty.make_indices()
 
 
 class _Snapshot(NamedTuple):
     """A version of a tenant's passages, in one transaction."""
 
-    cursor: _Cursor
+    cursor: Cursor
+    tenant: str
     table: str
     has_bm25: bool
     version: int
 
-    def rows(self, query: str, **named: object) -> list[dict[str, Any]]:
-        """Return the rows of a query, which may name the table and the version."""
-        return _rows(self.cursor, query.format(table=self.table), version=self.version, **named)
+    def rows(self, query: str, **named: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, which may name the table, the tenant and the version."""
+        sql = query.format(table=self.table, tenant=self.tenant, version=self.version)
+        return _rows(self.cursor, sql, **named)
 
-    def found(self, where: str, **named: object) -> list[Found]:
-        """Return the passages of the version that satisfy a condition."""
-        query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND {where}"
-        return [Found.load(row["passage"]) for row in self.rows(query, **named)]
+    def next(self) -> _Snapshot:
+        """Return a new version, which has the same passages yet."""
+        query = """INSERT INTO corpus_versions (number, tenant, at)
+            VALUES (nextval('corpus_numbers'), '{tenant}', %(at)s) RETURNING number"""
+        ((number,),) = self.rows(query, at=utc_now())
+        return self._replace(version=number)
 
-    def matches(
-        self, words: Sequence[str], limit: int, wanted: MetadataFilter | None, counts: TermCounts
-    ) -> list[Found]:
+    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
         """Return the passages that match best, best first, as the engine scores them."""
-        frequencies = counts.frequencies(words)
-        known = sorted((word for word in words if frequencies[word]), key=frequencies.__getitem__)
-        if not known:
-            return []
-        sql = "TRUE" if wanted is None else condition(wanted.given, "labels @> ARRAY['{}']")
-        if self.has_bm25:
-            query = _BM25.replace("$wanted", sql)
-            index = f"{self.table}_words"
-            rows = self.rows(query, words=" ".join(known), index=index, limit=limit)
-        else:
-            chosen = _rarest(known, frequencies)
-            idfs = [_idf(counts.passages, frequencies[word]) for word in known]
-            rows = self.rows(
-                _PLAIN.replace("$wanted", sql),
-                any=" | ".join(chosen),
-                each=known,
-                idfs=idfs,
-                length=counts.terms / counts.passages,
-                limit=limit,
-            )
-        return [Found.load(row["passage"]) for row in rows if row["score"] > 0]
+        known = f"""SELECT word, passages FROM {{table}}_terms
+            WHERE counted = {_LAST_COUNT} AND word = ANY(%(words)s)"""
+        statistics = statistics_of(terms, dict(self.rows(known, words=counted_words(terms))))
+        if not (terms and limit):
+            return Candidates((), statistics, self.version)
+        query = _BM25 if self.has_bm25 else _PLAIN
+        sql = "TRUE" if wanted is None else condition(wanted.given, "labels && ARRAY[{}]")
+        words = list(map(word_of, terms))
+        rows = self.rows(
+            query.replace("$wanted", sql),
+            any=" ".join(words),
+            words=words,
+            frequencies=list(statistics.frequencies.values()),
+            size=statistics.entries,
+            length=max(1.0, statistics.terms / max(1, statistics.entries)),
+            most=_READ_PLAIN,
+            limit=limit,
+        )
+        found = [Found.load(passage) for passage, score in rows if score > 0]
+        return Candidates(found, statistics, self.version)
+
+    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+        query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND {column} = ANY(%(values)s)"
+        return [Found.load(passage) for (passage,) in self.rows(query, values=list(values))]
+
+    def sources(self) -> dict[str, str]:
+        rows = self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}")
+        return {source: stamp.decode() for source, stamp in rows}
+
+    def insert(self, new: Sequence[Found]) -> None:
+        """Write new passages, which are there from this version on."""
+        copying = f"COPY {self.table} ({_COLUMNS}) FROM STDIN"
+        with self.cursor.copy(copying.encode()) as copy:
+            for each in new:
+                row = each.row()
+                row["stamp"] = row["stamp"].encode()
+                copy.write_row([*row.values(), self.version])
+
+    def make_indices(self) -> None:
+        self.rows(_INDICES)
+        self.rows(_BM25_INDEX if self.has_bm25 else _PLAIN_INDEX)
 
 
-def _idf(passages: int, frequency: int) -> float:
-    return log(1 + (passages - frequency + 0.5) / (frequency + 0.5))
-
-
-def _rarest(words: Sequence[str], frequencies: Mapping[str, int]) -> list[str]:
-    """Return the first words, which together stand in no more passages than may be scored."""
-    chosen: list[str] = []
-    left = _READ_PLAIN
-    for word in words:
-        left -= frequencies[word]
-        if chosen and left < 0:
-            break
-        chosen.append(word)
-    return chosen
-
-
-def _with_names(work: Callable[[_Cursor], T]) -> Callable[[psycopg.Cursor[Any]], T]:
-    """Return work whose rows are mappings."""
-    from psycopg.rows import dict_row
-
-    def named(cursor: psycopg.Cursor[Any]) -> T:
-        cursor.row_factory = dict_row
-        return work(cursor)
-
-    return named
-
-
-def _rows(cursor: _Cursor, query: str, **named: object) -> list[dict[str, Any]]:
-    """Execute a statement, and return its rows."""
-    cursor.execute(query.encode(), named)
+def _rows(cursor: Cursor, query: str, **named: object) -> list[tuple[Any, ...]]:
+    """Execute a statement, or several without values, and return the rows."""
+    cursor.execute(query.encode(), named or None)
     return cursor.fetchall() if cursor.description is not None else []
-
-
-def _next_number(cursor: _Cursor) -> int:
-    (row,) = _rows(cursor, "SELECT nextval('corpus_numbers') AS number")
-    number: int = row["number"]
-    return number
-
-
-def _create(cursor: _Cursor, table: str, *, has_bm25: bool) -> None:
-    columns = [f"{name} {kind}" for name, kind in _COLUMNS.items()]
-    if not has_bm25:
-        columns.append("vector tsvector GENERATED ALWAYS AS (to_tsvector('simple', words)) STORED")
-    _rows(cursor, f"CREATE TABLE {table} ({', '.join(columns)})")
-
-
-def _index(cursor: _Cursor, table: str, *, has_bm25: bool) -> None:
-    kinds = {name: f"({name})" for name in ("id", "source", "spot")}
-    kinds["labels"] = "USING gin (labels)"
-    kinds["words"] = "USING gin (vector)"
-    if has_bm25:
-        kinds["words"] = "USING bm25 (words) WITH (text_config = 'simple')"
-    for name, kind in kinds.items():
-        _rows(cursor, f"CREATE INDEX {table}_{name} ON {table} {kind}")
-
-
-def _insert(cursor: _Cursor, table: str, entries: Sequence[Entry], number: int) -> None:
-    copying = f"COPY {table} ({', '.join(_COLUMNS)}) FROM STDIN"
-    with cursor.copy(copying.encode()) as copy:
-        for entry in entries:
-            row = {**entry.row(), "since": number, "until": None}
-            row["stamp"] = row["stamp"].encode()
-            copy.write_row([row[name] for name in _COLUMNS])

@@ -138,7 +138,8 @@ class CorpusSource(StoreSource):
         left = max(self._limit // _NEAR_SHARE, self._limit - len(first.found))
         known = {each.spot() for each in first.found}
         new = (spot for spot in _spots_beside(first.found) if spot not in known)
-        found = await corpus.at_spots(dict.fromkeys(islice(new, left)))
+        spots = dict.fromkeys(islice(new, left))
+        found = await corpus.lookup("spot", list(spots))
         return [each for each in found if wanted is None or wanted(each.passage.metadata)]
 
     def _sample(self, found: Sequence[Found], statistics: CollectionStatistics) -> Section:

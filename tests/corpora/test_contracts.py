@@ -32,11 +32,12 @@ class TestLanceCorpusInAFolder(CorpusContract):
 class TestPgCorpus(CorpusContract):
     """With pg_textsearch, whose figures count passages that are gone until they are compacted."""
 
-    uses_bm25 = True
+    extension = "pg_textsearch"
     is_exact = False
 
     @pytest.fixture(autouse=True)
-    def _schema(self, postgres: str) -> None:
+    def _schema(self, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kaosmem.corpora.postgres._EXTENSION", self.extension)
         self.url = postgres
         self.schema = pg_schema()
 
@@ -48,7 +49,7 @@ class TestPgCorpus(CorpusContract):
             await each.close()
 
     async def make(self) -> Corpus:
-        corpus = PgCorpus(self.url, schema=self.schema, uses_bm25=self.uses_bm25)
+        corpus = PgCorpus(self.url, schema=self.schema)
         self.opened.append(corpus)
         return corpus
 
@@ -57,5 +58,5 @@ class TestPgCorpus(CorpusContract):
 
 
 class TestPgCorpusWithoutAnExtension(TestPgCorpus):
-    uses_bm25 = False
+    extension = "none"
     is_exact = True

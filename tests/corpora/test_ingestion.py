@@ -15,7 +15,7 @@ import pytest
 from kaosmem.cli import run
 from kaosmem.corpora import InMemoryCorpus, LanceCorpus, PgCorpus, ingest_files
 from kaosmem.corpora import ingestion as ingestion_module
-from kaosmem.errors import MissingFileError
+from kaosmem.errors import DurabilityError, MissingFileError
 from kaosmem.language.analysis import analyze
 from tests.corpora.places import pg_schema
 
@@ -109,18 +109,21 @@ async def test_a_killed_ingestion_goes_on(tmp_path: Path, batches: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.soak)])
-async def test_processes_read_what_one_process_reads(
+async def test_a_killed_worker_is_an_error_after_which_another_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    """Worker processes, one of which is killed, write the same passages as none."""
+    """Where a worker is killed, the next run writes the rest, and all is there as of one process."""
     folder = folder_of(tmp_path / "files", 30)
     corpus = LanceCorpus(tmp_path / "corpus")
     monkeypatch.setattr(ingestion_module, "_BATCH_FILES", 8)
     monkeypatch.setattr(ingestion_module, "read_batch", _dies_once)
     monkeypatch.setenv("KAOSMEM_TEST_DEATH", str(tmp_path / "died"))
-    report = await ingest_files(folder, corpus, workers=workers)
+    with pytest.raises(DurabilityError, match="ingest again"):
+        await ingest_files(folder, corpus, workers=workers)
     assert (tmp_path / "died").exists()
-    assert (len(report.new), report.items_added) == (31, 31)
+    report = await ingest_files(folder, corpus, workers=workers)
+    assert len(report.unchanged) >= 8, "the batch that was written before the kill"
+    assert len(report.new) + len(report.unchanged) == 31
     model = InMemoryCorpus()
     await ingest_files(folder, model, workers=0)
     assert await corpus.sources() == await model.sources()

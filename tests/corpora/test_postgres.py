@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from kaosmem import DurabilityError, SessionMemory
 from kaosmem.corpora import CorpusSource, PgCorpus, postgres
-from kaosmem.errors import InvalidArgumentError, NotFoundError
+from kaosmem.errors import NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
@@ -24,10 +24,13 @@ from tests.faulty_network import network
 CANARY = "xylophonequark"
 
 
-@pytest_asyncio.fixture(params=[True, False], ids=["bm25", "tsvector"])
-async def corpus(request: pytest.FixtureRequest, postgres: str) -> AsyncIterator[PgCorpus]:
+@pytest_asyncio.fixture(params=["pg_textsearch", "none"])
+async def corpus(
+    request: pytest.FixtureRequest, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PgCorpus]:
     """Return an empty corpus with each of the two ways of ranking."""
-    made = PgCorpus(postgres, schema=pg_schema(), uses_bm25=request.param)
+    monkeypatch.setattr("kaosmem.corpora.postgres._EXTENSION", request.param)
+    made = PgCorpus(postgres, schema=pg_schema())
     yield made
     await made.close()
 
@@ -42,10 +45,10 @@ async def test_an_erasure_drops_the_table_from_before(corpus: PgCorpus, postgres
     await corpus.add([passage(f"p{n}", f"rent {n} garden", f"s{n}") for n in range(20)])
     await corpus.replace("gone", [passage(f"{CANARY}-1", f"rent {CANARY}", "gone")])
     await corpus.replace("gone", [passage(f"{CANARY}-2", f"garden {CANARY}", "gone")])
-    before = _tables(postgres, corpus._schema)
+    before = _tables(postgres, corpus._database.schema)
     assert any(CANARY in text for text in before.values())
     receipt = await corpus.erase("gone")
-    after = _tables(postgres, corpus._schema)
+    after = _tables(postgres, corpus._database.schema)
     assert not any(CANARY in text for text in after.values())
     assert {name for name in before if name.startswith("corpus_")} - after.keys()
     assert await corpus.verify(receipt) == ()
@@ -70,30 +73,29 @@ def _tables(url: str, schema: str) -> dict[str, str]:
 async def test_compaction_gives_up_old_versions_alone(corpus: PgCorpus) -> None:
     """After compaction, versions older than `keep_s` are gone, and newer ones say what they said."""
     corpus._keep = timedelta(0)
-    first = await corpus.add([passage("a", "rent one"), passage("b", "rent")])
+    first, _ = await corpus.add([passage("a", "rent one"), passage("b", "rent")])
     await corpus.replace("s", [passage("c", "rent three")])
     await corpus.compact()
     assert await ids(corpus, "rent") == ["c"]
     assert (await corpus.statistics(["rent", "one"])).frequencies == {"rent": 1, "one": 0}
     with pytest.raises(NotFoundError):
         await corpus.at(first).get(["a"])
-    assert len(await corpus.versions()) == 1
-    other = PgCorpus(corpus._url, schema=corpus._schema)
+    await corpus.compact()
+    assert len(await corpus.versions()) == 2, "one that was the newest, and its count"
+    other = PgCorpus(corpus._url, schema=corpus._database.schema)
     assert await other.statistics(["rent"]) == await corpus.statistics(["rent"])
     await other.close()
 
 
 async def test_views_share_connections(corpus: PgCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions, tenants and the questions of a session open no connections of their own."""
-    opened: list[PgCorpus] = []
-    monkeypatch.setattr(PgCorpus, "_open", opened.append)
-    version = await corpus.add([passage(f"p{n}", f"rent {n} garden", "s") for n in range(9)])
+    version, _ = await corpus.add([passage(f"p{n}", f"rent {n} garden", "s") for n in range(9)])
+    monkeypatch.setattr(postgres, "PostgresDatabase", None)
     assert await corpus.at(version).get(["p1"])
     await corpus.for_tenant("other").add([passage("a", "rent")])
     memory = SessionMemory.test_mode()
     await memory.attach(CorpusSource(corpus), timeout_s=60)
     assert (await memory.assemble_context("rent of a garden", budget=200)).items
-    assert opened == []
 
 
 async def test_a_rare_filter_is_answered_among_many(corpus: PgCorpus) -> None:
@@ -119,20 +121,20 @@ async def test_tsvector_scores_the_passages_with_the_rarest_words(
     """Where common words match too much, passages that have them alone may be left out."""
     monkeypatch.setattr(postgres, "_READ_PLAIN", 10)
     await corpus.add([passage(f"p{n}", "rent") for n in range(20)] + [passage("x", "rent cellar")])
+    await corpus.compact()
     found = await ids(corpus, "rent cellar")
     assert found[0] == "x"
-    assert len(found) == (21 if corpus._uses_bm25 else 1)
+    assert len(found) == (1 if postgres._EXTENSION == "none" else 21)
 
 
 async def test_writers_of_a_new_tenant_wait_for_each_other(corpus: PgCorpus) -> None:
     """Four writers that make the tenant at once lose nothing, and counts are exact."""
-    others = [
-        PgCorpus(corpus._url, schema=corpus._schema, uses_bm25=corpus._uses_bm25) for _ in "abcd"
-    ]
+    others = [PgCorpus(corpus._url, schema=corpus._database.schema) for _ in "abcd"]
     await asyncio.gather(
         *(each.replace("s", [passage(f"p{n}", "rent", "s")]) for n, each in enumerate(others))
     )
     assert len(await ids(corpus, "rent")) == 1
+    await corpus.compact()
     assert (await corpus.statistics(["rent"])).frequencies == {"rent": 1}
     for each in others:
         await each.close()
@@ -157,14 +159,3 @@ async def test_a_server_that_is_gone_is_an_error_in_time(postgres: str) -> None:
         await corpus.add([passage("c", "rent")])
         assert await ids(corpus, "rent") in (["a", "c"], ["c", "a"])
         await corpus.close()
-
-
-async def test_an_extension_that_is_missing_is_named(postgres: str) -> None:
-    """`uses_bm25=True` is refused where the database has no pg_textsearch."""
-    corpus = PgCorpus(postgres, schema=pg_schema(), uses_bm25=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kaosmem.corpora.postgres._EXTENSION", "no_such_extension")
-        with pytest.raises(InvalidArgumentError, match="pg_textsearch"):
-            await corpus.add([passage("a", "rent")])
-    assert await corpus.tenants() == []
-    await corpus.close()

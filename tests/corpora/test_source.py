@@ -97,7 +97,7 @@ async def test_a_session_at_an_earlier_time_asks_the_version_of_then(
 
     monkeypatch.setattr(in_memory, "utc_now", lambda: corpus_module.utc_now())
     corpus = InMemoryCorpus()
-    first = await corpus.replace("s", [passage("a", "The rent is 900 euros.")])
+    first, _ = await corpus.replace("s", [passage("a", "The rent is 900 euros.")])
     then = (await corpus.versions())[-1].at
     await corpus.replace("s", [passage("a", "The rent is 950 euros.")])
     memory = SessionMemory.test_mode()

@@ -72,8 +72,7 @@ _MEANINGS = f"""CREATE TABLE meanings (
 )"""
 
 
-# Each tenant's passages have a table of their own, which `passages` names. A version has the counts
-# of terms by which it differs from the version before it; the oldest one has all.
+# Each tenant's passages have a table of their own, which `passages` names, and so have its terms.
 _CORPORA = (
     "CREATE SEQUENCE corpus_numbers",
     """CREATE TABLE corpora (
@@ -81,7 +80,7 @@ _CORPORA = (
     )""",
     """CREATE TABLE corpus_versions (
         number bigint PRIMARY KEY, tenant text COLLATE "C" NOT NULL REFERENCES corpora ON DELETE CASCADE,
-        at timestamptz NOT NULL, counts bytea NOT NULL
+        at timestamptz NOT NULL
     )""",
     "CREATE INDEX corpus_versions_of_tenant ON corpus_versions (tenant, number)",
 )
@@ -191,6 +190,17 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(schema={self.schema!r})"
+
+    def __reduce__(self) -> tuple[Callable[[], PostgresDatabase], tuple[()]]:
+        """Return what another process needs: it opens connections of its own."""
+        return partial(
+            PostgresDatabase,
+            self._url,
+            tenant=self._tenant,
+            schema=self.schema,
+            max_connections=self._max_connections,
+            timeout_s=self._timeout_s,
+        ), ()
 
     @property
     def tenant(self) -> str:

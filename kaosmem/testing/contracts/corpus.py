@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -75,7 +77,7 @@ class CorpusContract:
         assert await corpus.sources() == {}
         assert await corpus.tenants() == []
         assert (await corpus.statistics(["rent"])).entries == 0
-        assert await corpus.remove("s") == 0
+        assert (await corpus.remove("s")).gone == 0
         assert await corpus.verify(await corpus.erase("s")) == ()
         await corpus.compact()
         await corpus.erase_tenant()
@@ -124,10 +126,12 @@ class CorpusContract:
 
     async def test_versions_hold_what_was_true_then(self, corpus: Corpus) -> None:
         """Adding, replacing and removing make versions, and each older one stays as it was."""
-        first = await corpus.add([passage("a", "rent one"), passage("b", "rent two")])
-        second = await corpus.replace("s", [passage("b", "rent three"), passage("c", "rent four")])
+        first, _ = await corpus.add([passage("a", "rent one"), passage("b", "rent two")])
+        change = await corpus.replace("s", [passage("b", "rent three"), passage("c", "rent four")])
+        assert change.gone == 2
+        second = change.version
         await corpus.replace(["t", "u"], [passage("d", "rent five", "t")])
-        assert await corpus.remove("s") == 2
+        assert (await corpus.remove("s")).gone == 2
         assert await _texts(corpus, "rent") == {"d": "rent five"}
         assert await _texts(corpus.at(second), "rent") == {"b": "rent three", "c": "rent four"}
         assert await _texts(corpus.at(first), "rent") == {"a": "rent one", "b": "rent two"}
@@ -136,8 +140,6 @@ class CorpusContract:
         assert await _texts(corpus.at(kept[first]), "rent") == await _texts(
             corpus.at(first), "rent"
         )
-        statistics = await corpus.at(first).statistics(["rent", "two", "five"])
-        assert (statistics.entries, statistics.frequencies["rent"]) == (2, 2)
         for moment in (10**6, "1999-01-01"):
             with pytest.raises(NotFoundError):
                 await corpus.at(moment).candidates(["rent"])
@@ -147,7 +149,7 @@ class CorpusContract:
         assert await _texts(corpus.at(first), "rent") == {"a": "rent one", "b": "rent two"}
 
     async def test_statistics_are_those_of_all_passages(self, corpus: Corpus) -> None:
-        """After any changes and compactions, counts are those of the passages that are there."""
+        """After a compaction, counts are those of the passages that are there, and a version's stay."""
         rng = random.Random(7)
         model: dict[str, tuple[str, str]] = {}
         for step in range(8):
@@ -163,14 +165,21 @@ class CorpusContract:
             model |= {each: (source, text) for each, text in new.items()}
             if step in (3, 6):
                 await corpus.compact()
+        await corpus.compact()
         terms = {term for _, text in model.values() for term in analyze(text)}
         statistics = await corpus.statistics([*terms, "unknown"])
+        version = (await corpus.versions())[-1].number
         texts = [analyze(text) for _, text in model.values()]
         assert statistics.entries == len(model)
         assert statistics.terms == sum(map(len, texts))
         for term in terms:
             assert statistics.frequencies[term] == sum(term in text for text in texts), term
         assert statistics.frequencies["unknown"] == 0
+        await corpus.add([passage("new", "unknown")])
+        await corpus.compact()
+        assert (await corpus.statistics(["unknown"])).frequencies == {"unknown": 1}
+        other = await self.reopen(corpus)
+        assert await other.at(version).statistics([*terms, "unknown"]) == statistics
 
     async def test_filters_mean_what_they_mean_in_a_section(self, corpus: Corpus) -> None:
         """The engine lets through the passages that a section would let through."""
@@ -229,13 +238,15 @@ class CorpusContract:
             assert await _ids(corpus, "rent", wanted) == [each]
             assert [one.passage.id for one in await corpus.get([each])] == [each]
         for each in hostile:
-            assert await corpus.remove(each) == 1
+            assert (await corpus.remove(each)).gone == 1
         assert await _ids(corpus, "rent") == ["mine"]
 
     async def test_tenants_never_mix(self, corpus: Corpus) -> None:
         """Each tenant sees its own passages, counts and versions, and erasing one spares the others."""
         for tenant in _TENANTS:
-            await corpus.for_tenant(tenant).add([passage("same", f"rent of {tenant}", "s")])
+            own = corpus.for_tenant(tenant)
+            await own.add([passage("same", f"rent of {tenant}", "s")])
+            await own.compact()
         assert await corpus.tenants() == sorted(_TENANTS)
         for tenant in _TENANTS:
             own = corpus.for_tenant(tenant)
@@ -253,13 +264,14 @@ class CorpusContract:
 
     async def test_an_erasure_leaves_no_version(self, corpus: Corpus) -> None:
         """Erased passages are in no version; the rest is found, and the receipt can be checked."""
-        first = await corpus.add(
+        first, _ = await corpus.add(
             [passage("a", "rent secret"), passage("b", "rent"), passage("c", "rent", "t")]
         )
+        await corpus.compact()
         receipt = await corpus.erase("s", ids=["unknown"], alone=True)
-        assert (receipt.passages, receipt.sources, receipt.leftovers) == (2, ("s",), "none")
-        assert CorpusReceipt.from_dict(receipt.to_dict()) == receipt
-        assert await corpus.verify(receipt) == ()
+        assert (receipt.passages, receipt.sources, receipt.alone) == (2, ("s",), True)
+        stored = json.loads(json.dumps(asdict(receipt), default=str))
+        assert await corpus.verify(CorpusReceipt(**stored)) == ()
         assert await _ids(corpus, "rent") == ["c"]
         assert (await corpus.statistics(["secret"])).frequencies == {"secret": 0}
         with pytest.raises(NotFoundError):
@@ -269,8 +281,6 @@ class CorpusContract:
         by_id = await corpus.erase(ids=["c"])
         assert await corpus.verify(by_id) == ()
         assert await _ids(corpus, "rent") == ["a"]
-        with pytest.raises(InvalidArgumentError):
-            CorpusReceipt.from_dict({"tenant": "x"})
 
     async def test_the_engine_proposes_what_matches_best(self, corpus: Corpus) -> None:
         """Among 400 passages, the best by BM25 over all of them are among the candidates."""
@@ -298,6 +308,7 @@ class CorpusContract:
         texts = []
         for each in (model, corpus):
             await each.add(given)
+            await each.compact()
             memory = SessionMemory.test_mode()
             await memory.attach(CorpusSource(each), timeout_s=60)
             for query in ("When must notice of a repair be given?", "repair of a garden in 2024"):
@@ -308,7 +319,7 @@ class CorpusContract:
 
     async def test_a_session_forgets_in_the_corpus(self, corpus: Corpus) -> None:
         """`forget` of a session erases the passage, and `verify` asks the corpus."""
-        version = await corpus.add([passage("a", "rent secret"), passage("b", "rent")])
+        version, _ = await corpus.add([passage("a", "rent secret"), passage("b", "rent")])
         memory = SessionMemory.test_mode()
         await memory.attach(CorpusSource(corpus))
         context = await memory.assemble_context("rent", budget=200)
