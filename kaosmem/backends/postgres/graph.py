@@ -6,16 +6,15 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_json, check_text, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.errors import DurabilityError, InvalidArgumentError, InvalidNameError
-from kaosmem.names import check_id
+from kaosmem.errors import DurabilityError, InvalidArgumentError
 from kaosmem.stores.graph import BaseGraphStore, walk
 from kaosmem.types import JSONValue
 
@@ -102,26 +101,16 @@ def label_of(relationship_type: str) -> str:
     return label[:63] if is_name else _RELATIONSHIP
 
 
-def _named(vertex: str) -> str:
-    """Return the expression for the id of a vertex.
-
-    One that a query made has its `id`, else its `name`.
-    """
-    made = f"label({vertex}) + ' ' + toString(id({vertex}))"
-    return f"coalesce(toString({vertex}.id), toString({vertex}.name), {made})"
-
-
 class AGEGraphStore(BaseGraphStore):
     """A GraphStore in PostgreSQL with the extension Apache AGE. It answers Cypher queries.
 
     Each tenant of a schema has a graph of its own. Entities have the label `Entity`. A relationship
     has its type as label (see `label_of`), so that `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the
     hundredth label on, new types have the label `Relationship`. Both have the properties `id`,
-    `name`, `type`, `description` and `properties`. Vertices and edges that a Cypher query made
-    belong to the graph, too. The id of such a vertex is its property `id`, else its `name`, else
-    its label and number. One whose id could be no entity's is left out. An administrator prepares
-    the database once: `CREATE EXTENSION age`, `GRANT USAGE ON SCHEMA ag_catalog TO <role>` and
-    `ALTER DATABASE <name> SET session_preload_libraries = 'age'`.
+    `name`, `type`, `description` and `properties`. Vertices and edges that a Cypher query made are
+    found by Cypher queries alone. An administrator prepares the database once: `CREATE EXTENSION
+    age`, `GRANT USAGE ON SCHEMA ag_catalog TO <role>` and `ALTER DATABASE <name> SET
+    session_preload_libraries = 'age'`.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -166,11 +155,8 @@ class AGEGraphStore(BaseGraphStore):
 
     async def list_entities(self) -> list[str]:
         def ids(cursor: Cursor) -> list[str]:
-            found = {
-                row[0]
-                for row in self._cypher(cursor, f"MATCH (e) RETURN DISTINCT {_named('e')}", {})
-            }
-            return sorted(filter(is_id, found))
+            query = "MATCH (e:Entity) WHERE e.stored IS NOT NULL RETURN e.id"
+            return sorted(row[0] for row in self._cypher(cursor, query, {}))
 
         return await self._database.run(self._made(ids))
 
@@ -233,31 +219,15 @@ class AGEGraphStore(BaseGraphStore):
     async def _delete_entity(self, entity_id: str) -> None:
         def delete(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
-            self._cypher(
-                cursor, "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e", {"id": entity_id}
-            )
-            made = list(self._made_vertices(cursor, [entity_id]))
-            self._in_parts(
-                cursor, "UNWIND $rows AS row MATCH (e) WHERE id(e) = row DETACH DELETE e", made
-            )
+            query = "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e"
+            self._cypher(cursor, query, {"id": entity_id})
 
         await self._database.run(self._made(delete))
 
     async def _delete_relationship(self, relationship_id: str) -> None:
         def delete(cursor: Cursor) -> None:
             lock(cursor, "graph", self._graph)
-            if self._delete_relationships(cursor, [relationship_id]):
-                return
-            names = _names_in(relationship_id)
-            if names is None:
-                return
-            # An edge that a query made has no id: its ends and its label identify it.
-            self._cypher(
-                cursor,
-                "MATCH (a)-[r]->(b) WHERE r.id IS NULL AND label(r) = $type "
-                f"AND {_named('a')} = $source AND {_named('b')} = $target DELETE r",
-                names,
-            )
+            self._delete_relationships(cursor, [relationship_id])
 
         await self._database.run(self._made(delete))
 
@@ -295,103 +265,57 @@ class AGEGraphStore(BaseGraphStore):
         self, cursor: Cursor, entities: list[Entity], *, replace: bool = True
     ) -> None:
         ids = [each.id for each in entities]
-        rows = self._in_parts(
-            cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id", ids
-        )
-        known = {row[0] for row in rows}
-        new = [_fields(each) for each in entities if each.id not in known]
-        self._in_parts(
-            cursor, f"UNWIND $rows AS row CREATE (:Entity {_inline('name', 'type')})", new
-        )
-        if replace:
-            old = [_fields(each) for each in entities if each.id in known]
-            self._in_parts(
-                cursor, "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row", old
-            )
+        query = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id, e.stored"
+        is_ours = {
+            entity_id: stored is not None
+            for entity_id, stored in self._in_parts(cursor, query, ids, columns=2)
+        }
+        new = [_fields(each) for each in entities if each.id not in is_ours]
+        create = f"UNWIND $rows AS row CREATE (:Entity {_inline('name', 'type')})"
+        self._in_parts(cursor, create, new)
+        # A vertex that a query made with this id becomes the entity.
+        old = [
+            _fields(each)
+            for each in entities
+            if each.id in is_ours and (replace or not is_ours[each.id])
+        ]
+        change = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row"
+        self._in_parts(cursor, change, old)
 
-    def _delete_relationships(self, cursor: Cursor, ids: list[str]) -> bool:
-        """Delete relationships by their ids. Return whether there were any."""
-        query = "UNWIND $rows AS row MATCH ()-[r]->() WHERE r.id = row DELETE r RETURN row"
-        return bool(self._in_parts(cursor, query, ids))
+    def _delete_relationships(self, cursor: Cursor, ids: list[str]) -> None:
+        query = "UNWIND $rows AS row MATCH ()-[r]->() WHERE r.id = row DELETE r"
+        self._in_parts(cursor, query, ids)
 
     def _entities(self, cursor: Cursor, ids: list[str]) -> tuple[list[Entity], list[int]]:
         """Return the entities among these ids, by id, and the numbers of their vertices."""
         query = (
-            "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row "
-            "RETURN row, id(e), e.stored, CASE WHEN e.stored IS NULL THEN properties(e) END"
+            "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row AND e.stored IS NOT NULL "
+            "RETURN id(e), e.stored"
         )
-        found = {}
-        for name, number, stored, fields in self._in_parts(cursor, query, ids, columns=4):
-            found[number] = (
-                _entity(name, "Entity", fields) if stored is None else Entity.of(value_of(stored))
-            )
-        found |= self._made_vertices(cursor, ids)
-        entities = {each.id: each for each in reversed(found.values())}
-        return sorted(entities.values(), key=lambda each: each.id), list(found)
-
-    def _made_vertices(self, cursor: Cursor, ids: list[str]) -> dict[int, Entity]:
-        """Return the vertices among these ids that queries made without the property `id`, or with another label."""
-        cursor.execute(
-            "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid "
-            "WHERE inhparent = %s::regclass AND relname <> 'Entity'",
-            (f'{self._graph}."_ag_label_vertex"',),
-        )
-        is_named = f"{_named('e')} IN $ids"
-        parts = [("Entity", f"e.id IS NULL AND {is_named}")]
-        parts += [(label, is_named) for (label,) in cursor.fetchall()]
-        made = {}
-        for label, condition in parts:
-            query = (
-                f"MATCH (e:`{label}`) WHERE {condition} RETURN id(e), {_named('e')}, properties(e)"
-            )
-            for number, name, fields in self._cypher(cursor, query, {"ids": ids}, columns=3):
-                made[number] = _entity(name, label, fields)
-        return made
+        rows = self._in_parts(cursor, query, ids, columns=2)
+        entities = [Entity.of(value_of(stored)) for _, stored in rows]
+        return sorted(entities, key=attrgetter("id")), [number for number, _ in rows]
 
     def _touching(
         self, cursor: Cursor, numbers: list[int], types: frozenset[str] | None
     ) -> list[Relationship]:
-        """Return the relationships that have one of these vertices as an end, each once."""
-        found: dict[str, Relationship] = {}
-        made = []
-        for start, end, label, text in self._edges(cursor, numbers):
-            fields = _value(text)
-            if "stored" in fields:
-                relationship = Relationship.of(value_of(fields["stored"]))
-                found[relationship.id] = relationship
-            else:
-                made.append((start, end, label, fields))
-        names = self._names(cursor, [number for edge in made for number in edge[:2]])
-        for start, end, label, fields in made:
-            if is_id(names[start]) and is_id(names[end]):
-                relationship = _relationship(names[start], names[end], label, fields)
-                found[relationship.id] = relationship
-        return [each for each in found.values() if types is None or each.type in types]
-
-    def _edges(self, cursor: Cursor, numbers: list[int]) -> list[tuple[str, ...]]:
-        """Return both ends, the label and the properties of the edges of some vertices.
+        """Return the relationships that have one of these vertices as an end, each once.
 
         In SQL, since AGE reads all edges of a pattern without a label.
         """
-        edges = []
+        found: dict[str, Relationship] = {}
         for end in ("start_id", "end_id"):
             cursor.execute(
-                "SELECT start_id::text, end_id::text, relname, properties::text "
-                f'FROM {self._graph}."_ag_label_edge" AS edge JOIN pg_class ON pg_class.oid = '
-                "edge.tableoid "
+                f'SELECT properties::text FROM {self._graph}."_ag_label_edge" '
                 f"WHERE {end} = ANY(%s::text[]::ag_catalog.graphid[])",
                 ([str(number) for number in numbers],),
             )
-            edges += cursor.fetchall()
-        return edges
-
-    def _names(self, cursor: Cursor, numbers: Sequence[str]) -> dict[str, str]:
-        """Return the ids of vertices, by their numbers."""
-        if not numbers:
-            return {}
-        query = f"MATCH (e) WHERE id(e) IN $rows RETURN id(e), {_named('e')}"
-        rows = self._cypher(cursor, query, {"rows": [int(number) for number in numbers]}, columns=2)
-        return {str(number): name for number, name in rows}
+            for (text,) in cursor.fetchall():
+                fields = _value(text)
+                if "stored" in fields:
+                    relationship = Relationship.of(value_of(fields["stored"]))
+                    found[relationship.id] = relationship
+        return [each for each in found.values() if types is None or each.type in types]
 
     def _in_parts(
         self, cursor: Cursor, query: str, rows: Sequence[Any], *, columns: int = 1, **params: Any
@@ -481,68 +405,6 @@ def _fields(part: Entity | Relationship) -> dict[str, Any]:
     ):  # no text here holds a NUL
         return fields
     return fields | texts | {"description": part.description, "properties": dict(part.properties)}
-
-
-_FIELDS = ("id", "name", "type", "description", "properties", "stored", "source", "target")
-
-
-def is_id(text: object) -> bool:
-    """Return whether a text can be the id of an entity."""
-    try:
-        check_id(text, "entity id")
-    except InvalidNameError:
-        return False
-    return True
-
-
-def _names_in(relationship_id: str) -> dict[str, str] | None:
-    """Return the source, the type and the target that an id follows from, None for any other id."""
-    with suppress(ValueError):
-        source, kind, target = json.loads(relationship_id)
-        return {"source": source, "type": kind, "target": target}
-    return None
-
-
-def _entity(name: str, label: str, fields: Mapping[str, Any]) -> Entity:
-    """Return the entity that a query made as a vertex."""
-    kind = fields.get("type") or ("" if label == "Entity" else label)
-    return Entity(
-        name,
-        _text(fields.get("name")),
-        _text(kind),
-        _text(fields.get("description")),
-        **_rest(fields),
-    )
-
-
-def _relationship(source: str, target: str, label: str, fields: Mapping[str, Any]) -> Relationship:
-    """Return the relationship that a query made as an edge."""
-    kind = fields.get("type")
-    given = fields.get("id")
-    return Relationship(
-        source,
-        target,
-        kind if isinstance(kind, str) and is_id(kind) else label,
-        _text(fields.get("description")),
-        id=given if isinstance(given, str) and is_id(given) else "",
-        **_rest(fields),
-    )
-
-
-def _rest(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties that a query gave beside the fields of an entity or relationship."""
-    given = fields.get("properties")
-    own = given if isinstance(given, dict) else {}
-    return {
-        "properties": {
-            **own,
-            **{name: value for name, value in fields.items() if name not in _FIELDS},
-        }
-    }
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _value(agtype: str | None) -> Any:
