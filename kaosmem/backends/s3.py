@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 _EXPIRES = "kaosmem-expires"
 """The metadata field of an object that holds the end of its life, in seconds since 1970."""
-_CREATION = "kaosmem-creation"
-"""The metadata field of an object that holds the number of the call that created it."""
 _KEY = "kaosmem-key"
 """The metadata field of an object that holds its key, in UTF-8 and base64, if its name is not the key."""
 _CHECKSUM = "kaosmem-sha256"
@@ -52,10 +49,6 @@ _RESERVED = ".kaosmem/"
 """The prefix of names that are no keys."""
 _ENCODED = f"{_RESERVED}keys/"
 """The prefix of objects whose keys cannot be names."""
-_CLAIMS = f"{_RESERVED}claims/"
-"""The prefix of empty objects: the caller that created one may take the place of some expired bytes."""
-_CLAIM_AGE = timedelta(hours=1)
-"""No caller that has seen the expired bytes is still at work then."""
 _MAX_NAME_CHARS = 200  # servers that keep files allow 255 bytes for a segment of a name
 _MAX_KEY_BYTES = 700  # S3 allows 1,024 with the prefix
 _UNKNOWN_TYPE = "application/octet-stream"
@@ -164,56 +157,6 @@ class S3FileStore:
                 whole = {**attributes, _CHECKSUM: digest.hexdigest()}
                 await self._store.put_async(path, spooled, attributes=whole)
 
-    async def create(
-        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
-    ) -> bool:
-        """Store bytes unless the key has some, and return whether they were stored.
-
-        Of several callers one succeeds.
-
-        If a caller dies while it takes the place of expired bytes, the key stays taken until
-        `delete_expired`.
-        """
-        path = _path(key)
-        blob = check_bytes(data)
-        creation = secrets.token_hex(16)
-        attributes = self._attributes(key, content_type, ttl)
-        attributes |= {_CREATION: creation, _CHECKSUM: checksum(blob)}
-        async with self._turn():
-            is_stored, there = await self._put(path, blob, attributes, "create")
-            if is_stored or there is None or not self._is_expired(there):
-                return is_stored
-            # Equal bytes have equal e_tags, so that these can't tell whether another caller has
-            # been here. A claim can.
-            number = there.attributes.get(_CREATION) or f"{there.meta['last_modified']}"
-            claim = _CLAIMS + sha256(f"{path} {number}".encode()).hexdigest()
-            is_claimed, _ = await self._put(claim, b"", {_CREATION: creation}, "create")
-            return (
-                is_claimed
-                and (await self._put(path, blob, attributes, {"e_tag": there.meta["e_tag"]}))[0]
-            )
-
-    async def _put(
-        self, path: str, blob: Bytes, attributes: Attributes, mode: Any
-    ) -> tuple[bool, GetResult | None]:
-        """Store an object on a condition.
-
-        Return whether it is stored, else the object that is there, if any.
-        """
-        from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
-
-        try:
-            await self._store.put_async(
-                path, blob, attributes=attributes, mode=mode, use_multipart=False
-            )
-        except (AlreadyExistsError, PreconditionError, NotFoundError):
-            there = await self._head(path)
-            # If the first answer was lost, the driver has sent the request again.
-            return there is not None and there.attributes.get(_CREATION) == attributes[
-                _CREATION
-            ], there
-        return True, None
-
     async def download(self, key: str) -> bytes:
         async with self._turn():
             found = await self._get(key)
@@ -262,11 +205,7 @@ class S3FileStore:
         Objects of others stay. Each object costs a request.
         """
         own = [path for path, each in await self._all() if _CHECKSUM in each.attributes]
-        with _as_durability_error():
-            async for batch in self._store.list(_CLAIMS.rstrip("/")):
-                own += [each["path"] for each in batch]
-            if own:
-                await self._store.delete_async(own)
+        await self._delete_all_of(own)
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         check_ttl(expires_s, "expires_s")
@@ -284,15 +223,13 @@ class S3FileStore:
         Expired bytes can't be downloaded in any case.
         """
         expired = [path for path, each in await self._all() if self._is_expired(each)]
-        with _as_durability_error():
-            if expired:
-                await self._store.delete_async(expired)
-            old = datetime.now(UTC) - _CLAIM_AGE
-            async for batch in self._store.list(_CLAIMS.rstrip("/")):
-                claims = [each["path"] for each in batch if each["last_modified"] < old]
-                if claims:
-                    await self._store.delete_async(claims)
+        await self._delete_all_of(expired)
         return len(expired)
+
+    async def _delete_all_of(self, paths: list[str]) -> None:
+        with _as_durability_error():
+            if paths:
+                await self._store.delete_async(paths)
 
     async def _all(self) -> list[tuple[str, GetResult]]:
         """Return the path and the attributes of the object of each key."""

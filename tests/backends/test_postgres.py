@@ -28,7 +28,7 @@ from kaosmem.backends.postgres import (
 from kaosmem.backends.postgres.graph import MAX_LABELS, returned_columns
 from kaosmem.backends.postgres.vectors import condition
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
-from kaosmem.stores import Entity, InMemoryFileStore, Relationship, Task, VectorDocument
+from kaosmem.stores import InMemoryFileStore, Relationship, Task, VectorDocument
 from kaosmem.testing import (
     GraphContract,
     HistoryContract,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -98,29 +97,6 @@ async def test_a_stream_that_fails_leaves_the_earlier_bytes(s3: S3) -> None:
     assert await store.download("a") == b"whole"
 
 
-async def test_of_callers_that_create_one_key_a_single_one_succeeds(s3: S3) -> None:
-    """Its bytes are the stored ones; once they expire, a single caller succeeds again."""
-    clock = Clock()
-    stores = []
-    tenant = str(next(_tenants))
-    stores = [files(s3, clock, tenant) for _ in range(8)]
-
-    async def create() -> list[bool]:
-        creating = (
-            store.create("lock", b"locked", content_type=f"text/{number}", ttl=60)
-            for number, store in enumerate(stores)
-        )
-        return list(await asyncio.gather(*creating))
-
-    for _ in range(3):
-        won = await create()
-        assert won.count(True) == 1
-        assert await stores[0].download("lock") == b"locked"
-        assert (await stores[0].describe("lock")).content_type == f"text/{won.index(True)}"
-        assert not any(await create())
-        clock.advance(60)
-
-
 async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> None:
     """Anybody who has the URL can read the bytes; nobody can read them by the plain URL."""
     store = files(s3, Clock())
@@ -190,7 +166,6 @@ async def test_other_programs_find_the_objects_by_their_keys(s3: S3) -> None:
         "..",
         "a\\b",
         ".kaosmem/keys/k-a",
-        ".kaosmem/claims/a",
         "ü/" * 128,
     ],
 )
@@ -221,8 +196,7 @@ async def test_bytes_that_have_changed_fail_their_checksum(s3: S3) -> None:
 
     await store.upload("whole", b"rent,900", content_type=_TEXT)
     await store.upload_stream("streamed", chunks(), content_type=_TEXT)
-    assert await store.create("created", b"rent,900", content_type=_TEXT)
-    for key in ("whole", "streamed", "created"):
+    for key in ("whole", "streamed"):
         change_bytes(s3, f"{tenant}/{key}")
         with pytest.raises(CorruptionError, match="have changed"):
             await store.download(key)
