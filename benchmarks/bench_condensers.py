@@ -12,14 +12,14 @@ from math import log
 import pytest
 
 from benchmarks.bench_conversation import conversation, least
+from kaosmem.compaction import SlidingWindowCompaction, ToolResultCompaction
 from kaosmem.conversation import (
     Condensation,
     Condenser,
     ConversationView,
     LLMSummarizingCondenser,
-    ObservationMaskingCondenser,
-    RecentEventsCondenser,
     RollingCondenser,
+    StrategyCondenser,
 )
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief
@@ -30,8 +30,8 @@ KINDS = "plain", "one loop"
 
 def condensers() -> dict[str, Condenser]:
     return {
-        "recent events": RecentEventsCondenser(),
-        "masking": ObservationMaskingCondenser(),
+        "recent events": StrategyCondenser(SlidingWindowCompaction(10)),
+        "cut results": StrategyCondenser(ToolResultCompaction(50, keep_recent=50)),
         "forgetting": RollingCondenser(),
         "summarizing": LLMSummarizingCondenser(ScriptedLLM(brief)),
     }

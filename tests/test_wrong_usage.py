@@ -25,7 +25,7 @@ from kaosmem import (
 )
 from kaosmem.compaction import SlidingWindowCompaction, SummarizationCompaction
 from kaosmem.context import AgentContext, ContextConfig
-from kaosmem.conversation import EventLog, RecentEventsCondenser
+from kaosmem.conversation import EventLog, StrategyCondenser
 from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.formats import count_messages
 from kaosmem.names import safe_id
@@ -206,7 +206,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
         "a function; give a LLMClient",
     ),
     (
-        lambda: RecentEventsCondenser("5"),
+        lambda: StrategyCondenser("5"),
         InvalidArgumentError,
         "max_events is <str>; give a whole number",
     ),

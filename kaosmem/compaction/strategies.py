@@ -35,6 +35,7 @@ from kaosmem.types.content import (
     ToolUseBlock,
 )
 from kaosmem.types.items import ChatMessage
+from kaosmem.units import Link
 
 
 @runtime_checkable
@@ -219,30 +220,41 @@ def _said(message: ChatMessage) -> list[ChatMessage]:
 
 @dataclass(frozen=True)
 class ToolResultCompaction:
-    """Cuts each long tool result to `max_chars` of its beginning and its end, with a note between them.
+    """Cuts each long tool result to its beginning and its end, with a note between them.
 
     A result with other parts than texts stays as it is, and so does a pinned message. A result is
     long if the cut one, with its note, takes fewer tokens.
 
+    Args:
+        max_chars: Number of characters that stay of a result, at least 1.
+        keep_recent: Number of newest messages with results that stay whole.
+
     Raises:
-        InvalidArgumentError: If `max_chars` is below 1.
+        InvalidArgumentError: If a number is out of range.
     """
 
     max_chars: int = 500
+    keep_recent: int = 0
 
     def __post_init__(self) -> None:
         check_count(self.max_chars, "max_chars", least=1)
+        check_count(self.keep_recent, "keep_recent")
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the history with its long results cut."""
         sizes = MessageSizes()
-        left = []
-        for message in check_listed(history, ChatMessage, "messages"):
-            shorter = message
-            if not message.pinned:
-                shorter = with_cut_results(message, self.max_chars)
-            left.append(shorter if sizes(shorter) < sizes(message) else message)
+        left = check_listed(history, ChatMessage, "messages")
+        results = [place for place, message in enumerate(left) if _has_results(message)]
+        for place in results[: max(0, len(results) - self.keep_recent)]:
+            message = left[place]
+            shorter = with_cut_results(message, self.max_chars)
+            if not message.pinned and sizes(shorter) < sizes(message):
+                left[place] = shorter
         return left
+
+
+def _has_results(message: ChatMessage) -> bool:
+    return message.role == "tool" or bool(Link.of(message).answers)
 
 
 class CompactionPipeline:

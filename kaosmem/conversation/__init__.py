@@ -3,9 +3,6 @@
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import (
     Condenser,
-    CondenserPipeline,
-    ObservationMaskingCondenser,
-    RecentEventsCondenser,
     StrategyCondenser,
 )
 from kaosmem.conversation.events import ActionEvent, ConversationEvent, ObservationEvent
@@ -19,15 +16,12 @@ __all__ = [
     "ActionEvent",
     "Condensation",
     "Condenser",
-    "CondenserPipeline",
     "ConversationEvent",
     "ConversationMemory",
     "ConversationView",
     "EventLog",
     "LLMSummarizingCondenser",
     "ObservationEvent",
-    "ObservationMaskingCondenser",
-    "RecentEventsCondenser",
     "RollingCondenser",
     "StrategyCondenser",
     "SummaryEvent",

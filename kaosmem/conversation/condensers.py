@@ -1,13 +1,11 @@
-"""Condensers: they shorten the view of a conversation, by a strategy, a window, or placeholders."""
+"""Condensers: they shorten the view of a conversation. One does so by any compaction strategies."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kaosmem.arguments import check_count, check_text
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.outline import places_in
 from kaosmem.conversation.condensation import Condensation
@@ -18,8 +16,6 @@ from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooSmallError
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
-
-PLACEHOLDER = "[what came back is left out: event {id}]"
 
 
 class Condenser(ABC):
@@ -87,157 +83,19 @@ def _check_progress(record: Condensation, view: ConversationView) -> None:
         )
 
 
-class CondenserPipeline(Condenser):
-    """Gives the view to each condenser in turn, until one of them wants to append a record.
-
-    Without any, it stays.
-
-    A summarising condenser after a masking one reads the placeholders; before it, the whole
-    results.
-    """
-
-    def __init__(self, condensers: Iterable[Condenser] = ()) -> None:
-        self.condensers = tuple(condensers)
-
-    def __repr__(self) -> str:
-        return f"CondenserPipeline({list(self.condensers)})"
-
-    async def condense(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> ConversationView | Condensation:
-        """Return the view that the last leaves, or the first record."""
-        given = tuple(view)
-        for condenser in self.condensers:
-            entries = tuple(view)
-            condensed = await condenser.condense(view, limit=limit)
-            if isinstance(condensed, Condensation):
-                return _placed(condensed, entries, given)
-            view = condensed
-        return view
-
-
-def _placed(
-    record: Condensation, entries: Sequence[ConversationEvent], given: Sequence[ConversationEvent]
-) -> Condensation:
-    """Return a record whose summary comes before the same of all that were given as of the entries it was made for."""
-    if record.summary_offset is None:
-        return record
-    forgets = record.forgets
-    left = [event.id for event in given if event.id not in forgets]
-    after = [event.id for event in entries if event.id not in forgets][record.summary_offset :]
-    return replace(record, summary_offset=left.index(after[0]) if after else len(left))
-
-
-class ObservationMaskingCondenser(Condenser):
-    """Shows a placeholder for each old observation, in its place and as the result of the same call.
-
-    Protected entries stay.
-    window: number of newest entries that are shown whole.
-    kind: masks observations of this kind alone, and counts only them, such as "browser_output" with a window of 1.
-    placeholder: stands for a masked entry; `{id}` in it is the entry's id.
-    Raises InvalidArgumentError.
-
-    >>> from kaosmem.conversation import EventLog, ObservationEvent
-    >>> log = EventLog()
-    >>> for page in ("first page", "second page"):
-    ...     _ = log.append(ObservationEvent("browser_output", page))
-    >>> view = await ObservationMaskingCondenser(1, kind="browser_output").condensed_view(log)
-    >>> [event.text for event in view]
-    ['[what came back is left out: event 0]', 'second page']
-    """
-
-    def __init__(
-        self, window: int = 100, *, kind: str | None = None, placeholder: str = PLACEHOLDER
-    ) -> None:
-        self.window = check_count(window, "window")
-        self.kind = kind
-        try:
-            check_text(placeholder, "placeholder").format(id=0)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"placeholder is no template, by {type(error).__name__}; the only name in braces "
-                f"is {{id}}"
-            ) from None
-        self.placeholder = placeholder
-        # By id, those of the last view, so that the same event is masked by the same one each time.
-        self._masked: dict[int, tuple[ObservationEvent, ObservationEvent]] = {}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.window}, kind={self.kind!r})"
-
-    async def condense(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> ConversationView | Condensation:
-        """Return the view with placeholders."""
-        kept = view.protected
-        events = list(view)
-        places = [
-            at
-            for at, event in enumerate(events)
-            if self.kind is None or getattr(event, "kind", "") == self.kind
-        ]
-        known = self._masked
-        self._masked = {}
-        for at in places[: max(0, len(places) - self.window)]:
-            event = events[at]
-            if isinstance(event, ObservationEvent) and at not in kept:
-                origin, masked = known.get(event.id, (None, event))
-                if origin is not event:
-                    masked = replace(event, content=self.placeholder.format(id=event.id))
-                self._masked[event.id] = event, masked
-                events[at] = masked
-        return ConversationView(events)
-
-
-class RecentEventsCondenser(Condenser):
-    """Shows the first entries, the newest ones and the protected ones.
-
-    max_events: shown entries in all, beside protected ones. keep_first: those at the start of the
-        view.
-    Raises InvalidArgumentError.
-    """
-
-    def __init__(self, max_events: int = 10, *, keep_first: int = 1) -> None:
-        self.max_events = check_count(max_events, "max_events", least=1)
-        self.keep_first = check_count(keep_first, "keep_first")
-        if max_events <= keep_first:
-            raise InvalidArgumentError(
-                f"keep_first is {keep_first} of at most {max_events} events, so that none is "
-                "recent; "
-                "raise max_events or keep fewer"
-            )
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.max_events}, keep_first={self.keep_first})"
-
-    async def condense(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> ConversationView | Condensation:
-        """Return the entries that are shown; a unit of several is shown whole or not.
-
-        It takes time in proportion to these, however long the view is.
-        """
-        count = len(view)
-        head = view.whole(0, min(self.keep_first, count))[1]
-        start = max(head, count - (self.max_events - self.keep_first))
-        cuts = view.cuts_from(view.whole(start, count)[0])
-        tail = cuts[bisect_left(cuts, start)]
-        shown = view.protected.union(view.unit(count - 1) if count else ())
-        if head < tail < count:
-            question = view.exchanges.question_before(tail)
-            shown.update(() if question is None else view.unit(question))
-        shown.update(range(head), range(tail, count))
-        entries = [view[place] for place in sorted(shown)]
-        return ConversationView(entries)
-
-
 class StrategyCondenser(Condenser):
-    """Shortens a view as a compaction strategy shortens messages.
+    """Shortens a view as compaction strategies shorten messages.
 
-    The strategy gets the entries as messages, the protected ones pinned. A summary that it makes is
-    appended to the log as a record, and takes the place of its sources. Without a summary, the
-    entries that it leaves out and the results that it cuts are so in the returned view alone. A
-    unit of which anything is left stays whole. Raises InvalidArgumentError.
+    The strategies get the entries as messages, the protected ones pinned. A summary that one of
+    them makes is appended to the log as a record, and takes the place of its sources. Without a
+    summary, the entries that they leave out and the results that they cut are so in the returned
+    view alone. A unit of which anything is left stays whole. Without strategies, the view stays.
+
+    Args:
+        strategies: One or several, which run in turn.
+
+    Raises:
+        InvalidArgumentError: If one of them is no CompactionStrategy.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
     >>> from kaosmem.conversation import ActionEvent, EventLog
@@ -249,8 +107,8 @@ class StrategyCondenser(Condenser):
     ['step 5', 'step 6', 'step 7']
     """
 
-    def __init__(self, strategy: CompactionStrategy) -> None:
-        self._strategy = CompactionPipeline(strategy)
+    def __init__(self, strategies: CompactionStrategy | Iterable[CompactionStrategy]) -> None:
+        self._strategy = CompactionPipeline(strategies)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self._strategy.strategies)})"
@@ -258,7 +116,7 @@ class StrategyCondenser(Condenser):
     async def condense(
         self, view: ConversationView, *, limit: int | None = None
     ) -> ConversationView | Condensation:
-        """Return the view that the strategy leaves, or the record of its summary.
+        """Return the view that the strategies leave, or the record of a summary.
 
         Raises NoCondensationError if the protected entries alone exceed its limits, and the
         strategy's other errors.

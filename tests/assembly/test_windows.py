@@ -18,6 +18,7 @@ from kaosmem import (
     ToolUseBlock,
     Window,
 )
+from kaosmem.compaction import SlidingWindowCompaction, ToolResultCompaction
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -25,8 +26,7 @@ from kaosmem.conversation import (
     EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
-    ObservationMaskingCondenser,
-    RecentEventsCondenser,
+    StrategyCondenser,
 )
 from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages, parse_message
@@ -717,7 +717,7 @@ _REBASES_OF_A_THREAD: Counter[str | None] = Counter()
 async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
     """What a window has sent stays sent, so it is packed anew as seldom as one over a thread: when it is full."""
     condensers: dict[str, Condenser] = {
-        "recent": RecentEventsCondenser(60),
+        "recent": StrategyCondenser(SlidingWindowCompaction(60)),
         "summaries": LLMSummarizingCondenser(ScriptedLLM(lambda _: "They ask what rooms cost.")),
         "short summaries": LLMSummarizingCondenser(
             ScriptedLLM(lambda _: "They ask what rooms cost."), max_size=40
@@ -734,19 +734,18 @@ async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
     assert has_condensed == (kind != "recent")
 
 
-@pytest.mark.parametrize("kind", ["summaries", "masked"])
+@pytest.mark.parametrize("kind", ["summaries", "cut"])
 async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_condensation(
     kind: str,
 ) -> None:
     """A summary of calls that were not sent yet is appended in their place.
 
-    A sent result is not masked later.
+    A sent result is not cut later.
     """
     summarizing = LLMSummarizingCondenser(ScriptedLLM(lambda _: "Rooms were looked up."))
+    cutting = StrategyCondenser(ToolResultCompaction(50, keep_recent=6))
     log = EventLog()
-    source = ConversationSource(
-        log, summarizing if kind == "summaries" else ObservationMaskingCondenser(20)
-    )
+    source = ConversationSource(log, summarizing if kind == "summaries" else cutting)
     memory = SessionMemory.test_mode()
     await memory.attach(source)
     rebased: Counter[str | None] = Counter()
@@ -761,7 +760,7 @@ async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_conden
         )
         rebased[context.rebased] += 1
         if context.rebased is None:
-            assert "came back is left out" not in str(
+            assert "characters left out" not in str(
                 context.messages[context.cache_breakpoints[-2] + 1 :]
             )
         log.append(ActionEvent("tool_call", call=ToolUseBlock(f"{number}", "look", "{}")))

@@ -16,11 +16,8 @@ from kaosmem.compaction import (
 )
 from kaosmem.conversation import (
     Condenser,
-    CondenserPipeline,
     ConversationEvent,
     LLMSummarizingCondenser,
-    ObservationMaskingCondenser,
-    RecentEventsCondenser,
     RollingCondenser,
     StrategyCondenser,
 )
@@ -76,39 +73,16 @@ def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
     return RollingCondenser(**given)
 
 
-windows = st.builds(
-    lambda keep, more: RecentEventsCondenser(keep + more, keep_first=keep),
-    st.integers(0, 3),
-    st.integers(1, 9),
-)
 strategies = st.one_of(
     st.integers(4, 12).map(SlidingWindowCompaction),
     st.integers(0, 3).map(SelectiveToolCallCompaction),
-    st.integers(1, 40).map(ToolResultCompaction),
+    st.builds(ToolResultCompaction, st.integers(1, 40), st.integers(0, 8)),
     st.just(SummarizationCompaction(ScriptedLLM(brief), 60, 60)),
     st.integers(100, 300).map(
         lambda budget: TokenBudgetCompaction([SummarizationCompaction(None, 60, 60)], budget)
     ),
 )
-unrecorded = st.one_of(
-    strategies.map(StrategyCondenser),
-    st.just(CondenserPipeline()),
-    windows,
-    st.integers(0, 8).map(ObservationMaskingCondenser),
-    st.integers(0, 2).map(
-        lambda window: ObservationMaskingCondenser(window, kind="browser_output")
-    ),
-)
 
 
-@st.composite
-def condensers(draw: st.DrawFn) -> Condenser:
-    """Draw a condenser, or a pipeline of several."""
-    several = [
-        draw(rolling() if is_rolling else unrecorded)
-        for is_rolling in draw(st.sampled_from(_PIPELINES))
-    ]
-    return several[0] if len(several) == 1 else CondenserPipeline(several)
-
-
-_PIPELINES = [(True,)] * 5 + [(False,)] * 2 + [(), (True, False), (False, True), (True, True)]
+unrecorded = st.lists(strategies, max_size=2).map(StrategyCondenser)
+condensers = st.one_of(rolling(), rolling(), unrecorded)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, ToolUseBlock, Trust, get_counter
-from kaosmem.compaction import SlidingWindowCompaction
+from kaosmem.compaction import SlidingWindowCompaction, ToolResultCompaction
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -19,9 +19,6 @@ from kaosmem.conversation import (
     ConversationView,
     EventLog,
     LLMSummarizingCondenser,
-    ObservationEvent,
-    ObservationMaskingCondenser,
-    RecentEventsCondenser,
     RollingCondenser,
     StrategyCondenser,
     SummaryEvent,
@@ -33,7 +30,6 @@ from kaosmem.formats import get_format
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.condensers import brief, condensers, rolling, worked
 from tests.conversation.logs import (
-    LOGS,
     agent,
     call,
     ids,
@@ -64,7 +60,7 @@ def protected(view: ConversationView) -> set[int]:
 
 
 @settings(max_examples=settings().max_examples * 2 // 5)
-@given(condensers(), worked())
+@given(condensers, worked())
 def test_what_is_protected_stays_and_what_belongs_together_goes_together(condenser, events):
     """At every step whole units are left of the view before, nothing is left to repair, and the log only grows."""
 
@@ -85,26 +81,6 @@ def test_what_is_protected_stays_and_what_belongs_together_goes_together(condens
             assert all(isinstance(event, Condensation) for event in log[len(taken) :])
 
     asyncio.run(scenario())
-
-
-@given(LOGS, st.integers(0, 4), st.integers(1, 8))
-def test_the_first_and_the_newest_units_are_shown_with_what_is_protected(
-    log: EventLog, keep: int, more: int
-) -> None:
-    """From the first cuts at or after the limits, as a look at the whole view finds them."""
-    view = log.view
-    outline = ViewOutline(log.view)
-    head = next(cut for cut in view.cut_points if cut >= min(keep, len(view)))
-    start = max(head, len(view) - more)
-    tail = next(cut for cut in view.cut_points if cut >= start)
-    stays = [
-        event
-        for unit in outline.units
-        for event in (outline.events[place] for place in unit)
-        if unit[0] in outline.kept or unit[-1] == len(view) - 1 or not head <= unit[0] < tail
-    ]
-    recent = asyncio.run(RecentEventsCondenser(keep + more, keep_first=keep).condense(view))
-    assert list(recent) == sorted(stays, key=list(view).index)
 
 
 FOUND = "found it in the client, " * 6
@@ -205,8 +181,6 @@ def delete_branches(number: int) -> EventLog:
     [
         lambda most: RollingCondenser(max_size=most),
         lambda most: LLMSummarizingCondenser(ScriptedLLM(brief), max_size=most),
-        lambda most: RecentEventsCondenser(most - 1),
-        lambda most: RecentEventsCondenser(most, keep_first=0),
         lambda most: StrategyCondenser(SlidingWindowCompaction(most)),
     ],
 )
@@ -225,7 +199,6 @@ async def test_a_request_and_its_answer_leave_a_view_together(
     [
         RollingCondenser(max_size=6),
         RollingCondenser(max_size=8),
-        RecentEventsCondenser(4),
         StrategyCondenser(SlidingWindowCompaction(6)),
         LLMSummarizingCondenser(ScriptedLLM(brief), max_size=8),
     ],
@@ -331,14 +304,9 @@ async def test_views_without_records_keep_what_is_protected() -> None:
         user("U2"),
         *loop(4, first=2),
     )
-    masked = await ObservationMaskingCondenser(window=0).condense(view)
-    assert [event.text for event in masked][2] == "TASK-17 is open"
-    assert all(
-        "left out" in event.text
-        for event in list(masked)[4:]
-        if isinstance(event, ObservationEvent)
-    )
-    recent = await RecentEventsCondenser(3, keep_first=0).condense(view)
+    cut = await StrategyCondenser(ToolResultCompaction(1)).condense(view)
+    assert [event.text for event in cut][2] == "TASK-17 is open"
+    recent = await StrategyCondenser(SlidingWindowCompaction(7)).condense(view)
     assert shown(recent) == ["U1", "At", "Ot", "U2", "A5", "O5"]
 
 

@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from kaosmem import ChatMessage, InvalidArgumentError
-from kaosmem.compaction import Summarizer
+from kaosmem.compaction import Summarizer, ToolResultCompaction
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.conversation import (
     Condensation,
     Condenser,
-    CondenserPipeline,
     ConversationEvent,
     ConversationView,
     EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
-    ObservationMaskingCondenser,
-    RecentEventsCondenser,
     RollingCondenser,
+    StrategyCondenser,
     SummaryEvent,
 )
 from kaosmem.conversation.outline import ViewOutline
@@ -163,11 +161,8 @@ async def test_an_overridden_should_condense_decides() -> None:
     record = await condensed(Asking(asks=True), log)
     assert record.forgotten_ids == (0, 1, 2)
     log = logged(*said(30))
-    for condenser in (
-        Asking(asks=False, max_size=4, max_tokens=10),
-        CondenserPipeline([Asking(asks=False)]),
-    ):
-        assert await condenser.condensed_history(log, limit=5) is log.view
+    never = Asking(asks=False, max_size=4, max_tokens=10)
+    assert await never.condensed_history(log, limit=5) is log.view
 
 
 async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_condense_asks() -> None:
@@ -275,63 +270,16 @@ def test_the_smaller_limit_of_tokens_counts() -> None:
         assert condenser.should_condense(view, limit=limit) is expected
 
 
-async def test_an_old_result_becomes_a_placeholder() -> None:
-    view = view_of(
-        user("a"),
-        ObservationEvent("result", "1"),
-        user("b"),
-        user("c"),
-        ObservationEvent("result", "2"),
-    )
-    masked = await ObservationMaskingCondenser(window=3).condense(view)
-    assert isinstance(masked, ConversationView)
-    assert len(masked) == len(view)
-    assert [(new is old) for new, old in zip(masked, view, strict=True)] == [
-        True,
-        False,
-        True,
-        True,
-        True,
-    ]
-    assert shown(masked)[1] == "[what came back is left out: event 1]"
-
-
-@pytest.mark.parametrize("placeholder", ["{", "{name}", "{id.name}", "{id[0]}", None])
-def test_a_placeholder_that_can_not_be_filled_in_is_refused(placeholder: object) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"the only name in braces is \{id\}"):
-        ObservationMaskingCondenser(placeholder=placeholder)
-
-
-async def test_a_summary_stands_where_what_it_replaces_was_though_a_window_hid_what_came_before() -> (
-    None
-):
-    """The record is for the log's view, of which the summariser was shown the end."""
-    summarizer, _ = summarizing(max_size=10)
-    log = logged(user("U"), *said(40))
-    window = RecentEventsCondenser(12, keep_first=1)
-    record = await condensed(CondenserPipeline([window, summarizer]), log)
-    assert record.forgotten_ids == tuple(range(30, 38))
-    assert ids(log.view) == [*range(30), record.id, 38, 39, 40]
-
-
-async def test_a_masked_result_answers_its_call() -> None:
-    view = view_of(user(), call("1"), result("1", "secret"), call("2"), result("2"))
-    masked = await ObservationMaskingCondenser(window=2).condense(view)
-    assert isinstance(masked, ConversationView)
-    assert shown(masked) == ["please", "A1", "O1", "A2", "O2"]
-    assert "secret" not in str([event.text for event in masked])
-    assert masked.cut_points == view.cut_points
-
-
-async def test_the_first_and_the_newest_are_shown() -> None:
-    for keep, most, expected in (
-        (1, 5, [0, 1, 2, 3, 4]),
-        (1, 3, [0, 3, 4]),
-        (1, 2, [0, 4]),
-        (2, 3, [0, 1, 4]),
-    ):
-        view = await RecentEventsCondenser(most, keep_first=keep).condense(view_of(*said(5)))
-        assert ids(view) == expected
+async def test_an_old_result_is_cut_and_answers_its_call() -> None:
+    old = "secret" * 40
+    view = view_of(user(), call("1"), result("1", old), call("2"), result("2", old))
+    condenser = StrategyCondenser(ToolResultCompaction(6, keep_recent=1))
+    cut = await condenser.condense(view)
+    assert isinstance(cut, ConversationView)
+    assert shown(cut) == ["please", "A1", "O1", "A2", "O2"]
+    assert "message 2 is the whole" in cut[2].text
+    assert cut[4] is view[4]
+    assert cut.cut_points == view.cut_points
 
 
 RECALL = ObservationEvent("workspace", "the repository is kaosmem")

@@ -20,17 +20,16 @@ from kaosmem import (
     WindowTooSmallError,
     get_counter,
 )
-from kaosmem.compaction import Summarizer
+from kaosmem.compaction import Summarizer, ToolResultCompaction
 from kaosmem.conversation import (
     Condensation,
     Condenser,
-    CondenserPipeline,
     ConversationView,
     EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
-    ObservationMaskingCondenser,
     RollingCondenser,
+    StrategyCondenser,
 )
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError, SourceError
@@ -71,7 +70,7 @@ async def remembering(log: EventLog, condenser: Condenser | None = None) -> Sess
 @settings(max_examples=settings().max_examples // 2)
 @given(
     workings(),
-    condensers(),
+    condensers,
     queries,
     st.integers(100, 1_500),
     st.sampled_from(["openai", "anthropic"]),
@@ -186,7 +185,9 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
                     (tuple(i.id for i in c.items), c.position, c.must) for c in proposal.candidates
                 ]
                 try:
-                    view = await (condenser or CondenserPipeline()).condense(ConversationView(log))
+                    view = await (condenser or StrategyCondenser([])).condense(
+                        ConversationView(log)
+                    )
                 except (
                     NoCondensationError
                 ):  # pinned messages exceed its limit: the source shows the log as it is
@@ -255,12 +256,13 @@ async def test_what_was_condensed_is_fetched_back() -> None:
     }
 
 
-async def test_a_masked_result_is_fetched_in_full() -> None:
-    """The window has the placeholder, which names the event."""
-    memory = await remembering(worked(3), ObservationMaskingCondenser(window=1))
+async def test_a_cut_result_is_fetched_in_full() -> None:
+    """The window has the beginning and a note, which names the event."""
+    cutting = StrategyCondenser(ToolResultCompaction(10, keep_recent=1))
+    memory = await remembering(worked(3), cutting)
     context = await memory.assemble_context(budget=4_000, format="openai")
-    masked = [item for item in context.items if "event 3" in item.text]
-    assert [(await memory.fetch(item.id)).text[:9] for item in masked] == ["result 0:"]
+    cut = [item for item in context.items if "message 3 is the whole" in item.text]
+    assert [(await memory.fetch(item.id)).text[:9] for item in cut] == ["result 0:"]
 
 
 async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
