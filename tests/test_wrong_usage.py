@@ -208,7 +208,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (
         lambda: StrategyCondenser("5"),
         InvalidArgumentError,
-        "max_events is <str>; give a whole number",
+        "a strategy is a str; give a CompactionStrategy",
     ),
     (lambda: ConversationSource([]), InvalidArgumentError, "log is a list; give a EventLog"),
     (

@@ -15,7 +15,6 @@ from kaosmem.compaction import (
     ToolResultCompaction,
 )
 from kaosmem.conversation import (
-    Condenser,
     ConversationEvent,
     LLMSummarizingCondenser,
     RollingCondenser,
