@@ -55,7 +55,10 @@ class _Words:
         self._spans: list[tuple[int, int]] = []
         for word in WORD.finditer(text):
             terms = chunk_terms(plain_word(word[0]))
-            if terms and (len(terms[0]) > 1 or not terms[0].isascii()):
+            if not terms:
+                continue
+            is_letter = len(terms[0]) == 1 and terms[0].isascii()
+            if not is_letter:
                 self.terms.append(terms[0])
                 self._spans.append(word.span())
         self.joined = f" {' '.join(self.terms)} "
@@ -63,16 +66,23 @@ class _Words:
     def quotes(self) -> dict[str, str]:
         """Return the runs of terms that are quotes, each with the words that it stands for."""
         found: dict[str, str] = {}
-        if len(self.terms) < _LEAST_QUOTE_WORDS:
+        count = len(self.terms)
+        if count < _LEAST_QUOTE_WORDS:
             return found
         for first, term in enumerate(self.terms):
             wanted = _QUOTE_CHARACTERS if len(term) == 1 else _QUOTE_WORDS
-            end = first + min(wanted, len(self.terms))
-            if end <= len(self.terms):
-                begin = self._spans[first][0]
-                quoted = self._text[begin : self._spans[end - 1][1]]
-                found[" ".join(self.terms[first:end])] = quoted
+            end = first + min(wanted, count)
+            if end > count:
+                continue
+            begin, _ = self._spans[first]
+            _, stop = self._spans[end - 1]
+            run = " ".join(self.terms[first:end])
+            found[run] = self._text[begin:stop]
         return found
+
+    def has_run(self, run: str) -> bool:
+        """Return whether the text has these terms in a row."""
+        return f" {run} " in self.joined
 
 
 def find_uses(
@@ -94,7 +104,9 @@ def find_uses(
         if item.text.strip() == question.strip():
             continue
         others = [other for _, other_unit, other in shown if other_unit != unit]
-        reason = _quote(words, told, asked, others) or _mark(words, told, asked, others)
+        reason = _quote(words, told, asked, others)
+        if not reason:
+            reason = _mark(words, told, asked, others)
         if reason:
             found.append(Credit(item, reason))
     return found
@@ -102,10 +114,11 @@ def find_uses(
 
 def _quote(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
     """Return a quote that a reply shares with one item alone, as the item has it."""
+    known = {*asked.terms}
     for run, quoted in words.quotes().items():
-        if f" {run} " not in told.joined or {*asked.terms}.issuperset(run.split()):
+        if not told.has_run(run) or known.issuperset(run.split()):
             continue
-        if not any(f" {run} " in other.joined for other in others):
+        if not any(other.has_run(run) for other in others):
             return f"quote '{preview(quoted, 60)}'"
     return ""
 
@@ -113,10 +126,13 @@ def _quote(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words])
 def _mark(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
     """Return a number or a name that a reply shares with one item alone."""
     for mark, is_sure in words.marks.items():
-        if mark not in told.marks or mark in asked.marks or not (is_sure or told.marks[mark]):
+        is_told = mark in told.marks and (is_sure or told.marks[mark])
+        if not is_told or mark in asked.marks:
             continue
         digits = sum(map(str.isdigit, mark))
-        if 0 < digits < _LEAST_DIGITS or any(mark in other.marks for other in others):
+        if 0 < digits < _LEAST_DIGITS:
+            continue
+        if any(mark in other.marks for other in others):
             continue
         return f"number {mark}" if digits else f"name {mark.title()}"
     return ""

@@ -15,8 +15,8 @@ Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 ACTIONS = ("add", "update", "retire")
 KINDS = ("semantic", "episodic", "procedural")
 
-NOT_PEOPLE = frozenset(("assistant", "system", "tool", "summary"))
-"""Roles whose messages are no words of a person."""
+NOT_PEOPLE = frozenset(("", "assistant", "system", "tool", "summary"))
+"""Roles whose texts are no words of a person. A document has none, and so no speaker."""
 
 DISPUTED = "disputed"
 """The tag of a formed item that contradicts another one. Both are shown until a person decides."""

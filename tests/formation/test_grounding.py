@@ -93,6 +93,7 @@ def test_a_credential_is_never_formed() -> None:
     [
         ("user", Trust.USER, False),
         ("Naivo", Trust.MODEL, False),
+        ("", Trust.MODEL, True),
         ("assistant", Trust.MODEL, True),
         ("tool", Trust.TOOL, True),
         ("", Trust.EXTERNAL, True),

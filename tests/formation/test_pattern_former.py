@@ -94,7 +94,13 @@ async def test_what_only_looks_like_one_is_not(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("role", "trust"),
-    [("assistant", Trust.MODEL), ("tool", Trust.TOOL), ("", Trust.EXTERNAL), ("user", Trust.TOOL)],
+    [
+        ("assistant", Trust.MODEL),
+        ("tool", Trust.TOOL),
+        ("", Trust.EXTERNAL),
+        ("", Trust.MODEL),
+        ("user", Trust.TOOL),
+    ],
 )
 async def test_only_people_speak_for_themselves(role: str, trust: Trust) -> None:
     assert await statements("My name is Ann. I live in Oslo.", role, trust) == []
