@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -205,7 +205,16 @@ class WaitingCalls:
 class _Unit:
     """Entries that stay together, with sums that `Units._match` computes from their links."""
 
-    __slots__ = ("batches", "first", "last", "links", "orphans", "unanswered", "unmatched")
+    __slots__ = (
+        "batches",
+        "first",
+        "is_detached",
+        "last",
+        "links",
+        "orphans",
+        "unanswered",
+        "unmatched",
+    )
 
     def __init__(self, ordinal: int, link: Link) -> None:
         self.links = {ordinal: link}
@@ -215,6 +224,7 @@ class _Unit:
         self.unmatched = 0  # results without a call
         self.orphans: set[int] = set()
         self.batches = set(link.ties)
+        self.is_detached = False
 
 
 class Units:
@@ -344,6 +354,29 @@ class Units:
             self._match(unit)
         return [unit.first for unit in touched if unit.links]
 
+    def detach(self, ordinals: Iterable[int]) -> None:
+        """Let the entries of whole units keep their places, but let no later entry join them."""
+        for ordinal in ordinals:
+            if ordinal == self.asking:
+                self.asking = None
+            unit = self._units.get(ordinal)
+            if unit is not None and not unit.is_detached:
+                self._leave(unit)
+                unit.is_detached = True
+
+    def add_detached(self, links: Mapping[int, Link]) -> None:
+        """Add a unit of entries that no later entry joins.
+
+        Args:
+            links: The ties of the entries by ordinal, at least one.
+        """
+        unit = _Unit(*next(iter(links.items())))
+        unit.is_detached = True
+        unit.links |= links
+        self._match(unit)
+        if len(links) > 1 or unit.orphans:
+            self._units |= dict.fromkeys(links, unit)
+
     def ties(self, ordinal: int) -> bool:
         """Return whether something ties an entry to others, there or not."""
         return ordinal in self._units
@@ -423,10 +456,8 @@ class Units:
 
         Its calls and results are matched among themselves, as in `repair`.
         """
-        for batch in unit.batches:
-            self._batches.pop(batch, None)
-        for ordinal, link in unit.links.items():
-            self._waiting.remove(ordinal, link)
+        if not unit.is_detached:
+            self._leave(unit)
         waiting = WaitingCalls()
         unit.orphans.clear()
         unit.unmatched = 0
@@ -435,13 +466,21 @@ class Units:
             unit.unmatched += len(set(link.answers)) - len(answered)
             if link.is_results and not answered:
                 unit.orphans.add(ordinal)
-        self._waiting.add(waiting)
         unit.unanswered = len(waiting)
         unit.batches = set(chain.from_iterable(link.ties for link in unit.links.values()))
-        self._batches |= dict.fromkeys(unit.batches, unit)
         if unit.links:
             unit.first = min(unit.links)
             unit.last = max(unit.links)
+        if not unit.is_detached:
+            self._waiting.add(waiting)
+            self._batches |= dict.fromkeys(unit.batches, unit)
+
+    def _leave(self, unit: _Unit) -> None:
+        """Let no later entry join a unit, until it is matched anew."""
+        for batch in unit.batches:
+            self._batches.pop(batch, None)
+        for ordinal, link in unit.links.items():
+            self._waiting.remove(ordinal, link)
 
 
 NO_RESULT = "no result was recorded for this call"

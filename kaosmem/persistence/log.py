@@ -74,8 +74,8 @@ from kaosmem.persistence.storage.places import (
     check_no_other,
     open_storage,
 )
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.operations import Forget
-from kaosmem.sections.past import EvictedItem
 from kaosmem.types import JSONValue
 
 T = TypeVar("T")

@@ -1,13 +1,14 @@
-"""The archive of a section."""
+"""The archive of a section: versions that have left, and evicted items whose texts are in files."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
@@ -122,6 +123,71 @@ def check_updated(number: object) -> int:
     if type(number) is int and number > 0:
         return number
     raise InvalidArgumentError("a stored item was updated at a time that is none")
+
+
+class EvictedFile(Protocol):
+    """A file that holds evicted items."""
+
+    def read(
+        self, evicted: Sequence[EvictedItem]
+    ) -> list[Mapping[str, JSONValue] | CorruptionError]:
+        """Return the stored items, or the error for each that can't be read. This is I/O."""
+        ...
+
+
+@dataclass(
+    slots=True, eq=False
+)  # not frozen: a session has as many as it ever evicted, and opens faster
+class EvictedItem:
+    """An evicted item whose text is in a file.
+
+    position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item
+        with a key.
+    is_results: it holds tool results only. line: its number in the file, from 0.
+    """
+
+    id: str
+    section: str
+    tokens: int
+    position: int
+    unit: int
+    updated: int
+    key: str | None
+    created_at: datetime | None
+    stated_from: datetime | None
+    valid_until: datetime | None
+    is_results: bool
+    file: EvictedFile = field(repr=False)
+    line: int
+
+    @property
+    def item(self) -> EvictedItem:
+        """Return itself, as an `Archived` has an item."""
+        return self
+
+
+def read_evicted(evicted: Iterable[EvictedItem]) -> dict[EvictedItem, Item | CorruptionError]:
+    """Return items, or why they can't be read. This is I/O, and may be done in another thread."""
+    of: dict[EvictedFile, list[EvictedItem]] = {}
+    for each in evicted:
+        of.setdefault(each.file, []).append(each)
+    read = {}
+    for file, wanted in of.items():
+        for each, stored in zip(wanted, file.read(wanted), strict=True):
+            read[each] = _item_of(each, stored)
+    return read
+
+
+def _item_of(
+    evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionError
+) -> Item | CorruptionError:
+    if isinstance(stored, CorruptionError):
+        return stored
+    try:
+        item = Item.from_dict(stored, evicted.section)
+    except InvalidArgumentError as error:
+        return CorruptionError(str(error))
+    return item if item.tokens == evicted.tokens else replace(item, tokens=evicted.tokens)
 
 
 class Archive:

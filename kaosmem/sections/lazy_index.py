@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.exact import log
 from kaosmem.retrieval.ranker import CountingIndex, Ranking, StorableRanker, ranking_of
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.dated_index import DatedIndex
-from kaosmem.sections.holdings import Holdings, Moment
-from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.item_table import ItemTable, Moment
 from kaosmem.types.items import decoded
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class LazyIndex:
         expect it.
     """
 
-    def __init__(self, ranker: Ranker | None, held: Holdings, lock: RLock) -> None:
+    def __init__(self, ranker: Ranker | None, held: ItemTable, lock: RLock) -> None:
         self._ranker = ranker
         self._held = held
         self.lock = lock
@@ -157,7 +157,7 @@ class LazyIndex:
         if self._index is not None:
             self._pending.update(dict.fromkeys(ordinals))
 
-    def follow(self, held: Holdings, shared: int) -> None:
+    def follow(self, held: ItemTable, shared: int) -> None:
         """Index other holdings from now on. The caller holds `lock`, and `asking` if any is shared.
 
         Args:
@@ -213,7 +213,7 @@ class LazyIndex:
         """Return how many changes the index lacks."""
         with self.lock:
             if self._index is None:
-                return len(self._held) + len(self._held.past)
+                return len(self._held) + len(self._held.evicted)
             return len(self._pending)
 
     def unread(self, limit: int) -> list[EvictedItem]:
@@ -328,7 +328,7 @@ class LazyIndex:
 
     def _known(self) -> set[int]:
         """Return the ordinals of all items that are to be in the index."""
-        return {*self._held.past, *self._held}
+        return {*self._held.evicted, *self._held}
 
     def _clear(self) -> None:
         """Have no index: it is made anew when it is asked for."""

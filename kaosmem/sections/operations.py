@@ -14,18 +14,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import datetime
 from itertools import filterfalse
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archived, parse_time
-from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.substitution import Replaced, Substitution
-from kaosmem.sections.table import Table
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 from kaosmem.types.outcomes import OUTCOMES, RETIRED, Outcomes
+
+if TYPE_CHECKING:
+    from kaosmem.sections.section import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,10 @@ class SectionOperation(Operation):
         return cls(section, *values)
 
     @abstractmethod
-    def apply(self, table: Table) -> None:
-        """Carry the change out in a table whose lock is held.
+    def apply(self, section: Section) -> None:
+        """Carry the change out in a section whose lock is held.
 
-        Raises InvalidArgumentError and NotFoundError if it does not fit the table.
+        Raises InvalidArgumentError and NotFoundError if it does not fit the section.
         """
 
     @property
@@ -154,13 +156,13 @@ class Add(SectionOperation):
     item: Item
     evicted: Sequence[str]
 
-    def apply(self, table: Table) -> None:
-        if self.item.id in table.held.ordinals:
+    def apply(self, section: Section) -> None:
+        if self.item.id in section.held.ordinals:
             raise InvalidArgumentError("an item is added that is live already")
-        table.removed.discard(self.item.id)
+        section.removed.discard(self.item.id)
         if self.evicted != []:
-            evict(table, self.evicted, successor=self.item)
-        table.index.changed((table.held.put(self.item),))
+            evict(section, self.evicted, successor=self.item)
+        section.index.changed((section.held.put(self.item),))
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -181,14 +183,14 @@ class Update(SectionOperation):
     at: datetime | None = None
     is_version: bool = True
 
-    def apply(self, table: Table) -> None:
-        evict(table, self.evicted, successor=self.item)
-        held = table.held
+    def apply(self, section: Section) -> None:
+        evict(section, self.evicted, successor=self.item)
+        held = section.held
         ordinal = held.ordinal(self.item.id)
         if self.is_version:
-            table.archive.put(Archived(held[ordinal], ordinal=ordinal, corrected=self.at))
+            section.archive.put(Archived(held[ordinal], ordinal=ordinal, corrected=self.at))
         held.replace(ordinal, self.item)
-        table.index.changed((ordinal,))
+        section.index.changed((ordinal,))
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -208,8 +210,8 @@ class Remove(SectionOperation):
     at: datetime | None = None
     expired: bool = False
 
-    def apply(self, table: Table) -> None:
-        remove(table, self.id, self.at)
+    def apply(self, section: Section) -> None:
+        remove(section, self.id, self.at)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -227,8 +229,8 @@ class Use(_ItemsOperation):
 
     op = "use"
 
-    def apply(self, table: Table) -> None:
-        table.held.use(map(table.held.ordinal, self.ids))
+    def apply(self, section: Section) -> None:
+        section.held.use(map(section.held.ordinal, self.ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +253,8 @@ class Credit(SectionOperation):
         kept = [tuple(filterfalse(is_gone, item_ids)) for item_ids in lists]
         return Credit(self.section, self.at, *kept)
 
-    def apply(self, table: Table) -> None:
-        ledger = table.ledger
+    def apply(self, section: Section) -> None:
+        ledger = section.ledger
         for item_id in self.credited:
             ledger.note_use(item_id, self.at)
         for item_id in self.shown:
@@ -267,8 +269,8 @@ class Evict(_ItemsOperation):
 
     op = "evict"
 
-    def apply(self, table: Table) -> None:
-        evict(table, self.ids)
+    def apply(self, section: Section) -> None:
+        evict(section, self.ids)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -293,8 +295,8 @@ class Compact(SectionOperation):
     def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
         return cls(section, Substitution.from_dict(data, section))
 
-    def apply(self, table: Table) -> None:
-        held = table.held
+    def apply(self, section: Section) -> None:
+        held = section.held
         replaced = {at: held[at] for at in map(held.ordinal, self.change.replaced)}
         taken_over = {held.ordinal(place): item for place, item in self.change.items}
         new_ids = {item.id for item in taken_over.values() if item.id not in held.ordinals}
@@ -304,7 +306,7 @@ class Compact(SectionOperation):
             )
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but no summary beside the items that it stands for.
-        original = {at for at in leaving if table.spec.recalls and not Replaced.by(replaced[at])}
+        original = {at for at in leaving if section.spec.recalls and not Replaced.by(replaced[at])}
         units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
         recallable: set[int] = set()
         for unit in units:
@@ -312,14 +314,14 @@ class Compact(SectionOperation):
                 recallable.update(unit)
         for ordinal, item in replaced.items():
             if ordinal not in recallable:
-                table.archive.put(Archived(item, ordinal=ordinal))
-        evict(table, [replaced[ordinal].id for ordinal in sorted(recallable)])
+                section.archive.put(Archived(item, ordinal=ordinal))
+        evict(section, [replaced[ordinal].id for ordinal in sorted(recallable)])
         rest = sorted(leaving - recallable)
         held.take(rest)
-        table.index.changed(rest)
+        section.index.changed(rest)
         for ordinal, item in taken_over.items():
             held.replace(ordinal, item)
-            table.index.changed((ordinal,))
+            section.index.changed((ordinal,))
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -339,19 +341,19 @@ class Forget(SectionOperation):
     archived: int
     evicted: int
 
-    def apply(self, table: Table) -> None:
+    def apply(self, section: Section) -> None:
         erased = {*self.ids}
-        held = table.held
-        live = [held.ordinal(item_id) for item_id in erased if item_id in table.held.ordinals]
-        past = held.past.ordinals(erased)
+        held = section.held
+        live = [held.ordinal(item_id) for item_id in erased if item_id in section.held.ordinals]
+        evicted = held.evicted_among(erased)
         held.take(live)
-        held.past.forget(past, self.evicted)
+        held.forget_evicted(evicted, self.evicted)
         held.purge()
-        table.index.changed((*live, *past))
-        table.archive.forget(erased, self.archived)
-        table.removed -= erased
-        for item_id in table.ledger.forget(erased):
-            _show_outcomes(table, item_id)
+        section.index.changed((*live, *evicted))
+        section.archive.forget(erased, self.archived)
+        section.removed -= erased
+        for item_id in section.ledger.forget(erased):
+            _show_outcomes(section, item_id)
         clear_memos()
 
     @property
@@ -381,8 +383,8 @@ class Form(SectionOperation):
     settled: Sequence[str] = ()
     refused: Sequence[str] = ()
 
-    def apply(self, table: Table) -> None:
-        ledger = table.ledger
+    def apply(self, section: Section) -> None:
+        ledger = section.ledger
         if self.mark:
             ledger.marks[self.mark] = max(self.until, ledger.marks.get(self.mark, 0))
         for item_id in self.settled:
@@ -408,30 +410,30 @@ class Outcome(SectionOperation):
     worked: bool
     at: datetime | None = None
 
-    def apply(self, table: Table) -> None:
+    def apply(self, section: Section) -> None:
         if type(self.run) is not str or type(self.worked) is not bool:
             raise InvalidArgumentError("an outcome has no run, or neither succeeded nor failed")
-        table.held.ordinal(self.id)
-        table.ledger.note_run(self.id, self.run, worked=self.worked)
-        _show_outcomes(table, self.id, self.at)
+        section.held.ordinal(self.id)
+        section.ledger.note_run(self.id, self.run, worked=self.worked)
+        _show_outcomes(section, self.id, self.at)
 
 
-def _show_outcomes(table: Table, item_id: str, at: datetime | None = None) -> None:
+def _show_outcomes(section: Section, item_id: str, at: datetime | None = None) -> None:
     """Note the counts of a procedure in its metadata. Retire it if it failed too often."""
-    ordinal = table.held.ordinals.get(item_id)
+    ordinal = section.held.ordinals.get(item_id)
     if ordinal is None:
         return
-    item = table.held[ordinal]
-    outcomes = Outcomes.of_runs(table.ledger.outcomes[item_id].values())
+    item = section.held[ordinal]
+    outcomes = Outcomes.of_runs(section.ledger.outcomes[item_id].values())
     metadata = {**item.metadata, OUTCOMES: list(outcomes)}
     is_retired = outcomes.is_worn_out and not item.pinned
     if is_retired:
         metadata[RETIRED] = outcomes.note
-    table.held.replace(ordinal, replace(item, metadata=metadata))
-    table.index.changed((ordinal,))
+    section.held.replace(ordinal, replace(item, metadata=metadata))
+    section.index.changed((ordinal,))
     if is_retired:
-        del table.ledger.outcomes[item_id]
-        remove(table, item_id, at)
+        del section.ledger.outcomes[item_id]
+        remove(section, item_id, at)
 
 
 def evicted_by(operation: SectionOperation) -> int:
@@ -443,33 +445,35 @@ def evicted_by(operation: SectionOperation) -> int:
     return 0
 
 
-def evict(table: Table, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
+def evict(section: Section, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
     """Move whole units to the archive; they may be recalled.
 
     successor: the item that is about to come, which supersedes the item with its key.
     Raises NotFoundError, InvalidArgumentError.
     """
-    held = table.held
+    held = section.held
     ordinals = [held.ordinal(item_id) for item_id in item_ids]
     ends = {}
     for ordinal in ordinals:
         end = _end(held, ordinal, successor)
         if end is not None:
             ends[ordinal] = end
-    if table.spec.recalls:
+    if section.spec.recalls:
         firsts = held.units.firsts(ordinals)
         for ordinal, first, item in zip(ordinals, firsts, held.evict(ordinals), strict=True):
             updated = held.updated.get(ordinal, 0)
             ended = ends.get(ordinal)
-            table.archive.put(Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended))
-        held.past.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
+            section.archive.put(
+                Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended)
+            )
+        held.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
     else:
         for ordinal, item in zip(ordinals, held.take(ordinals), strict=True):
-            table.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
-        table.index.changed(ordinals)
+            section.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
+        section.index.changed(ordinals)
 
 
-def _end(held: Holdings, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
+def _end(held: ItemTable, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
     """Return when an item that leaves is superseded, and when that was told.
 
     None: it is only evicted.
@@ -486,20 +490,20 @@ def _end(held: Holdings, ordinal: int, successor: Item | None) -> tuple[datetime
 
 
 def remove(
-    table: Table, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None
+    section: Section, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None
 ) -> None:
     """Move one item to the archive.
 
     at: when this was decided, None if that is not known.
     corrected: when an update took its place, whose text is lost.
     """
-    table.removed.add(item_id)
-    ordinal = table.held.ordinal(item_id)
-    (item,) = table.held.take((ordinal,))
-    table.archive.put(
+    section.removed.add(item_id)
+    ordinal = section.held.ordinal(item_id)
+    (item,) = section.held.take((ordinal,))
+    section.archive.put(
         Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected)
     )
-    table.index.changed((ordinal,))
+    section.index.changed((ordinal,))
 
 
 _OPERATIONS = {

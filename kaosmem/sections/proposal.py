@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
-from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, item_dict, item_of_dict

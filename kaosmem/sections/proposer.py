@@ -10,9 +10,9 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import Told
 from kaosmem.language.query import Query
-from kaosmem.sections.holdings import Holdings, is_needed
+from kaosmem.sections.archive import EvictedItem
+from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import Found, LazyIndex
-from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.proposal import Candidate, Hit, Proposal, Stock
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import SectionCorrections, ShownVersions, tied
@@ -52,7 +52,7 @@ class _Scores:
     are_all: bool = False
 
     @classmethod
-    def of_units(cls, held: Holdings, found: Found, limit: int) -> _Scores:
+    def of_units(cls, held: ItemTable, found: Found, limit: int) -> _Scores:
         """Return the scores of units, each the sum over its items.
 
         The score of a procedure is multiplied by its smoothed rate of success. Units of the
@@ -63,11 +63,11 @@ class _Scores:
         signals = found.ranked.signals
         scores: dict[int, float] = {}
         best_of: dict[int, int] = {}
-        if held.all_alone:
+        if not held.units.are_tied:
             scores = dict(ranked)
         else:
             for first, (ordinal, score) in zip(
-                held.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True
+                held.units.firsts(ordinal for ordinal, _ in ranked), ranked, strict=True
             ):
                 scores[first] = round(scores[first] + score, 9) if first in scores else score
                 best_of.setdefault(first, ordinal)
@@ -76,7 +76,7 @@ class _Scores:
             if first in scores:
                 scores[first] = round(scores[first] * Outcomes.of_runs(runs.values()).prior, 9)
         worth = _by_worth(held, _with_importance(held, scores))
-        newest = held.firsts(found.newest)
+        newest = held.units.firsts(found.newest)
         by_worth = [
             *dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))
         ]
@@ -113,7 +113,7 @@ class Proposer:
         is_searched: A search has asked for evicted items. It finds those whose texts are at hand.
     """
 
-    def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
+    def __init__(self, spec: SectionSpec, held: ItemTable, index: LazyIndex) -> None:
         self._spec = spec
         self._held = held
         self._index = index
@@ -180,7 +180,7 @@ class Proposer:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         spec = self._spec
         held = self._held
-        evicted = len(held.past)
+        evicted = len(held.evicted)
         if not held and not evicted:
             return False
         if spec.placement == "history":
@@ -189,7 +189,7 @@ class Proposer:
         if spec.placement == "static":
             return False
         # Replaced versions come back to those facts alone that match the query.
-        if query.past is not None and held.past.has_keys:
+        if query.past is not None and held.has_evicted_keys:
             return True
         is_more = len(held) + evicted > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
@@ -197,16 +197,17 @@ class Proposer:
     def _scores(self, query: Query, cap: int, passing: set[int] | None) -> _Scores:
         """Return the scores of units for the query, and their order."""
         held = self._held
-        past = held.past
         mean = max(1, held.used // max(1, len(held)))
-        among = passing if passing is None or not past else {*passing, *past}
+        among = passing
+        if passing is not None and held.evicted:
+            among = {*passing, *held.evicted}
         limit = _RANK_SLACK + 2 * cap // mean
         found = self._index.find(query, limit, among)
-        if query.past is None and past.has_keys and len(found.ranked.matches) == limit:
+        if query.past is None and held.has_evicted_keys and len(found.ranked.matches) == limit:
             is_replaced = ShownVersions(held, None, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
-                every = {*held, *past} if among is None else among
+                every = {*held, *held.evicted} if among is None else among
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
                 found = self._index.find(query, limit, current)
         return _Scores.of_units(held, found, limit)
@@ -229,14 +230,14 @@ class Proposer:
         Args:
             archived: Evicted items count, as far as their texts are at hand.
         """
-        past = self._held.past
+        evicted = self._held.evicted
         self.is_searched = self.is_searched or archived
         with self._index.asking:
             wanted = None if wanted is None else self._held.narrowed(wanted)
             among = self._passing(wanted)
-            if past and archived:
-                among = None if among is None else {*among, *past}
-            elif past and among is None:
+            if evicted and archived:
+                among = None if among is None else {*among, *evicted}
+            elif evicted and among is None:
                 among = set(self._held)
             tried = limit
             while True:
@@ -271,7 +272,7 @@ class Proposer:
         held = self._held
         first = held.units.first(held.ordinal(item_id))
         with self._index.asking:
-            limit = len(held) + len(held.past) + 1
+            limit = len(held) + len(held.evicted) + 1
             found = self._index.find(query, limit)
             scores = _Scores.of_units(held, found, limit)
         if first not in scores.of:
@@ -329,7 +330,7 @@ class Proposer:
             return replace(
                 proposal,
                 taken=held.taken,
-                evicted=len(held.past),
+                evicted=len(held.evicted),
                 stock=self._stock(query if is_ranked else None),
                 signals=selection.scores.signals,
             )
@@ -342,7 +343,7 @@ class Proposer:
         passing = None if is_static else self._passing(wanted)
         must = self.required_units()
         if passing is not None and must and self._spec.placement == "query":
-            must &= set(held.firsts(passing))
+            must &= set(held.units.firsts(passing))
         scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
         versions = ShownVersions(held, query.past, scores.of)
         corrections = self._corrections
@@ -357,9 +358,9 @@ class Proposer:
             query: A query that was just ranked by, so that the index is there.
         """
         held = self._held
-        past = held.past
         frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
-        return Stock(len(held) + len(past), held.used + past.used, frequencies)
+        items = len(held) + len(held.evicted)
+        return Stock(items, held.used + held.evicted_used, frequencies)
 
     def keep_texts(self, proposal: Proposal) -> None:
         """Let go of the texts that were read for a proposal and are not in it.
@@ -369,7 +370,7 @@ class Proposer:
         """
         with self._index.asking:
             units = (*proposal.candidates, *proposal.earlier)
-            self._held.past.keep_texts(unit.position for unit in units if unit.recalled)
+            self._held.keep_texts(unit.position for unit in units if unit.recalled)
 
 
 @dataclass(frozen=True)
@@ -385,7 +386,7 @@ class _Selection:
     """
 
     spec: SectionSpec
-    held: Holdings
+    held: ItemTable
     query: Query
     cap: int
     wanted: MetadataFilter | None
@@ -412,7 +413,7 @@ class _Selection:
         held = self.held
         passing = self.passing
         chosen = self._most_valuable()
-        unread = held.past.unread(chosen)
+        unread = self._unread(chosen)
         if unread:
             return Proposal((), unread=unread)
         candidates = self._with_corrections(chosen, frozenset())
@@ -453,7 +454,7 @@ class _Selection:
                 break
             if first in chosen:
                 continue
-            if first not in self.held.past:
+            if first not in self.held.evicted:
                 left -= self._part(first, self.cap)
             elif left_to_recall <= 0:
                 continue
@@ -471,7 +472,7 @@ class _Selection:
         if not scores or self.spec.recent <= 1:
             return ()
         best = max(scores, key=lambda first: (scores[first], first))
-        return self.versions.order((best,)) if best in self.held.past else ()
+        return self.versions.order((best,)) if best in self.held.evicted else ()
 
     def _unrelated(self, candidates: Iterable[Candidate]) -> frozenset[int]:
         """Return the positions of the candidates that nothing in the query speaks for."""
@@ -494,7 +495,7 @@ class _Selection:
         is_refused = self.wanted is not None and self.wanted.passes_nothing
         is_found = bool(scores.by_worth) or not (scores.are_all and self.query.has_topic)
         earlier = self._earlier(walked) if recalls and is_found and not is_refused else {}
-        unread = self.held.past.unread(earlier)
+        unread = self._unread(earlier)
         if unread:
             return Proposal((), unread=unread)
         newest = dict.fromkeys([*self._newest_required(), *walked])
@@ -544,7 +545,7 @@ class _Selection:
             weight += self._weight(first)
             if weight <= self.cap:
                 near.add(first)
-        by_worth: Iterable[int] = chain(held.newest_first(), held.past.newest_first())
+        by_worth: Iterable[int] = chain(held.newest_first(), held.newest_evicted_first())
         if self.scores.of:
             by_worth = self.scores.best_first(near)
         earlier: dict[int, None] = {}
@@ -552,15 +553,20 @@ class _Selection:
         for first in self._offered(self.versions.order(by_worth)):
             if left <= 0:
                 break
-            if first in self.must or held.is_orphan(first):
+            if first in self.must or held.units.is_orphan(first):
                 continue
             earlier[first] = None
             if first not in near:
                 part = self._part(first, room)
-                left -= part * 2 / _TO_READ if first in held.past else part
+                left -= part * 2 / _TO_READ if first in held.evicted else part
         return earlier
 
     # Units in order.
+
+    def _unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
+        """Return the items of these units whose texts are in files and must be read first."""
+        evicted = filter(self.held.evicted.__contains__, firsts)
+        return self.held.without_text(chain.from_iterable(map(self.held.units.members, evicted)))
 
     def _newest_required(self) -> list[int]:
         return sorted(self.must, key=self.held.units.last, reverse=True)
@@ -571,7 +577,7 @@ class _Selection:
             yield from self.held.newest_first()
         else:
             newest = sorted(self.passing, reverse=True)
-            yield from dict.fromkeys(self.held.firsts(newest))
+            yield from dict.fromkeys(self.held.units.firsts(newest))
 
     def _offered(self, firsts: Iterable[int]) -> Iterator[int]:
         """Yield the units that may be shown: live ones, and evicted ones, that pass the filter.
@@ -579,18 +585,17 @@ class _Selection:
         Of units evicted under one id only the first is offered, and none whose id is live again.
         """
         held = self.held
-        past = held.past
-        if not past and self.passing is None:
+        if not held.evicted and self.passing is None:
             yield from firsts
             return
         evicted: set[str] = set()
         for first in firsts:
-            if first not in past:
+            if first not in held.evicted:
                 members = held.units.members(first)
                 if self.passing is None or not self.passing.isdisjoint(members):
                     yield first
                 continue
-            items = past.known_unit(first)
+            items = held.evicted_unit(first)
             ids = [item.id for item in items]
             if not evicted.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
                 continue
@@ -640,13 +645,13 @@ class _Selection:
         self, firsts: Iterable[int], cuts: Collection[int], scores: Mapping[int, float]
     ) -> tuple[Candidate, ...]:
         held = self.held
-        past = held.past
         candidates = []
         for rank, first in enumerate(firsts, 1):
             positions: tuple[int, ...] = ()
-            if first in past:
-                items = tuple(item for item in past.known_unit(first) if isinstance(item, Item))
-                tokens = past.tokens(first)
+            if first in held.evicted:
+                known = held.evicted_unit(first)
+                items = tuple(item for item in known if isinstance(item, Item))
+                tokens = held.tokens(first)
             else:
                 items, tokens = held.unit(first)
                 if len(items) > 1:
@@ -657,11 +662,11 @@ class _Selection:
                     first,
                     first in cuts,
                     first in self.must,
-                    held.is_orphan(first),
+                    held.units.is_orphan(first),
                     rank,
                     scores.get(first),
                     tokens,
-                    first in past,
+                    first in held.evicted,
                     positions=positions,
                 )
             )
@@ -676,7 +681,7 @@ def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:
     return item.tokens - item.tokens * unshown // max(1, len(item.text) + unshown)
 
 
-def _with_importance(held: Holdings, scores: Mapping[int, float]) -> Mapping[int, float]:
+def _with_importance(held: ItemTable, scores: Mapping[int, float]) -> Mapping[int, float]:
     """Return scores that prefer used units among those that match about as well.
 
     Nothing changes until a reply used an item of the section. The best match gains as much as the
@@ -692,7 +697,7 @@ def _with_importance(held: Holdings, scores: Mapping[int, float]) -> Mapping[int
     return weighted
 
 
-def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
+def _by_worth(held: ItemTable, scores: Mapping[int, float]) -> list[int]:
     """Return units in order of worth: score over the square root of tokens, newest first.
 
     Division by the tokens themselves would prefer scraps. Without a division, one long text would
@@ -700,12 +705,12 @@ def _by_worth(held: Holdings, scores: Mapping[int, float]) -> list[int]:
     """
     import numpy as np
 
-    if held.all_alone:
+    if not held.units.are_tied:
         tokens = held.item_tokens(scores)
         lasts = list(scores)
     else:
         tokens = [held.tokens(first) for first in scores]
-        lasts = [held.last(first) for first in scores]
+        lasts = [held.units.last(first) for first in scores]
     firsts = np.fromiter(scores, np.int64, len(scores))
     relevance = np.fromiter(scores.values(), np.float64, len(scores))
     sizes = np.maximum(1, np.array(tokens, np.float64))

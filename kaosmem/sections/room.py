@@ -7,14 +7,14 @@ from itertools import islice
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.names import shown
-from kaosmem.sections.holdings import Holdings, is_older
+from kaosmem.sections.item_table import ItemTable, is_older
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 
 def choose_leaving(
-    spec: SectionSpec, held: Holdings, item: Item, *, tokens: int, items: int
+    spec: SectionSpec, held: ItemTable, item: Item, *, tokens: int, items: int
 ) -> list[str] | None:
     """Return the ids of the items that an item, new or updated, supersedes or evicts.
 
@@ -52,7 +52,7 @@ def choose_leaving(
 
 
 def choose_surplus(
-    spec: SectionSpec, held: Holdings, *, tokens: int, keep: Iterable[str]
+    spec: SectionSpec, held: ItemTable, *, tokens: int, keep: Iterable[str]
 ) -> list[str] | None:
     """Return the ids to evict to free tokens and be within `max_items`, None if that can't be done.
 
@@ -60,12 +60,12 @@ def choose_surplus(
     to keep.
     """
     surplus = 0 if spec.max_items is None else len(held) - spec.max_items
-    kept = {*islice(held.newest_first(), 1), *held.firsts(map(held.ordinal, keep))}
+    kept = {*islice(held.newest_first(), 1), *held.units.firsts(map(held.ordinal, keep))}
     victims = held.choose_victims(None, tokens=tokens, items=surplus, keep=kept)
     return None if victims is None else _ids(held, victims)
 
 
-def _is_older(held: Holdings, item: Item) -> bool:
+def _is_older(held: ItemTable, item: Item) -> bool:
     """Return whether the live item with an item's key began to hold later.
 
     Raises InvalidArgumentError.
@@ -85,7 +85,7 @@ def _is_older(held: Holdings, item: Item) -> bool:
     return True
 
 
-def _superseded(held: Holdings, item: Item) -> int | None:
+def _superseded(held: ItemTable, item: Item) -> int | None:
     """Return the first ordinal of the unit with another item of the same key, None without one."""
     ordinal = held.keyed.get(item.key)
     if ordinal is None:
@@ -93,7 +93,7 @@ def _superseded(held: Holdings, item: Item) -> int | None:
     older = held[ordinal]
     if older.id == item.id:
         return None
-    (first,) = held.firsts((ordinal,))
+    first = held.units.first(ordinal)
     if first in held.would_join(item):
         raise InvalidArgumentError(
             f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit with "
@@ -105,7 +105,7 @@ def _superseded(held: Holdings, item: Item) -> int | None:
 
 def _choose_victims(
     spec: SectionSpec,
-    held: Holdings,
+    held: ItemTable,
     item: Item,
     *,
     tokens: int,
@@ -136,7 +136,7 @@ def _choose_victims(
     return _ids(held, victims)
 
 
-def _may_leave(held: Holdings, item: Item) -> bool:
+def _may_leave(held: ItemTable, item: Item) -> bool:
     """Return whether an item, new or updated, can be archived without tearing a unit."""
     if item.pinned or not Link.of(item).is_plain:
         return False
@@ -156,7 +156,7 @@ def _advice(spec: SectionSpec) -> str:
     return f"{stays}; unpin or remove items, or raise its {limit}"
 
 
-def _ids(held: Holdings, firsts: Iterable[int]) -> list[str]:
+def _ids(held: ItemTable, firsts: Iterable[int]) -> list[str]:
     ids = []
     for first in firsts:
         ids += [item.id for item in held.unit(first)[0]]

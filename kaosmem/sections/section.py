@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Self
 
 from kaosmem.display import fitted, preview
-from kaosmem.errors import DuplicateError, ReadOnlyError
+from kaosmem.errors import CorruptionError, DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archive, Archived
-from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.archive import Archive, Archived, EvictedItem, read_evicted
+from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -33,27 +37,42 @@ from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
-from kaosmem.sections.table import Table
 from kaosmem.telemetry import count_evictions
-from kaosmem.types.items import Item, check_extent
+from kaosmem.types import JSONValue
+from kaosmem.types.items import Item, StoredItem, check_extent
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.ranker import Ranker
 
+_COUNTS = ("taken", "updates", "clock", "archived", "evicted")
+"""The counts in a stored state."""
+_READ_AT_ONCE = 4_096
+"""How many evicted items are read at a time where the index lacks them."""
 _NEWEST = 10
 """How many items a notebook shows."""
 
 
-class Section(Table):
+class Section:
     """An ordered list of items under a spec.
 
     Its policy decides which items leave. It keeps a journal of its changes.
 
     Each change is entered in `journal` as an operation, and `apply` repeats it. A section that is
     never persisted keeps no journal. Iterating over a section yields its live items in order.
-    ranker: for a spec without its own. The default is `LinearRanker`.
-    frozen: the reason why the section refuses changes, and so may be asked from several threads; ""
-        if it does not.
+
+    Args:
+        ranker: The ranker for a spec without its own. The default is `LinearRanker`.
+
+    Attributes:
+        held: The table of its items, live and evicted.
+        archive: The versions that left.
+        index: The index over all items that may be shown.
+        lock: Held while any of these changes, so that no other thread looks at them meanwhile.
+        proposer: Ranks the items, and proposes units for a context.
+        removed: Ids of the items that were removed, not evicted, since the section was read.
+        lost: The reasons why evicted items can no longer be recalled.
+        frozen: The reason why the section refuses changes, and so may be asked from several
+            threads; "" if it does not.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -68,10 +87,18 @@ class Section(Table):
         spec: SectionSpec,
         *,
         ranker: Ranker | None = None,
-        held: Holdings | None = None,
+        held: ItemTable | None = None,
         archive: Archive | None = None,
     ) -> None:
-        super().__init__(spec, ranker=ranker, held=held, archive=archive)
+        self.spec = spec
+        self.ranker = ranker
+        self.held = ItemTable(spec) if held is None else held
+        self.archive = Archive() if archive is None else archive
+        self.removed: set[str] = set()
+        self.lost: list[CorruptionError] = []
+        self.lock = RLock()
+        self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
+        self.proposer = Proposer(spec, self.held, self.index)
         self.journal: list[SectionOperation] = []
         self.frozen = ""
 
@@ -105,6 +132,11 @@ class Section(Table):
             numbers=("tokens",),
             after=[*([f"… and {older:,} older"] if older else []), bar(self.used, self.budget)],
         )
+
+    @property
+    def ledger(self) -> Ledger:
+        """How far the section was formed, and how its items were used."""
+        return self.held.ledger
 
     @property
     def budget(self) -> int | None:
@@ -173,9 +205,9 @@ class Section(Table):
             index entries stay.
         """
         with self.index.asking, self.lock:
-            if shared and self.spec.recalls and other.held.past.unloaded:
+            if shared and self.spec.recalls and other.held.unloaded:
                 other.held.inherit_evicted(self.held, shared)
-            other.held.past.keeps_texts = self.held.past.keeps_texts
+            other.held.keeps_texts = self.held.keeps_texts
             self.held = other.held
             self.index.follow(other.held, shared)
             self.proposer = Proposer(self.spec, self.held, self.index)
@@ -371,9 +403,134 @@ class Section(Table):
                 return
             if self.spec.recalls and not self.held.units.ties(ordinal):
                 evict(self, (item.id,))
-                self.held.past.ended[ordinal] = valid_until
+                self.held.ended[ordinal] = valid_until
             else:
                 remove(self, item.id)
+
+    # Stored state.
+
+    @classmethod
+    def restore(
+        cls,
+        spec: SectionSpec,
+        state: Mapping[str, JSONValue],
+        entries: Iterable[Mapping[str, JSONValue] | StoredItem],
+        *,
+        archive: Archive | None = None,
+        ranker: Ranker | None = None,
+    ) -> Self:
+        """Return a section as another one was when it gave its state and its entries.
+
+        archive: versions that have left it and are still in memory. Without it, archive files hold
+            all of them.
+        Raises InvalidArgumentError, KeyError, TypeError for a state that no section gave.
+        """
+        counts = [state[name] for name in _COUNTS]
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise InvalidArgumentError("a section's state has a count that is none")
+        archive = Archive(on_disk=state["archived"]) if archive is None else archive
+        held = ItemTable.restore(spec, state, entries)
+        if spec.recalls:
+            held.recall(archive.in_memory())
+            held.expect(state["evicted"])
+        return cls(spec, ranker=ranker, held=held, archive=archive)
+
+    def state(self) -> dict[str, JSONValue]:
+        """Return the state that `restore` needs beside the entries, as JSON values."""
+        held = self.held
+        state: dict[str, JSONValue] = {
+            "taken": held.taken,
+            "updates": held.updates,
+            "clock": held.clock,
+            "asking": held.units.asking,
+            "archived": len(self.archive),
+            "evicted": held.unloaded + len(held.evicted),
+        }
+        ledger = held.ledger.to_dict()
+        if ledger:
+            state["ledger"] = ledger
+        return state
+
+    def known_versions(
+        self, item_ids: Iterable[str], stored: Iterable[Archived]
+    ) -> tuple[list[str], int, int]:
+        """Return the known ids among these, and how many versions are archived and evicted.
+
+        stored: the versions that archive files hold and that are not in memory.
+        """
+        wanted = frozenset(item_ids)
+        held = self.held
+        versions = [each for each in (*stored, *self.archive.in_memory()) if each.item.id in wanted]
+        evicted = held.evicted_among(wanted)
+        known = held.ordinals.keys() & wanted
+        known |= {held.evicted[ordinal].id for ordinal in evicted}
+        known |= {version.item.id for version in versions}
+        known |= self.ledger.known_among(wanted)
+        evicted |= {version.position for version in versions if version.position is not None}
+        return sorted(known), len(versions), len(evicted)
+
+    def load(self, versions: Iterable[Archived | EvictedItem]) -> None:
+        """Take in all that archive files hold, so that evicted items can be recalled.
+
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has
+        changed.
+        """
+        with self.lock:
+            self.index.changed(self.held.recall(versions))
+            self.held.unloaded = 0
+
+    def let_go(self, evicted: Iterable[EvictedItem]) -> None:
+        """Keep no text of those evicted items that these files hold now."""
+        with self.lock:
+            for each in evicted:
+                self.held.place(each)
+
+    async def catch_up(self) -> None:
+        """Index one batch of changes, or read evicted texts for the next batches.
+
+        The work runs beside the event loop.
+        """
+        await asyncio.to_thread(self.index.catch_up)
+        unread = self.index.unread(_READ_AT_ONCE)
+        if unread:
+            self.held.keep_texts(())  # of the items read before: they are indexed
+            await self.read_texts(unread)
+
+    async def read_texts(self, evicted: Iterable[EvictedItem]) -> None:
+        """Read texts of evicted items, beside the event loop, and take them in."""
+        self.take_in(await asyncio.to_thread(read_evicted, evicted))
+
+    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
+        """Take in texts of evicted items that were read.
+
+        A unit whose text could not be read can no longer be recalled.
+        """
+        errors: dict[str, CorruptionError] = {}
+        lost: set[int] = set()
+        with self.lock:
+            held = self.held
+            for evicted, found in read.items():
+                if not held.is_evicted(evicted):
+                    continue
+                if isinstance(found, Item):
+                    held.texts[evicted.position] = found
+                else:
+                    errors.setdefault(str(found), found)
+                    lost.update(held.units.members(evicted.position))
+            if lost:
+                held.forget_evicted(lost)
+                self.index.changed(lost)
+            for error in map(str, self.lost):
+                errors.pop(error, None)
+            self.lost += errors.values()
+
+    def recount(self, count: Callable[[Item], int]) -> None:
+        """Measure all items anew, for another token counter."""
+        with self.lock:
+            self.held.recount(count)
+            self.archive.recount(count)
+
+    # Checks.
 
     def _check_change(self, item: Item) -> None:
         self._check_writable()

@@ -6,14 +6,13 @@ version that held then, together with the current one, both labelled with their 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.sections.holdings import Holdings
+from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.sections.spec import SectionSpec
@@ -41,7 +40,7 @@ class ShownVersions:
 
     def __init__(
         self,
-        held: Holdings,
+        held: ItemTable,
         question: PastQuestion | None,
         ranked: Mapping[int, float],
     ) -> None:
@@ -61,7 +60,7 @@ class ShownVersions:
 
         A replaced version follows the unit that must be shown with it, and brings it along.
         """
-        if not self._held.past.has_keys:
+        if not self._held.has_evicted_keys:
             yield from firsts
             return
         yielded = set[int]()
@@ -83,7 +82,7 @@ class ShownVersions:
             (key,) = replaced
             current = self._of(key)[-1].item
             found = (
-                self._held.members(first)
+                self._held.units.members(first)
                 if is_found(self._ranked.get(first), self._ranked.get(self._first(current)))
                 else ()
             )
@@ -112,7 +111,7 @@ class ShownVersions:
         key = key or self._held.undecoded(ordinal).key
         if key is None:
             return False
-        if ordinal in self._held.past.ended:
+        if ordinal in self._held.ended:
             return True
         live = self._held.keyed.get(key)
         if live is not None:
@@ -128,7 +127,7 @@ class ShownVersions:
         return tuple(self._labelled(unit) for unit in units) if self._asked else tuple(units)
 
     def _labelled(self, unit: Candidate) -> Candidate:
-        members = self._held.members(unit.position)
+        members = self._held.units.members(unit.position)
         if unit.must or self._asked.isdisjoint(members):
             return unit
         items = tuple(
@@ -154,15 +153,11 @@ class ShownVersions:
     def _in_order(self, key: str) -> list[Version[int]]:
         """Return the versions of a key by ordinal, live or recallable, oldest first."""
         held = self._held
-        live = self._held.keyed.get(key)
-        ordinals = held.past.keyed(key)
-        if live is not None:
-            insort(ordinals, live)
         return in_order(
-            ordinals,
+            held.with_key(key),
             stated=lambda at: held.known(at).stated_from,
             known_from=self._created_at,
-            ended=held.past.ended.get,
+            ended=held.ended.get,
         )
 
     def _created_at(self, ordinal: int) -> datetime:
@@ -172,12 +167,13 @@ class ShownVersions:
 
     def _keyed(self, first: int) -> list[tuple[int, str]]:
         found = (
-            (ordinal, self._held.undecoded(ordinal).key) for ordinal in self._held.members(first)
+            (ordinal, self._held.undecoded(ordinal).key)
+            for ordinal in self._held.units.members(first)
         )
         return [(ordinal, key) for ordinal, key in found if key is not None]
 
     def _first(self, ordinal: int) -> int:
-        return self._held.firsts((ordinal,))[0]
+        return self._held.units.first(ordinal)
 
 
 class SectionCorrections:
@@ -186,7 +182,7 @@ class SectionCorrections:
     Most items state nothing that could be corrected. Each is looked at once.
     """
 
-    def __init__(self, spec: SectionSpec, held: Holdings, index: LazyIndex) -> None:
+    def __init__(self, spec: SectionSpec, held: ItemTable, index: LazyIndex) -> None:
         self._spec = spec
         self._held = held
         self._index = index

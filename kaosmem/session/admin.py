@@ -130,12 +130,12 @@ class SessionAdmin:
         sections = []
         for section in session.sections.values():
             if section.spec.in_context or section.proposer.is_searched:
-                section.held.past.keeps_texts = True
+                section.held.keeps_texts = True
                 sections.append(section)
         await session.read_back(sections)
         await _index(sections, progress)
         for section in sections:
-            lacking = section.held.past.without_text
+            lacking = section.held.without_text(section.held.evicted)
             for start in range(0, len(lacking), _READ_AT_ONCE):
                 part = lacking[start : start + _READ_AT_ONCE]
                 await section.read_texts(part)

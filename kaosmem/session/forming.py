@@ -15,9 +15,8 @@ from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived
+from kaosmem.sections.archive import Archived, EvictedItem
 from kaosmem.sections.operations import Credit, Form
-from kaosmem.sections.past import EvictedItem
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types import JSONValue

@@ -209,7 +209,7 @@ class OpenSession:
 
         Opening skips this, as many callers never ask.
         """
-        if not any(section.held.past.unloaded for section in sections):
+        if not any(section.held.unloaded for section in sections):
             return
         error = await load_past(sections, self.log, self.counter, unpurged=self.saver.unpurged)
         if error is not None:

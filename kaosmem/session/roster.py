@@ -216,8 +216,8 @@ class Roster:
         """
         found = {}
         for name, section in self.all_sections():
-            past = section.held.past
-            number = past.unloaded + len(past.without_text)
+            held = section.held
+            number = held.unloaded + len(held.without_text(held.evicted))
             if section.proposer.is_searched and number:
                 found[name] = number
         return found

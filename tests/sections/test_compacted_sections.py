@@ -619,9 +619,9 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
     section.evict(["x", "y"])
     section.archive.release(section.archive.in_memory())
     stored = Section.restore(spec, section.state(), section.held.entries())
-    assert stored.held.past.unloaded == 2
+    assert stored.held.unloaded == 2
     section.take_over(stored, shared=3)
-    assert section.held.past.unloaded == 0
+    assert section.held.unloaded == 0
     assert [
         unit.items[0].id
         for unit in section.proposer.propose(Query(""), cap=100).earlier

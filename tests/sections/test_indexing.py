@@ -22,7 +22,7 @@ from kaosmem import BM25Ranker, DenseRanker, Item, LinearRanker, SectionSpec, Se
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
-from kaosmem.sections.past import EvictedItem, read_evicted
+from kaosmem.sections.archive import EvictedItem, read_evicted
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 
@@ -331,7 +331,7 @@ def check_index(memory: SessionMemory) -> None:
     for spec in memory.sections:
         section = memory[spec.name]
         held = section.held
-        items = {at: held.known(at) for at in (*held.past, *held)}
+        items = {at: held.known(at) for at in (*held.evicted, *held)}
         read = read_evicted(each for each in items.values() if isinstance(each, EvictedItem))
         ranker = spec.ranker or LinearRanker()
         anew = ranker.index(tokens_of=held.item_tokens)

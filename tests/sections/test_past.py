@@ -22,7 +22,7 @@ from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import lazy_index
-from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.archive import EvictedItem
 from tests.places import fill_once
 
 SPEC = SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5)
@@ -83,8 +83,8 @@ def shown(context: Context) -> set[str]:
 
 def unread(memory: SessionMemory) -> list[EvictedItem]:
     """Return what of the section's past is known without its text."""
-    past = memory["messages"].held.past
-    return [item for item in past._items.values() if isinstance(item, EvictedItem)]
+    evicted = memory["messages"].held.evicted
+    return [item for item in evicted.values() if isinstance(item, EvictedItem)]
 
 
 @pytest.fixture
@@ -134,9 +134,7 @@ async def test_a_text_that_is_not_proposed_is_not_read(
         assert (await memory.assemble_context(QUESTION, budget=1_000)).text == context.text
         assert reads == []
         await memory.assemble_context("zzyzx", budget=1_000)
-        assert memory["messages"].held.past.texts.keys() <= {
-            each.position for each in unread(memory)
-        }
+        assert memory["messages"].held.texts.keys() <= {each.position for each in unread(memory)}
 
 
 async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
@@ -150,7 +148,7 @@ async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
     async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
         assert "fact" not in memory["messages"]
         await memory.assemble_context(QUESTION, budget=60_000)
-        assert text in {item.text for item in memory["messages"].held.past.texts.values()}
+        assert text in {item.text for item in memory["messages"].held.texts.values()}
 
 
 async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
@@ -163,7 +161,7 @@ async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
         assert unread(memory) == []
         await memory.save()
         await memory._session.saver._checkpoints.finished()
-        assert len(unread(memory)) == len(memory["messages"].held.past) > TURNS / 2
+        assert len(unread(memory)) == len(memory["messages"].held.evicted) > TURNS / 2
         after = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" in shown(after)
         assert after.text == before.text
@@ -319,7 +317,7 @@ async def test_an_index_that_is_lost_is_made_from_the_archive(place: Any) -> Non
     async with opened(place) as memory:
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert context.text == expected.text
-        assert len(memory["messages"].held.past.texts) < TURNS / 4
+        assert len(memory["messages"].held.texts) < TURNS / 4
 
 
 STEPS = st.lists(

@@ -595,7 +595,7 @@ class SectionMachine(RuleBasedStateMachine):
         stored = json.loads(json.dumps([self.section.state(), list(self.section.held.entries())]))
         self.section = Section.restore(self.spec, *stored)
 
-    @precondition(lambda self: self.section.held.past.unloaded)
+    @precondition(lambda self: self.section.held.unloaded)
     @rule()
     def load_what_was_evicted_before_a_restart(self) -> None:
         self.section.load(self.flushed)

@@ -31,7 +31,7 @@ from kaosmem.persistence.files.manifest import (
 )
 from kaosmem.persistence.files.records import REMEDY
 from kaosmem.persistence.steps import Read, ReadParts, Steps
-from kaosmem.sections.past import EvictedItem
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.types import JSONValue
 
 Entry = tuple[str, dict[str, JSONValue]]

@@ -17,8 +17,7 @@ from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.steps import Read, Steps
-from kaosmem.sections.archive import parse_time
-from kaosmem.sections.past import EvictedFile, EvictedItem
+from kaosmem.sections.archive import EvictedFile, EvictedItem, parse_time
 from kaosmem.types import JSONValue
 from kaosmem.types.items import stated_from
 

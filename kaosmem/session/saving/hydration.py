@@ -18,7 +18,7 @@ from kaosmem.persistence.recovery import Recovered
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
-from kaosmem.sections.holdings import Moment
+from kaosmem.sections.item_table import Moment
 from kaosmem.sections.lazy_index import IndexDump, StoredIndex
 from kaosmem.sections.operations import (
     Describe,
@@ -375,7 +375,7 @@ class Checkpoints:
             name: moment
             for name, each in sections.items()
             if each.spec.persistence != "none"
-            and not each.held.past.unloaded
+            and not each.held.unloaded
             and (moment := each.index.to_store)
         }
         frozen = None

@@ -25,8 +25,7 @@ from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.errors import CorruptionError, InvalidArgumentError, KaosmemError
 from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.log import SessionLog
-from kaosmem.sections.archive import Archived
-from kaosmem.sections.past import EvictedItem, read_evicted
+from kaosmem.sections.archive import Archived, EvictedItem, read_evicted
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Replaced
 from kaosmem.tokens import count_content
@@ -49,7 +48,7 @@ async def load_past(
 
     unpurged: ids of items that were forgotten and that files may still hold.
     """
-    unloaded = [section for section in sections if section.held.past.unloaded]
+    unloaded = [section for section in sections if section.held.unloaded]
     if not unloaded:
         return None
     try:

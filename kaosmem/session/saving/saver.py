@@ -25,7 +25,7 @@ from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.holdings import Moment
+from kaosmem.sections.item_table import Moment
 from kaosmem.sections.operations import (
     Add,
     Credit,

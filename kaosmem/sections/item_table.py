@@ -1,23 +1,22 @@
-"""The live items of a section, in order and in units. It decides nothing."""
+"""The items of a section under their ordinals, live and evicted, in units. It decides nothing."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived, check_updated
+from kaosmem.sections.archive import Archived, EvictedItem, check_updated
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
 from kaosmem.sections.ledger import Ledger
-from kaosmem.sections.past import EvictedItem, Past
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
@@ -25,6 +24,10 @@ from kaosmem.units import Link, Units
 
 _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
+_RESULT_IN_FILE = Link(answers=("(in a file)",), role="tool")
+"""The ties of an evicted item whose text is in a file and holds tool results only."""
+
+_PLAIN = Link()
 
 
 class Moment(NamedTuple):
@@ -34,16 +37,24 @@ class Moment(NamedTuple):
     updates: int
 
 
-class Holdings:
-    """The live items of a section, each under an ordinal: the number of items taken before it.
+class ItemTable:
+    """The items of a section, each under an ordinal: the number of items taken before it.
+
+    An item is live, or evicted and may be recalled. Its place in its unit stays when it is evicted.
 
     Attributes:
-        used: The tokens held.
+        used: The tokens of the live items.
+        evicted_used: The tokens of the evicted items.
         taken: Number of items ever taken, and so the ordinal of the next item.
         clock: Ticks of use so far. A new item counts as used at the last tick.
         updates: Number of updates so far.
-        past: The evicted units that may be recalled. Methods that take the first ordinal of a unit
-            know them too.
+        units: The units of all items. No later item joins an evicted unit.
+        evicted: The evicted items by ordinal, as an EvictedItem if a file holds the text.
+        texts: The evicted items that only files hold and that were read, by ordinal.
+        keeps_texts: All texts that are read or were in memory stay there, so that a search finds
+            them.
+        unloaded: Number of further evicted items in archive files, of which nothing else is known.
+        ended: The time from which a superseded evicted item no longer holds, by ordinal.
         ordinals: The ordinals of the live items by id.
         keyed: The ordinals of the live items that have a key, by key.
         ends: The time when an item expires, by ordinal.
@@ -55,14 +66,20 @@ class Holdings:
     def __init__(self, spec: SectionSpec) -> None:
         self._spec = spec
         self.used = 0
+        self.evicted_used = 0
         self.taken = 0
         self.updates = 0
         self.clock = 0
-        self.past = Past()
         self.units = Units()
         self.queue = EvictionQueue(spec.policy)
         # Linked, not hashed order: walking from either end never steps over removed items.
-        self._held: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
+        self._live: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
+        self.evicted: dict[int, Item | EvictedItem] = {}
+        self.texts: dict[int, Item] = {}
+        self.keeps_texts = False
+        self.unloaded = 0
+        self.ended: dict[int, datetime] = {}
+        self._evicted_keys: dict[str, list[int]] = {}
         self.ordinals: dict[str, int] = {}
         self.ends: dict[int, datetime] = {}
         self.keyed: dict[str | None, int] = {}
@@ -73,46 +90,48 @@ class Holdings:
         self._groupings: dict[frozenset[str], Grouping] = {}
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
         # dict of numbers, and ranking reads those of hundreds of items scattered over all.
-        self._tokens: dict[int, int] = {}
+        self._tokens: dict[int, int] = {}  # of live and evicted items
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
         self.ledger = Ledger()
 
+    # Items.
+
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._live)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._held)
+        return iter(self._live)
 
     def __reversed__(self) -> Iterator[int]:
-        return reversed(self._held)
+        return reversed(self._live)
 
     def __contains__(self, ordinal: object) -> bool:
-        return ordinal in self._held
+        return ordinal in self._live
 
     def __getitem__(self, ordinal: int) -> Item:
-        item = self._held[ordinal]
+        item = self._live[ordinal]
         if isinstance(item, StoredItem):
             item = item.item()
-            self._held[ordinal] = item
+            self._live[ordinal] = item
         return item
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted; its EvictedItem if only a file holds its text."""
-        return self[ordinal] if ordinal in self._held else self.past[ordinal]
-
-    def find(self, ordinal: int) -> Item | StoredItem | EvictedItem | None:
-        """Return an item, live or evicted, without decoding it; None if it is gone."""
-        if ordinal in self._held:
-            return self._held[ordinal]
-        if ordinal in self.past:
-            return self.past[ordinal]
-        return None
+        if ordinal in self._live:
+            return self[ordinal]
+        return self.texts.get(ordinal) or self.evicted[ordinal]
 
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
-        return self._held[ordinal] if ordinal in self._held else self.past[ordinal]
+        return self._live.get(ordinal) or self.known(ordinal)
+
+    def find(self, ordinal: int) -> Item | StoredItem | EvictedItem | None:
+        """Return an item as `undecoded` does, None if it is gone."""
+        if ordinal in self._live or ordinal in self.evicted:
+            return self.undecoded(ordinal)
+        return None
 
     @property
     def stored(self) -> list[Item | StoredItem]:
@@ -120,7 +139,7 @@ class Holdings:
 
         Another thread may decode them by `types.decoded`.
         """
-        return [*self._held.values()]
+        return [*self._live.values()]
 
     @property
     def moment(self) -> Moment:
@@ -133,15 +152,37 @@ class Holdings:
         if self._spec.placement != "history":
             return None
         if self._question is None:
-            self._question = next(filter(self._is_question, reversed(self._held)), -1)
+            self._question = next(filter(self._is_question, reversed(self._live)), -1)
         return None if self._question < 0 else self._question
 
     def _is_question(self, ordinal: int) -> bool:
-        item = self._held[ordinal]
+        item = self._live[ordinal]
         return item.role == "user" and not Link.of(item).is_results
 
+    def expired(self, now: datetime) -> list[str]:
+        """Return the ids of the items whose time to live is over."""
+        return [self[ordinal].id for ordinal, end in self.ends.items() if end <= now]
+
+    def ordinal(self, item_id: str) -> int:
+        """Return the ordinal of a live item. Raises NotFoundError."""
+        try:
+            return self.ordinals[item_id]
+        except KeyError:
+            raise NotFoundError(
+                f"no live item {shown(item_id)} in this section; check its id"
+            ) from None
+
+    def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
+        """Return the tokens of each item, 0 for one that is gone.
+
+        Another thread may ask while the items change.
+        """
+        return [self._tokens.get(ordinal, 0) for ordinal in ordinals]
+
+    # Filters.
+
     def passing(self, wanted: MetadataFilter) -> set[int]:
-        """Return the ordinals of the items that pass a filter."""
+        """Return the ordinals of the live items that pass a filter."""
         return self._grouping(wanted).passing(wanted)
 
     def narrowed(self, wanted: MetadataFilter) -> MetadataFilter:
@@ -149,15 +190,19 @@ class Holdings:
 
         Nothing passes it if none of them can answer a negation in it.
         """
-        return wanted.narrowed(
-            lambda: [*self._grouping(wanted).values, *self.past.known_metadata()]
-        )
+
+        def known_values() -> list[Mapping[str, JSONValue]]:
+            evicted = map(self.known, self.evicted)
+            at_hand = [item.metadata for item in evicted if isinstance(item, Item)]
+            return [*self._grouping(wanted).values, *at_hand]
+
+        return wanted.narrowed(known_values)
 
     def unanswered(self, wanted: MetadataFilter) -> str:
         """Return why no live item can pass a filter, "" if it can be compared with some."""
-        if not self._held:
+        if not self._live:
             return ""
-        newest = islice(reversed(self._held), _ASKED_FOR_FIELDS)
+        newest = islice(reversed(self._live), _ASKED_FOR_FIELDS)
         known: set[str] = set()
         for ordinal in newest:
             known.update(self[ordinal].metadata)
@@ -168,27 +213,9 @@ class Holdings:
         if grouping is None:
             grouping = Grouping(wanted.fields)
             self._groupings[wanted.fields] = grouping
-            for ordinal in self._held:
+            for ordinal in self._live:
                 grouping.put(ordinal, self[ordinal].metadata)
         return grouping
-
-    @property
-    def all_alone(self) -> bool:
-        """Whether nothing ties an item to another, so that no unit has several items."""
-        return not self.units.are_tied and self.past.all_alone
-
-    def expired(self, now: datetime) -> list[str]:
-        """Return the ids of the items whose time to live is over."""
-        return [self[ordinal].id for ordinal, end in self.ends.items() if end <= now]
-
-    def ordinal(self, item_id: str) -> int:
-        """Return the ordinal of a held item. Raises NotFoundError."""
-        try:
-            return self.ordinals[item_id]
-        except KeyError:
-            raise NotFoundError(
-                f"no live item {shown(item_id)} in this section; check its id"
-            ) from None
 
     def purge(self) -> None:
         """Keep no field of the metadata of items that are gone."""
@@ -196,49 +223,20 @@ class Holdings:
             fields: each for fields, each in self._groupings.items() if each.is_complete
         }
 
+    # Units, each named by the ordinal of its first item.
+
     def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
         """Return a live unit: its items in stored order, and their tokens."""
         items = tuple(map(self.__getitem__, self.units.members(first)))
         return items, sum(item.tokens for item in items)
 
+    def evicted_unit(self, first: int) -> list[Item | EvictedItem]:
+        """Return the items of an evicted unit; an EvictedItem where only a file holds the text."""
+        return [self.known(at) for at in self.units.members(first)]
+
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit, live or evicted."""
-        if first in self.past:
-            return self.past.tokens(first)
         return sum(map(self._tokens.__getitem__, self.units.members(first)))
-
-    def item_tokens(self, ordinals: Iterable[int]) -> list[int]:
-        """Return the tokens of each item, 0 for one that is gone.
-
-        Another thread may ask while the items change.
-        """
-        found = []
-        for ordinal in ordinals:
-            tokens = self._tokens.get(ordinal)
-            found.append(self.past.item_tokens(ordinal) if tokens is None else tokens)
-        return found
-
-    def firsts(self, ordinals: Iterable[int]) -> list[int]:
-        """Return the first ordinal of the unit of each item."""
-        if not self.past:
-            return self.units.firsts(ordinals)
-        found = []
-        for ordinal in ordinals:
-            units = self.past if ordinal in self.past else self.units
-            found.append(units.first(ordinal))
-        return found
-
-    def members(self, first: int) -> Sequence[int]:
-        """Return the ordinals of a unit's items, live or evicted."""
-        return self.past.members(first) if first in self.past else self.units.members(first)
-
-    def last(self, first: int) -> int:
-        """Return the last ordinal of a unit, live or evicted."""
-        return self.past.last(first) if first in self.past else self.units.last(first)
-
-    def is_orphan(self, first: int) -> bool:
-        """Return whether a unit, live or evicted, holds only results without their calls."""
-        return self.past.is_orphan(first) if first in self.past else self.units.is_orphan(first)
 
     def importance(self, first: int) -> int:
         """Return the importance of a unit, live or evicted: the highest of its items, -1 to 4.
@@ -246,7 +244,7 @@ class Holdings:
         A rule is more important than a fact, since it holds for any question.
         """
         found = []
-        for ordinal in self.members(first):
+        for ordinal in self.units.members(first):
             item = self.undecoded(ordinal)
             is_rule = isinstance(item, Item) and item.metadata.get("kind") == "procedural"
             found.append(self.ledger.importance(item.id) + is_rule)
@@ -254,13 +252,22 @@ class Holdings:
 
     def units_in_order(self) -> list[int]:
         """Return the first ordinal of each live unit, oldest first."""
-        return [ordinal for ordinal in self._held if self.units.first(ordinal) == ordinal]
+        return [ordinal for ordinal in self._live if self.units.first(ordinal) == ordinal]
 
     def newest_first(self) -> Iterator[int]:
-        """Yield the first ordinal of each unit, the unit with the newest item first."""
-        for ordinal in reversed(self._held):
+        """Yield the first ordinal of each live unit, the unit with the newest item first."""
+        return self._by_last(reversed(self._live))
+
+    def newest_evicted_first(self) -> Iterator[int]:
+        """Yield the first ordinal of each evicted unit, the unit with the newest item first."""
+        return self._by_last(sorted(self.evicted, reverse=True))
+
+    def _by_last(self, ordinals: Iterable[int]) -> Iterator[int]:
+        for ordinal in ordinals:
             if self.units.last(ordinal) == ordinal:
                 yield self.units.first(ordinal)
+
+    # Room.
 
     def _prospect(self, item: Item) -> tuple[Standing, set[int]]:
         """Return the standing of the unit that an item would be in.
@@ -269,7 +276,7 @@ class Holdings:
         """
         ordinal = self.ordinals.get(item.id, self.taken)
         own = self.would_join(item)
-        if ordinal in self._held:
+        if ordinal in self._live:
             parts = []
             for first in own:
                 members = self.units.members(first)
@@ -306,38 +313,9 @@ class Holdings:
                 own=own,
                 tokens=tokens,
                 items=items,
-                firsts=self._held,
+                firsts=self._live,
                 standing=self._evictable,
             )
-
-    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
-        """Keep evicted items in `past` that are not there yet, and return their ordinals.
-
-        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has
-        changed.
-        """
-        past = self.past
-        found: dict[int, Archived | EvictedItem] = {}
-        for version in versions:
-            at = version.position
-            if at is not None and at not in past:
-                found[at] = version
-        if max(found, default=-1) >= self.taken or not self._held.keys().isdisjoint(found):
-            raise InvalidArgumentError("an evicted item is out of its place")
-        units = {}
-        for at, version in found.items():
-            if version.updated:
-                self.updated[at] = version.updated
-            if version.valid_until:
-                past.ended[at] = version.valid_until
-            if version.unit is not None and version.unit != at:
-                units[at] = version.unit
-        past.put({at: version.item for at, version in found.items()}, units)
-        return found.keys()
-
-    def inherit_evicted(self, other: Holdings, shared: int) -> None:
-        """Keep in `past` what another has there of the first `shared` items, which both have."""
-        self.past.inherit(other.past, {*range(shared)} - self._held.keys())
 
     def would_join(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item would be in one unit with.
@@ -346,7 +324,7 @@ class Holdings:
         """
         ordinal = self.ordinals.get(item.id, self.taken)
         own = self.units.joins(ordinal, Link.of(item))
-        return own | {self.units.first(ordinal)} if ordinal in self._held else own
+        return own | {self.units.first(ordinal)} if ordinal in self._live else own
 
     def put(self, item: Item) -> int:
         """Take a new item in and return its ordinal."""
@@ -363,7 +341,7 @@ class Holdings:
 
     def replace(self, ordinal: int, item: Item) -> None:
         """Put an item in the place of a live one."""
-        before = self._held[ordinal]
+        before = self._live[ordinal]
         self.updates += 1
         self.updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
@@ -373,18 +351,29 @@ class Holdings:
         self._register(ordinal, item)
         del self.ordinals[before.id]
         self.ordinals[item.id] = ordinal
-        self._held[ordinal] = item
+        self._live[ordinal] = item
         self.units.replace(ordinal, Link.of(item))
         self._push(self.units.first(ordinal))
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
-        """Take items out and return them; the rest of their units stays together."""
+        """Take live items out and return them; the rest of their units stays together."""
         ordinals = dict.fromkeys(ordinals)
-        items = [self[ordinal] for ordinal in ordinals]
         left = self.units.remove(ordinals)
-        for ordinal, item in zip(ordinals, items, strict=True):
-            del self._held[ordinal]
-            self.used -= self._tokens.pop(ordinal)
+        items = self._end_life(ordinals)
+        for ordinal in ordinals:
+            del self._tokens[ordinal]
+        for first in left:
+            self._push(first)
+        return items
+
+    def _end_life(self, ordinals: Iterable[int]) -> list[Item]:
+        """Let items be live no longer, and return them. Their units and tokens stay."""
+        items = []
+        for ordinal in ordinals:
+            item = self[ordinal]
+            items.append(item)
+            del self._live[ordinal]
+            self.used -= item.tokens
             self._uses.pop(ordinal, None)
             self._last_uses.pop(ordinal, None)
             del self.ordinals[item.id]
@@ -396,12 +385,10 @@ class Holdings:
                 self._question = None
             for grouping in self._groupings.values():
                 grouping.remove(ordinal)
-        for first in left:
-            self._push(first)
         return items
 
     def _enter(self, item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> None:
-        self._held[ordinal] = item
+        self._live[ordinal] = item
         self.ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
         if uses:
@@ -428,21 +415,6 @@ class Holdings:
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
 
-    def evict(self, ordinals: Iterable[int]) -> list[Item]:
-        """Take whole units out for room and return their items; they are kept in `past`.
-
-        Raises InvalidArgumentError for a part of a unit; then nothing has changed.
-        """
-        ordinals = dict.fromkeys(ordinals)
-        units = [self.units.members(first) for first in dict.fromkeys(self.units.firsts(ordinals))]
-        if sum(map(len, units)) != len(ordinals):
-            raise InvalidArgumentError("the evicted items are not whole units")
-        first_of: dict[int, int] = {}
-        for unit in units:
-            first_of |= dict.fromkeys(unit[1:], unit[0])
-        self.past.put({ordinal: self[ordinal] for ordinal in ordinals}, first_of)
-        return self.take(ordinals)
-
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
         self.clock += 1
@@ -457,22 +429,167 @@ class Holdings:
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew."""
-        for ordinal in self._held:
+        for ordinal in self._live:
             item = self[ordinal]
             counted = replace(item, tokens=count(item))
-            self._held[ordinal] = counted
+            self._live[ordinal] = counted
             self._tokens[ordinal] = counted.tokens
-        self.used = sum(self._tokens.values())
-        self.past.recount(count)
+        for ordinal, evicted in self.evicted.items():
+            if isinstance(evicted, Item):
+                counted = replace(evicted, tokens=count(evicted))
+                self.evicted[ordinal] = counted
+                self._tokens[ordinal] = counted.tokens
+        self.used = sum(map(self._tokens.__getitem__, self._live))
+        self.evicted_used = sum(map(self._tokens.__getitem__, self.evicted))
         self.queue.clear()
+
+    # Evicted items.
+
+    def evict(self, ordinals: Iterable[int]) -> list[Item]:
+        """Take whole units out for room and return their items, which may be recalled.
+
+        Raises InvalidArgumentError for a part of a unit; then nothing has changed.
+        """
+        ordinals = dict.fromkeys(ordinals)
+        members = 0
+        for first in dict.fromkeys(self.units.firsts(ordinals)):
+            members += len(self.units.members(first))
+        if members != len(ordinals):
+            raise InvalidArgumentError("the evicted items are not whole units")
+        self.units.detach(ordinals)
+        items = self._end_life(ordinals)
+        for ordinal, item in zip(ordinals, items, strict=True):
+            self._keep(ordinal, item)
+        return items
+
+    def _keep(self, ordinal: int, item: Item | EvictedItem) -> None:
+        """Keep an evicted item."""
+        self.evicted[ordinal] = item
+        self._tokens[ordinal] = item.tokens
+        self.evicted_used += item.tokens
+        if item.key is not None:
+            self._evicted_keys.setdefault(item.key, []).append(ordinal)
+
+    def expect(self, evicted: int) -> None:
+        """Note how many items were evicted; archive files hold those that are not here."""
+        self.unloaded = evicted - len(self.evicted)
+
+    def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
+        """Keep evicted items that are not here yet, and return their ordinals.
+
+        Raises InvalidArgumentError for items that cannot have been evicted; then nothing has
+        changed.
+        """
+        found: dict[int, Archived | EvictedItem] = {}
+        for version in versions:
+            at = version.position
+            if at is not None and at not in self.evicted:
+                found[at] = version
+        if max(found, default=-1) >= self.taken or not self._live.keys().isdisjoint(found):
+            raise InvalidArgumentError("an evicted item is out of its place")
+        units: dict[int, dict[int, Link]] = {}
+        for at, version in found.items():
+            if version.updated:
+                self.updated[at] = version.updated
+            if version.valid_until:
+                self.ended[at] = version.valid_until
+            self._keep(at, version.item)
+            link = _link_of(version.item)
+            first = at if version.unit is None else version.unit
+            if first != at or not link.is_plain:
+                units.setdefault(first, {})[at] = link
+        for first, links in units.items():
+            if first in found and first not in links:
+                links[first] = _link_of(found[first].item)
+            self.units.add_detached(links)
+        return found.keys()
+
+    def inherit_evicted(self, other: ItemTable, shared: int) -> None:
+        """Keep the evicted items of another table that are among the first `shared` of both."""
+        known = len(self.evicted)
+        for first in other.evicted:
+            unit = other.units.members(first)
+            is_shared = unit[-1] < shared and self._live.keys().isdisjoint(unit)
+            if unit[0] != first or not is_shared or not self.evicted.keys().isdisjoint(unit):
+                continue
+            for at in unit:
+                self._keep(at, other.evicted[at])
+                if at in other.ended:
+                    self.ended[at] = other.ended[at]
+                if self.keeps_texts and at in other.texts:
+                    self.texts[at] = other.texts[at]
+            self.units.add_detached({at: _link_of(other.evicted[at]) for at in unit})
+        self.unloaded -= len(self.evicted) - known
+
+    def evicted_among(self, item_ids: Container[str]) -> set[int]:
+        """Return the ordinals under which any of these ids was evicted."""
+        return {ordinal for ordinal, item in self.evicted.items() if item.id in item_ids}
+
+    def forget_evicted(self, ordinals: Collection[int], count: int = 0) -> None:
+        """Take evicted items out; the rest of their units stays together.
+
+        Args:
+            count: Number of all such items. Archive files hold those that are not here.
+        """
+        self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
+        self.units.remove(ordinals)
+        for ordinal in ordinals:
+            item = self.evicted.pop(ordinal)
+            self.evicted_used -= self._tokens.pop(ordinal)
+            self.texts.pop(ordinal, None)
+            self.ended.pop(ordinal, None)
+            if item.key is not None:
+                self._evicted_keys[item.key].remove(ordinal)
+                if not self._evicted_keys[item.key]:
+                    del self._evicted_keys[item.key]
+
+    @property
+    def has_evicted_keys(self) -> bool:
+        """Return whether any evicted item has a key."""
+        return bool(self._evicted_keys)
+
+    def with_key(self, key: str) -> list[int]:
+        """Return the ordinals of the items with a key, live or evicted, in order."""
+        found = [*self._evicted_keys.get(key, ())]
+        if key in self.keyed:
+            found.append(self.keyed[key])
+        return sorted(found)
+
+    # Texts of evicted items.
+
+    def is_evicted(self, evicted: EvictedItem) -> bool:
+        """Return whether an item's text is still where it was read."""
+        return self.evicted.get(evicted.position) is evicted
+
+    def place(self, evicted: EvictedItem) -> None:
+        """Let go of an evicted item's text, which a file holds now."""
+        known = self.evicted.get(evicted.position)
+        if known is None or (known.id, known.tokens) != (evicted.id, evicted.tokens):
+            return
+        if self.keeps_texts and isinstance(known, Item):
+            self.texts[evicted.position] = known
+        self.evicted[evicted.position] = evicted
+
+    def without_text(self, ordinals: Iterable[int]) -> tuple[EvictedItem, ...]:
+        """Return those of some evicted items whose texts are not at hand."""
+        items = map(self.known, ordinals)
+        return tuple(item for item in items if isinstance(item, EvictedItem))
+
+    def keep_texts(self, firsts: Iterable[int]) -> None:
+        """Let go of all texts that were read but those of these units, unless all are kept."""
+        if not self.keeps_texts:
+            kept = chain.from_iterable(map(self.units.members, firsts))
+            self.texts = {at: self.texts[at] for at in kept if at in self.texts}
+
+    # Stored items.
 
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place.
 
         They stay as they are now, though the section changes meanwhile. A unit of its own and counts of 0 are left out.
         """
-        ordinals = [*self._held]
-        items = [*self._held.values()]
+        ordinals = [*self._live]
+        items = [*self._live.values()]
         firsts = self.units.firsts(ordinals)
         fields = {  # plain copies: the event loop waits for them
             "updated": self.updated.copy(),
@@ -497,23 +614,23 @@ class Holdings:
         spec: SectionSpec,
         state: Mapping[str, JSONValue],
         entries: Iterable[Mapping[str, JSONValue] | StoredItem],
-    ) -> Holdings:
-        """Return holdings as they were stored."""
-        holdings = cls(spec)
-        holdings.taken = state["taken"]
-        holdings.clock = state["clock"]
-        holdings.updates = state["updates"]
-        holdings.ledger = Ledger.from_dict(state.get("ledger", {}), spec.name)
-        firsts, are_plain = holdings._enter_stored(entries)
-        holdings.used = sum(holdings._tokens.values())
+    ) -> ItemTable:
+        """Return a table as it was stored, without its evicted items."""
+        table = cls(spec)
+        table.taken = state["taken"]
+        table.clock = state["clock"]
+        table.updates = state["updates"]
+        table.ledger = Ledger.from_dict(state.get("ledger", {}), spec.name)
+        firsts, are_plain = table._enter_stored(entries)
+        table.used = sum(table._tokens.values())
         asking = state["asking"]
-        if asking is not None and not (type(asking) is int and asking in holdings):
+        if asking is not None and not (type(asking) is int and asking in table):
             raise InvalidArgumentError(
                 "a stored section waits for the results of an item that it has not"
             )
         if firsts or not are_plain:
-            holdings._regroup(firsts, asking)
-        return holdings
+            table._regroup(firsts, asking)
+        return table
 
     def _enter_stored(
         self, entries: Iterable[Mapping[str, JSONValue] | StoredItem]
@@ -524,7 +641,7 @@ class Holdings:
             The first ordinal of the unit of each item that is not the first, and whether all
             contents are texts.
         """
-        held = self._held
+        held = self._live
         ordinals = self.ordinals
         tokens = self._tokens
         last = -1
@@ -565,7 +682,7 @@ class Holdings:
         """
         places = [
             (ordinal, Link.of(item), firsts.get(ordinal, ordinal))
-            for ordinal, item in self._held.items()
+            for ordinal, item in self._live.items()
         ]
         self.units = Units.restore(places, asking=asking)
         self.queue.clear()
@@ -583,11 +700,11 @@ class Holdings:
     def _alone(self, ordinal: int) -> Standing:
         uses = self._uses.get(ordinal, 0)
         last_use = self._last_uses.get(ordinal, 0)
-        return _standing(self._held[ordinal], ordinal, uses=uses, last_use=last_use)
+        return _standing(self._live[ordinal], ordinal, uses=uses, last_use=last_use)
 
     def _evictable(self, first: int) -> Standing | None:
         if (
-            first not in self._held
+            first not in self._live
             or self.units.first(first) != first
             or self.units.is_waiting(first)
         ):
@@ -619,3 +736,10 @@ def is_older(item: Item, live: Item) -> bool:
     Its own timestamp decides.
     """
     return item.stated_from is not None and item.stated_from < live.valid_from
+
+
+def _link_of(item: Item | EvictedItem) -> Link:
+    """Return the ties of an evicted item."""
+    if isinstance(item, Item):
+        return Link.of(item)
+    return _RESULT_IN_FILE if item.is_results else _PLAIN
