@@ -16,7 +16,7 @@ from kaosmem.formats.text import (
     Group,
     LabelStyle,
     header_piece,
-    item_tokens,
+    piece_tokens,
     recalled_header,
 )
 from kaosmem.names import shown
@@ -338,12 +338,12 @@ def line_measure(style: LabelStyle, counter: TokenCounter) -> LineOf:
 
 
 def _measure_line(item: Item, style: LabelStyle, counter: TokenCounter, note: str | None) -> Line:
-    alone = item_tokens(item, counter, style, note=note or "")
     group = style.group(item, note)
-    if not group:
-        return Line((), alone)
-    below = item_tokens(item, counter, style, continued=True)
-    return Line(group, below, alone - below)
+    labels = [style.label(item, note=note or "")]
+    if group:
+        labels.append(style.label(item, continued=True))
+    tokens = piece_tokens(item, labels, counter, style)
+    return Line(group, tokens[-1], tokens[0] - tokens[-1])
 
 
 def header_of(spec: SectionSpec) -> str:

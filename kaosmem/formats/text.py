@@ -333,22 +333,19 @@ def item_piece(
     )
 
 
-def item_tokens(
-    item: Item,
-    counter: TokenCounter,
-    style: LabelStyle = PLAIN,
-    *,
-    continued: bool = False,
-    note: str = "",
-) -> int:
-    """Return the tokens of an item's piece."""
+def piece_tokens(
+    item: Item, labels: Sequence[str], counter: TokenCounter, style: LabelStyle = PLAIN
+) -> list[int]:
+    """Return the tokens of an item's piece behind each of some labels of a style.
+
+    A text that a verbatim section shows has no label.
+    """
     if text := style.bare_text(item):
-        return counter(f"{text}\n")
-    label = style.label(item, continued=continued, note=note)
+        return [counter(f"{text}\n")] * len(labels)
     spoken = style.has_speaker(item)
     if _is_changed(item, spoken=spoken) or not isinstance(item.content, str):
-        return counter(_piece(label, item, spoken=spoken))
-    return _known_piece_tokens(label, item.content, counter, item.tokens)
+        return [counter(_piece(label, item, spoken=spoken)) for label in labels]
+    return _known_piece_tokens(labels, item.content, counter, item.tokens)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
@@ -372,8 +369,10 @@ def _piece(label: str, item: Item, *, spoken: bool) -> str:
     return f"{label}{text}\n"
 
 
-def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int) -> int:
-    """Return the tokens of a piece of a text that is shown as it is.
+def _known_piece_tokens(
+    labels: Sequence[str], text: str, counter: TokenCounter, known: int
+) -> list[int]:
+    """Return the tokens of a text that is shown as it is, behind each of some labels.
 
     known: The tokens of the text alone.
 
@@ -385,9 +384,9 @@ def _known_piece_tokens(label: str, text: str, counter: TokenCounter, known: int
         if first and last and first.start() < last.start():
             head = text[: first.start()]
             end = text[last.start() :]
-            changed = counter(label + head) - counter(head) + counter(end + "\n") - counter(end)
-            return known + changed
-    return counter(f"{label}{text}\n")
+            rest = known - counter(head) + counter(end + "\n") - counter(end)
+            return [rest + counter(label + head) for label in labels]
+    return [counter(f"{label}{text}\n") for label in labels]
 
 
 def _is_changed(item: Item, *, spoken: bool) -> bool:
@@ -412,7 +411,8 @@ class TextFormat:
         text = entry.text
         if known is None or escaped_in_piece(text) is not text:
             return counter(entry_piece(entry))
-        return _known_piece_tokens(role_label(entry.role), text, counter, known)
+        (tokens,) = _known_piece_tokens([role_label(entry.role)], text, counter, known)
+        return tokens
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
         return counter(header_piece(title))

@@ -227,6 +227,8 @@ class ItemTable:
 
     def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
         """Return a live unit: its items in stored order, and their tokens."""
+        if not self.units.ties(first):
+            return (self[first],), self._tokens[first]
         items = tuple(map(self.__getitem__, self.units.members(first)))
         return items, sum(item.tokens for item in items)
 
@@ -236,6 +238,8 @@ class ItemTable:
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit, live or evicted."""
+        if not self.units.ties(first):
+            return self._tokens[first]
         return sum(map(self._tokens.__getitem__, self.units.members(first)))
 
     def importance(self, first: int) -> int:

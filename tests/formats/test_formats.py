@@ -39,7 +39,7 @@ from kaosmem.formats import (
 )
 from kaosmem.formats.anthropic import IMAGE_TOKENS
 from kaosmem.formats.blocks import BLOCK_TOKENS, EMPTY, ID_TOKENS, REPLY_TOKENS
-from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piece, item_tokens
+from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piece, piece_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types.content import DocumentBlock, ImageBlock
@@ -499,7 +499,8 @@ def test_a_piece_of_known_text_is_counted_by_its_ends(
     for continued, dates, provenance in product((False, True), DATES, (False, True)):
         style = LabelStyle(dates, provenance)
         shown = item_piece(known, style, continued=continued)
-        assert item_tokens(known, count, style, continued=continued) == count(shown)
+        label = style.label(known, continued=continued)
+        assert piece_tokens(known, [label], count, style) == [count(shown)]
     for layout_format in FORMATS.values():
         entry = known.message
         assert layout_format.entry_tokens(
