@@ -204,11 +204,6 @@ def history_limit(budget: int) -> int:
     return budget // _HISTORY_SHARE
 
 
-def thrashes(block: int, budget: int) -> bool:
-    """Return whether a window with such a block is packed anew every few turns."""
-    return block * _THRASHING_SHARE > budget
-
-
 def digest(item: Item) -> str:
     """Return a digest of an item's role and content, made once in its life.
 

@@ -201,7 +201,6 @@ class Archive:
     def __init__(self, on_disk: int = 0) -> None:
         self.on_disk = on_disk
         self._versions: deque[Archived] = deque()
-        self._newest: dict[str, Item] = {}
 
     def __len__(self) -> int:
         """Return how many versions were ever archived."""
@@ -213,12 +212,14 @@ class Archive:
 
     def get(self, item_id: str) -> Item | None:
         """Return the newest archived version of an item, if it is in memory."""
-        return self._newest.get(item_id)
+        for version in reversed(self._versions):
+            if version.item.id == item_id:
+                return version.item
+        return None
 
     def put(self, version: Archived) -> None:
         """Archive a version of an item."""
         self._versions.append(version)
-        self._newest[version.item.id] = version.item
 
     def in_memory(self) -> list[Archived]:
         """Return the versions in memory, oldest first."""
@@ -232,9 +233,6 @@ class Archive:
         """
         versions = list(self._versions)
         self._versions = deque(version for version in versions if version.item.id not in item_ids)
-        self._newest = {
-            item_id: item for item_id, item in self._newest.items() if item_id not in item_ids
-        }
         in_memory = len(versions) - len(self._versions)
         self.on_disk = max(0, self.on_disk - max(0, count - in_memory))
 
@@ -245,7 +243,6 @@ class Archive:
             for version in self._versions
         )
         self._versions = deque(versions)
-        self._newest = {version.item.id: version.item for version in self._versions}
 
     def release(self, written: Iterable[Archived]) -> None:
         """Let go of the oldest versions in memory that an archive file holds now."""
@@ -253,8 +250,4 @@ class Archive:
             if not self._versions or self._versions[0] is not version:
                 return
             self._versions.popleft()
-            if (
-                self._newest.get(version.item.id) is version.item
-            ):  # one object may be archived twice
-                del self._newest[version.item.id]
             self.on_disk += 1

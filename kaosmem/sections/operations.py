@@ -149,12 +149,22 @@ class SectionOperation(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Add(SectionOperation):
+class _Arrival(SectionOperation):
+    """An item comes, after others were evicted."""
+
+    item: Item
+    evicted: Sequence[str]
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.evicted, [self.item])
+
+
+@dataclass(frozen=True, slots=True)
+class Add(_Arrival):
     """A new item comes, after others were evicted."""
 
     op = "add"
-    item: Item
-    evicted: Sequence[str]
 
     def apply(self, section: Section) -> None:
         if self.item.id in section.held.ordinals:
@@ -164,13 +174,9 @@ class Add(SectionOperation):
             evict(section, self.evicted, successor=self.item)
         section.index.changed((section.held.put(self.item),))
 
-    @property
-    def touched(self) -> Mapping[str, Item | None]:
-        return _touched(self.evicted, [self.item])
-
 
 @dataclass(frozen=True, slots=True)
-class Update(SectionOperation):
+class Update(_Arrival):
     """An item takes the place of the live item with its id, after others were evicted.
 
     at: when the session was told, None if that is not known.
@@ -178,8 +184,6 @@ class Update(SectionOperation):
     """
 
     op = "update"
-    item: Item
-    evicted: Sequence[str]
     at: datetime | None = None
     is_version: bool = True
 
@@ -191,10 +195,6 @@ class Update(SectionOperation):
             section.archive.put(Archived(held[ordinal], ordinal=ordinal, corrected=self.at))
         held.replace(ordinal, self.item)
         section.index.changed((ordinal,))
-
-    @property
-    def touched(self) -> Mapping[str, Item | None]:
-        return _touched(self.evicted, [self.item])
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +219,11 @@ class Remove(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class _ItemsOperation(SectionOperation):
-    ids: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Use(_ItemsOperation):
+class Use(SectionOperation):
     """Items are used, all at one tick of the section's clock."""
 
     op = "use"
+    ids: Sequence[str]
 
     def apply(self, section: Section) -> None:
         section.held.use(map(section.held.ordinal, self.ids))
@@ -264,17 +260,24 @@ class Credit(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Evict(_ItemsOperation):
+class _Departure(SectionOperation):
+    """Items leave."""
+
+    ids: Sequence[str]
+
+    @property
+    def touched(self) -> Mapping[str, Item | None]:
+        return _touched(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(_Departure):
     """Whole units leave for room and may be recalled."""
 
     op = "evict"
 
     def apply(self, section: Section) -> None:
         evict(section, self.ids)
-
-    @property
-    def touched(self) -> Mapping[str, Item | None]:
-        return _touched(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +332,7 @@ class Compact(SectionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Forget(SectionOperation):
+class Forget(_Departure):
     """All versions of items are erased.
 
     archived: how many of these versions were archived. evicted: how many of the archived ones might
@@ -337,7 +340,6 @@ class Forget(SectionOperation):
     """
 
     op = "forget"
-    ids: Sequence[str]
     archived: int
     evicted: int
 
@@ -355,10 +357,6 @@ class Forget(SectionOperation):
         for item_id in section.ledger.forget(erased):
             _show_outcomes(section, item_id)
         clear_memos()
-
-    @property
-    def touched(self) -> Mapping[str, Item | None]:
-        return _touched(self.ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer
 from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
 from kaosmem.formats.text import DATES, Dates, LabelStyle
-from kaosmem.names import check_name, shown, shown_name, shown_number
+from kaosmem.names import check_name, shown, shown_name
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
@@ -107,13 +107,7 @@ class SectionSpec:
 
     def __post_init__(self) -> None:
         check_name(self.name, "section")
-        if self.budget is not None and not _is_count(self.budget):
-            raise InvalidArgumentError(
-                f"section {self.name!r} has the budget {shown_number(self.budget)}; "
-                "use a whole number of tokens from 0 up, or None for no bound"
-            )
-        self._check_kinds()
-        self._check_numbers()
+        self._check_fields()
         self._check_header()
         self._check_policy()
         if self.compaction is not None:
@@ -123,37 +117,11 @@ class SectionSpec:
         if self.retention is not None:
             check_instance(self.retention, RetentionPolicy, f"retention of section {self.name!r}")
 
-    def _check_kinds(self) -> None:
-        for field, known in (
-            ("placement", PLACEMENTS),
-            ("persistence", PERSISTENCE),
-            ("dates", DATES),
-        ):
-            self._require(field, getattr(self, field) in known, f"one of {', '.join(known)}")
-        for field in ("in_context", "provenance", "corrections", "last_verified"):
-            self._require(field, isinstance(getattr(self, field), bool), "True or False")
+    def _check_fields(self) -> None:
+        for field, (is_valid, remedy) in _FIELDS.items():
+            self._require(field, is_valid(getattr(self, field)), remedy)
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
-
-    def _check_numbers(self) -> None:
-        for field in ("floor", "recall"):
-            self._require(field, _is_share(getattr(self, field)), "a number from 0 to 1")
-        for field in ("retrieval_threshold", "recent"):
-            self._require(field, _is_count(getattr(self, field)), "a whole number from 0 up")
-        is_percent = (
-            _is_share(self.min_score / 100) if isinstance(self.min_score, int | float) else False
-        )
-        self._require(
-            "min_score",
-            is_percent and not isinstance(self.min_score, bool),
-            "a number from 0 to 100",
-        )
-        self._require("priority", is_integer(self.priority), "a whole number within 64 bits")
-        self._require(
-            "max_items",
-            self.max_items is None or (_is_count(self.max_items) and self.max_items > 0),
-            "a whole number from 1 up, or None for no bound",
-        )
 
     def _check_header(self) -> None:
         self._require(
@@ -289,16 +257,50 @@ class SectionSpec:
         return cls(**stored, ranker=ranker)
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_INTEGER
+
+
+def _is_bound(value: object) -> bool:
+    return value is None or _is_count(value)
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+def _is_share(value: object, most: int = 1) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+
+
+_FLAG = (_is_flag, "True or False")
+_SHARE = (_is_share, "a number from 0 to 1")
+_COUNT = (_is_count, "a whole number from 0 up")
+_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "budget": (_is_bound, "a whole number of tokens from 0 up, or None for no bound"),
+    "placement": (PLACEMENTS.__contains__, f"one of {', '.join(PLACEMENTS)}"),
+    "persistence": (PERSISTENCE.__contains__, f"one of {', '.join(PERSISTENCE)}"),
+    "dates": (DATES.__contains__, f"one of {', '.join(DATES)}"),
+    "in_context": _FLAG,
+    "provenance": _FLAG,
+    "corrections": _FLAG,
+    "last_verified": _FLAG,
+    "floor": _SHARE,
+    "recall": _SHARE,
+    "retrieval_threshold": _COUNT,
+    "recent": _COUNT,
+    "min_score": (partial(_is_share, most=100), "a number from 0 to 100"),
+    "priority": (is_integer, "a whole number within 64 bits"),
+    "max_items": (
+        lambda value: _is_bound(value) and value != 0,
+        "a whole number from 1 up, or None for no bound",
+    ),
+}
+"""A check of each field alone, and the values that it takes, in words."""
 
 
 def renamed(spec: SectionSpec, name: str) -> SectionSpec:

@@ -230,12 +230,11 @@ class OpenSession:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Sentences on damage, sections, archives, compactions and windows."""
+        """Sentences on damage, sections, archives and compactions."""
         found = [*map(str, self.log.damage), *self._notices]
         found += [f"{_NOT_RECALLED}: {error}" for error in self.lost]
         found += [each.notice for each in self.compactions if each.notice]
         found += self.saver.notices
-        found += self.saver.windows.notices.values()
         for name, number in self.roster.unread.items():
             found.append(
                 f"a search left out {number:,} archived items of section {shown(name)}, whose "

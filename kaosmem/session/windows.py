@@ -15,7 +15,6 @@ from kaosmem.assembly.windows import (
     Rebased,
     WindowState,
     history_limit,
-    thrashes,
     without_thinking,
 )
 from kaosmem.errors import InvalidArgumentError
@@ -35,15 +34,11 @@ _REMOVED = "removed"
 
 
 class Windows:
-    """The windows of one session by name, and the turns that are not saved yet.
-
-    notices: advice on windows whose blocks are too large.
-    """
+    """The windows of one session by name, and the turns that are not saved yet."""
 
     def __init__(self, stored: Iterable[Mapping[str, Any]] = ()) -> None:
         self.held = {each["name"]: WindowState.from_dict(each) for each in stored}
         self.journal: list[dict[str, JSONValue]] = []
-        self.notices: dict[str, str] = {}
 
     def apply(self, turn: Mapping[str, Any]) -> None:
         """Repeat a turn from a record.
@@ -115,7 +110,6 @@ class Windows:
             )
             raise InvalidArgumentError(f"no window {shown(name)}; {there}")
         self._take({"window": name, "epoch": window.epoch, "ended": _REMOVED})
-        self.notices.pop(name, None)
 
     def turn(
         self,
@@ -141,8 +135,7 @@ class Windows:
         keeps_open_loop = window.model is not None and not preserves_thinking(window.model)
         bound = without_thinking(offers.specs, offers.proposals, keeps_open_loop=keeps_open_loop)
         is_bound = not keeps_open_loop and getattr(offers.format, "binds_thinking", False)
-        budget = offers.budget - offers.reserve
-        block = window.block_of(budget)
+        block = window.block_of(offers.budget - offers.reserve)
         before = self.held.get(window.name, WindowState(window.name))
 
         def made(left: Offers) -> tuple[Context, tuple[dict[str, JSONValue], Packing]]:
@@ -154,19 +147,8 @@ class Windows:
             return context, (turn, request.packing)
 
         context, (turn, packing) = instructions.packed(offers, made)
-        self._advise(window.name, block, budget)
         self._take(turn, offers.specs)
         return context, packing
-
-    def _advise(self, name: str, block: int, budget: int) -> None:
-        """Give advice on a window with too large a block, or take the advice back."""
-        self.notices.pop(name, None)
-        if thrashes(block, budget):
-            self.notices[name] = (
-                f"window {shown(name)} has a block of {block:,} tokens in a budget of "
-                f"{budget:,}, and is packed anew every few turns; use a block of at most "
-                f"{budget // 8:,}, an eighth"
-            )
 
     def _take(self, turn: dict[str, JSONValue], specs: Iterable[SectionSpec] = ()) -> None:
         """Apply a turn, and note it for the log.
