@@ -82,7 +82,7 @@ def all_differences(sessions: int, parts: list[int]) -> list[tuple[str, str]]:
             found[setting["OPENBLAS_CORETYPE"]] = in_setting
     assert len(found) >= len(parts) - 2
     names = {name for each in found.values() for name in each}
-    assert len(names) > sessions + 80
+    assert len(names) > sessions + 70
     expected = dict.fromkeys(names, digest(AS_ON_ITS_PAGE)) | next(iter(found.values()))
     assert len(set(expected.values())) > sessions
     differences = []

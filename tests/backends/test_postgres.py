@@ -68,7 +68,7 @@ def postgres() -> Iterator[str]:
 
 
 class OnPostgres:
-    """A store in a schema of its own."""
+    """A store for a tenant of its own. All tenants share a schema, whose tables are made once."""
 
     examples, steps = 5, 15
     kind: Callable[[PostgresDatabase], Any]
@@ -78,12 +78,15 @@ class OnPostgres:
         self.url = postgres
 
     async def make(self) -> Any:
-        return self.over(PostgresDatabase(self.url, schema=f"t{next(_schemas)}", max_connections=4))
+        return self.of_tenant(f"t{next(_schemas)}")
 
     async def reopen(self, store: Any) -> Any:
         await self.close(store)
+        return self.of_tenant(store._database.tenant)
+
+    def of_tenant(self, tenant: str) -> Any:
         return self.over(
-            PostgresDatabase(self.url, schema=store._database.schema, max_connections=4)
+            PostgresDatabase(self.url, schema="contracts", tenant=tenant, max_connections=4)
         )
 
     async def close(self, store: Any) -> None:

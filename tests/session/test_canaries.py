@@ -309,7 +309,7 @@ async def test_damage_is_described_without_what_is_damaged() -> None:
     (path,) = lines
     broken: list[dict[str, bytes]] = []
     whole = seal(lines)
-    for at in range(0, len(whole[path]), 7):
+    for at in range(0, len(whole[path]), 17):
         broken += [
             {path: whole[path][:at] + byte + whole[path][at + 1 :]}
             for byte in (b"\0", b"\xff", b"x")

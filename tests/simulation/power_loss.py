@@ -44,7 +44,7 @@ from tests.simulation.disk import (
 SECTOR = 512
 EDGE = 3
 MAX_CHANGES, MAX_SECTORS = 4, 4
-MAX_ENTRIES, MAX_FILES = 200, 300
+MAX_ENTRIES, MAX_FILES = 200, 100
 MAX_FILES_OF_A_SOAK = 5_000
 
 Change = Written | Torn | Truncated

@@ -13,7 +13,7 @@ from tests.tables import add_table
 
 Table = dict[str, tuple[int, int]]
 PLACES = "disk", "objects"
-SEEDS, STEPS = 15, 600
+SEEDS, STEPS = 8, 600
 HAPPENED = {*ACTS, "read", "forgotten", "snap", "archive", "index"}
 COMMON = {"is deleted", "repaired", "kill", "clock back", "clock ahead", "error", "late"}
 """Faults that a short run has many of."""
