@@ -18,4 +18,6 @@ class Lazy:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest asks each object of a module for marks of its own
+            raise AttributeError(name)
         return getattr(import_module(self._module), name)
