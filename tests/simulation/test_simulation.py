@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -13,8 +13,8 @@ from tests.tables import add_table
 
 Table = dict[str, tuple[int, int]]
 PLACES = "disk", "objects"
-SEEDS = range(7, 15)
-"""Of the first lives, these alone find each fault of `tests/mutants` that the simulation is to find."""
+SEEDS = 2, *range(8, 15)
+"""Of the first fifteen lives, these find each fault of `tests/mutants`, and have all that happens."""
 STEPS = 600
 HAPPENED = {*ACTS, "read", "forgotten", "snap", "archive", "index"}
 COMMON = {"is deleted", "repaired", "kill", "clock back", "clock ahead", "error", "late"}
@@ -35,7 +35,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
     add_table(request.config, ("simulation", "steps", "states"), counts)
 
 
-def live(place: str, seeds: range, steps: int, table: Table) -> Counter[str]:
+def live(place: str, seeds: Iterable[int], steps: int, table: Table) -> Counter[str]:
     """Return how often each act and each fault happened."""
     counts: Counter[str] = Counter()
     for seed in seeds:
