@@ -118,7 +118,7 @@ def draw_terminal(context: Context) -> None:
 def draw_turn(context: Context) -> None:
     """Draw one turn: what each section offered, what is in, and how that fills the budget."""
     uses = [(name, use) for name, use in context.by_section.items() if use.used]
-    cutoffs = context._cutoffs.by_section
+    cutoffs = context.cutoffs
     scale = 720 / context.budget
     lines = []
     left = 20.0

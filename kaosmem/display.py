@@ -163,34 +163,6 @@ def bar(used: int, budget: int | None) -> Markup:
     return Markup(f'<span style="{_BAR}">{filled}</span> {used:,} of {budget:,}')
 
 
-_PART_SHADES = 0.9, 0.55, 0.3
-_REST_SHADE = 0.12
-
-
-def stacked_bar(parts: Sequence[tuple[str, int]], whole: int) -> Markup:
-    """Return a bar whose parts stand beside each other, each with its name and figure.
-
-    The parts have shades of the text's own colour, so that the bar is seen on any background.
-
-    Args:
-        parts: The names and sizes. Names in parentheses have the lightest shade.
-        whole: The size that fills the bar.
-    """
-    drawn = []
-    named = []
-    for place, (name, size) in enumerate(parts):
-        shade = _REST_SHADE if name.startswith("(") else _PART_SHADES[place % len(_PART_SHADES)]
-        share = min(1.0, size / whole) if whole else 0.0
-        drawn.append(
-            f'<span style="display:inline-block;height:100%;width:{share:.2%};opacity:{shade};'
-            'background:currentColor"></span>'
-        )
-        dot = f'<span style="opacity:{shade}">■</span>'
-        named.append(f"{dot} {escape(fitted(name, 40, tail=12))} {size:,}")
-    outline = "height:1.1em;border:1px solid currentColor;white-space:nowrap;overflow:hidden"
-    return Markup(f'<div style="{outline}">{"".join(drawn)}</div><p>{" · ".join(named)}</p>')
-
-
 def folded(line: str, text: str, *, max_chars: int) -> Markup:
     """Return a line that opens to a whole text."""
     shown = escape(fitted(line, _CELL_CHARS, tail=_CELL_CHARS // 3))
@@ -212,6 +184,7 @@ def table(
     rows: Iterable[Sequence[str | Markup]],
     *,
     numbers: Iterable[str] = (),
+    left_out: int = 0,
     after: Iterable[str | Markup] = (),
 ) -> str:
     """Return a table under a title.
@@ -219,7 +192,8 @@ def table(
     Args:
         columns: Names of the columns. Without any, the table has no head.
         numbers: The columns that stand right.
-        after: Lines below the table.
+        left_out: Number of rows that are not there. A line below the table says so.
+        after: More lines below the table.
     """
     right = {columns.index(name) for name in numbers}
 
@@ -232,7 +206,8 @@ def table(
 
     head = f"<thead><tr>{cells('th', columns)}</tr></thead>" if columns else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    below = "".join(f"<p>{_html(line)}</p>" for line in after)
+    more = [f"… and {left_out:,} more"] if left_out else []
+    below = "".join(f"<p>{_html(line)}</p>" for line in [*more, *after])
     return (
         f"<div><p><b>{_html(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{below}</div>"
     )

@@ -73,3 +73,15 @@ def before_block(context: Context) -> list[object]:
             message = {**message, "content": rest[0]["text"] if len(rest) == 1 else rest or ""}
         messages.append(message)
     return messages
+
+
+def sums_of(report: str) -> list[tuple[str, int, int]]:
+    """Return the rows of an explanation's sums: the name, the tokens, and the length of the bar."""
+    lines = report[report.index("\nsection") :].splitlines()[2:]
+    rows = []
+    for line in lines:
+        name, used, *_ = line.split()
+        rows.append((name, int(used.replace(",", "")), line.count("█")))
+        if name == "budget":
+            break
+    return rows

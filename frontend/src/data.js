@@ -9,8 +9,18 @@ const read = id => {
 
 export const session = read('session')
 export const items = read('items')
+Object.values(items).forEach(derive)
 export const turns = session.turns
 const including = new Set(session.including)
+
+// The quotes that a formed memory rests on, and the relationship that an item of a graph is.
+function derive(item) {
+  const { quotes, quote, relationship } = item.metadata || {}
+  const given = [quotes ?? quote ?? []].flat().filter(each => typeof each === 'string')
+  item.quotes = given.length ? given : null
+  const ends = [relationship?.source, relationship?.type, relationship?.target]
+  item.edge = ends.every(each => typeof each === 'string') ? { from: ends[0], type: ends[1], to: ends[2] } : null
+}
 
 export function turnData(number) {
   if (!parsed.has(number)) parsed.set(number, read(`turn-${number}`) || {})
@@ -25,6 +35,7 @@ export const textOf = item => (item ? item.text : '(not in the session any more)
 
 // What a live page got from its server since it was opened.
 export function takeIn(news) {
+  Object.values(news.items).forEach(derive)
   Object.assign(items, news.items)
   for (const [number, data] of Object.entries(news.data)) parsed.set(Number(number), data)
   turns.splice(0, turns.length, ...news.turns)
@@ -49,7 +60,8 @@ export function rowsOf(number) {
   })
   const ids = new Set(shown.map(row => row.id))
   const out = [...decided.values()].filter(row => !ids.has(row.id)).map(row => ({ ...row, item: itemOf(row.id) }))
-  const lowest = Object.fromEntries(Object.entries(data.sections || {}).map(([name, use]) => [name, use[3]]))
+  const { sections } = turns.find(each => each.n === number)
+  const lowest = Object.fromEntries(Object.entries(sections).map(([name, use]) => [name, use[3]]))
   for (const row of out) row.gap = row.score == null || lowest[row.section] == null ? null : lowest[row.section] - row.score
   out.sort((a, b) => (a.gap ?? Infinity) - (b.gap ?? Infinity) || (a.lacking ?? 1e9) - (b.lacking ?? 1e9) || (a.rank ?? 1e9) - (b.rank ?? 1e9))
   const found = { shown, out, data }

@@ -110,13 +110,13 @@ function Header({ turn, place, go }) {
         <button type="button" onClick={() => go(place + 1)} disabled={place === turns.length - 1} aria-label="Next turn">›</button>
         <output>turn <b>{count(turn.n)}</b> of {count(turns[turns.length - 1].n)}</output>
       </div>
-      <p class="query" title={turn.query}><span class="quiet">{day(turn.at, true)}</span> {turn.query || (turn.erased ? '(erased)' : '(no query)')}</p>
+      <p class="query" title={turn.query.slice(0, 1000)}><span class="quiet">{day(turn.at, true)}</span> {turn.query.slice(0, 300) || (turn.erased ? '(erased)' : '(no query)')}</p>
     </header>
   )
 }
 
 function Budget({ turn, onSection, chosen }) {
-  const parts = Object.entries(turn.sections).filter(([, used]) => used)
+  const parts = Object.entries(turn.sections).map(([name, [used]]) => [name, used]).filter(([, used]) => used)
   const free = Math.max(0, turn.budget - turn.used)
   const share = tokens => `${(100 * tokens) / Math.max(1, turn.budget)}%`
   return (
@@ -148,7 +148,10 @@ function Budget({ turn, onSection, chosen }) {
 function Notices({ turn }) {
   if (turn.erased) return null
   const { notices = [], reports = {} } = rowsOf(turn.n).data
-  const sources = Object.entries(reports).map(([name, report]) => `source ${name}: ${report}`)
+  const sources = Object.entries(reports).map(([name, [status, proposed, error]]) => {
+    const answered = ['ok', 'degraded'].includes(status) ? `, ${count(proposed)} proposed` : ''
+    return `source ${name}: ${status}${error && ` with ${error}`}${answered}`
+  })
   if (!notices.length && !sources.length) return null
   return <ul class="notices">{[...notices, ...sources].map(each => <li key={each}>{each}</li>)}</ul>
 }
@@ -168,7 +171,7 @@ function Tabs({ tab, setTab, turn }) {
       {TABS.map(([name, title], place) => (
         <button key={name} id={`tab-${name}`} type="button" role="tab" aria-selected={tab === name} aria-controls="panel"
           tabindex={tab === name ? 0 : -1} title={`key ${place + 1}`} onClick={() => setTab(name)}>
-          {title}{name === 'window' && !turn.erased && <span class="number"> {count(turn.shown)}</span>}{name === 'out' && !turn.erased && <span class="number"> {count(turn.out)}</span>}
+          {title}{name === 'window' && !turn.erased && <span class="number"> {count(turn.items)}</span>}{name === 'out' && !turn.erased && <span class="number"> {count(turn.left_out)}</span>}
         </button>
       ))}
     </div>

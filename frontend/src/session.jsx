@@ -36,7 +36,7 @@ export function Session({ place, go }) {
         draw={row => (
           <span class="meta turn-row"><span class="place">{row.n}</span><span class="quiet">{day(row.at, true)}</span>
             {row.rebased && <span class="rebased">packed anew: {row.rebased}</span>}
-            <span class="line">{row.erased ? '(erased)' : row.query}</span>
+            <span class="line">{row.erased ? '(erased)' : row.query.slice(0, 300)}</span>
             <span class="figures"><span>{count(row.used)} tok</span><span class="quiet">{count(row.prefix_tokens)} cached</span><span title="cost with cache">{money(cost(row))}</span><span class="quiet" title="cost without cache">{money((price / 1e6) * row.used)}</span></span></span>
         )} />
     </div>
@@ -66,7 +66,7 @@ function Chart({ place, go }) {
           return (
             <g key={at}>
               {current && <rect class="current" x={column * wide} y="0" width={wide} height="150" />}
-              {Object.entries(turn.sections).map(([name, used]) => {
+              {Object.entries(turn.sections).map(([name, [used]]) => {
                 const tall = (130 * used) / most
                 top -= tall
                 return <rect key={name} x={column * wide + 0.08 * wide} y={top} width={0.84 * wide} height={tall} fill={colorOf(name)} />

@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
-from kaosmem.assembly.cutoffs import Cutoffs
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
@@ -99,7 +98,6 @@ class Offers:
             _proposed=partial(decide, packed.packing),
             _others=self.decide,
             _known=self.known,
-            _cutoffs=Cutoffs(packed.packing),
             _judge=judge,
             notices=tuple(_notices(self.proposals, packed.packing)),
             filter=self.wanted,

@@ -83,6 +83,7 @@ _DECISION_FIELDS = (
     "tokens",
     "same_as",
     "fault",
+    "lacking",
 )
 
 
@@ -93,6 +94,7 @@ class Decision:
     rank: place in the order of its section, from 1. None if it was not offered.
     score: given by the ranker. None if its section was not ranked.
     tokens: of the content alone.
+    lacking: number of tokens that would have let it in as well, None if tokens did not decide.
     same_as: id of the item that stands for it: the duplicate that is in, or the live item with its
         key.
     item: the item itself.
@@ -121,6 +123,7 @@ class Decision:
     signals: Mapping[str, float] = field(default_factory=dict)
     item: Item | None = field(default=None, repr=False, compare=False)
     fault: str = ""
+    lacking: int | None = None
 
     @property
     def label(self) -> str:

@@ -2,90 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import TypeAlias
 
+from kaosmem.assembly.allocation import cap_of
 from kaosmem.assembly.context import Decision, Reason
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.packing import Packing
+from kaosmem.assembly.why import IN
 from kaosmem.sections import Candidate
-from kaosmem.types.items import Item
+from kaosmem.sections.spec import SectionSpec
 
-Reasons: TypeAlias = Iterator[tuple[Candidate, Reason]]
+Outcomes: TypeAlias = Iterator[tuple[Candidate, Reason, int | None]]
+"""Units with the reason of each, and the tokens that it lacked, which count if tokens decided."""
 
-_INCLUDING = frozenset(
-    (
-        Reason.MUST,
-        Reason.SHORTENED,
-        Reason.TAIL,
-        Reason.RELEVANT,
-        Reason.NEWEST,
-        Reason.NEWER,
-        Reason.RECALLED,
-    )
-)
+_SHORT_OF_ROOM = Reason.NO_ROOM, Reason.BEFORE_TAIL
 
 
 def decide(packing: Packing) -> tuple[Decision, ...]:
     """Return one decision for each item that was proposed, sections in order of declaration."""
     decisions = []
+    shortened = packing.packer.shortened
     for spec in packing.packer.specs:
         name = spec.name
-        share: Share | None
+        proposal = packing.packer.proposals[name]
         if name in packing.tails:
             share = packing.recalled.get(name)
-            reasons = _reasons_in_history(packing, name)
+            outcomes = _outcomes_in_history(packing, spec)
         else:
             share = packing.shares[name]
-            reasons = _reasons_in_share(share)
-        twins = share.twins if share else {}
-        for unit, reason in reasons:
-            decisions += [
-                _decision(packing, name, unit, item, reason, twins) for item in unit.items
-            ]
+            outcomes = _outcomes_in_share(share, _left_to_block(packing))
+        for unit, reason, lacking in outcomes:
+            for item in unit.items:
+                decision = Decision(
+                    item.id,
+                    name,
+                    reason in IN,
+                    Reason.SHORTENED if item.id in shortened else reason,
+                    unit.rank,
+                    unit.score,
+                    item.tokens,
+                    share.twins.get(item.id) if share else None,
+                    {} if unit.score is None else proposal.signals(unit.position),
+                    item,
+                    lacking=lacking if reason in _SHORT_OF_ROOM else None,
+                )
+                decisions.append(decision)
     return tuple(decisions)
 
 
-def _decision(
-    packing: Packing,
-    name: str,
-    unit: Candidate,
-    item: Item,
-    reason: Reason,
-    twins: Mapping[str, str],
-) -> Decision:
-    if item.id in packing.packer.shortened:
-        reason = Reason.SHORTENED
-    signals: Mapping[str, float] = {}
-    if unit.score is not None:
-        signals = packing.packer.proposals[name].signals(unit.position)
-    return Decision(
-        item.id,
-        name,
-        reason in _INCLUDING,
-        reason,
-        unit.rank,
-        unit.score,
-        item.tokens,
-        twins.get(item.id),
-        signals,
-        item,
-    )
-
-
-def _reasons_in_share(share: Share) -> Reasons:
+def _outcomes_in_share(share: Share, left: int) -> Outcomes:
     """Yield why each unit of a section that is no history is shown, or is not."""
     needed: set[int] = set()
     for unit in share.taken.values():
         needed.update(unit.needs)
     for unit in share.candidates:
         if unit.position in share.taken:
-            yield unit, _including(unit, needed)
+            yield unit, _including(unit, needed), None
             continue
         reason = _left_out_reason(share, unit)
         if reason is None and unit.position in share.unrelated:
             reason = Reason.UNRELATED
-        yield unit, reason or Reason.NO_ROOM
+        yield unit, reason or Reason.NO_ROOM, _lacking(share, unit, left)
 
 
 def _including(unit: Candidate, needed: set[int]) -> Reason:
@@ -98,8 +78,9 @@ def _including(unit: Candidate, needed: set[int]) -> Reason:
     return Reason.RELEVANT if unit.score else Reason.NEWEST
 
 
-def _reasons_in_history(packing: Packing, name: str) -> Reasons:
+def _outcomes_in_history(packing: Packing, spec: SectionSpec) -> Outcomes:
     """Yield why each unit of a history is shown, or is not."""
+    name = spec.name
     share = packing.recalled.get(name)
     proposal = packing.packer.proposals[name]
     in_tail = {unit.position for unit in packing.tails[name].shown}
@@ -108,8 +89,10 @@ def _reasons_in_history(packing: Packing, name: str) -> Reasons:
     for unit in proposal.candidates:
         if unit.position not in ranked or unit.orphan or unit.position in in_tail:
             units[unit.position] = unit
+    to_tail = _lacking_to_tail(packing, spec)
     for position, unit in units.items():
         reason = None
+        lacking = None
         if unit.orphan:
             reason = Reason.ORPHAN
         elif position in in_tail:
@@ -118,7 +101,10 @@ def _reasons_in_history(packing: Packing, name: str) -> Reasons:
             reason = Reason.RECALLED
         elif share is not None and position in ranked:
             reason = _left_out_reason(share, unit)
-        yield unit, reason or Reason.BEFORE_TAIL
+            lacking = _lacking(share, unit, _left_to_block(packing))
+        else:
+            lacking = to_tail.get(position)
+        yield unit, reason or Reason.BEFORE_TAIL, lacking
 
 
 def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
@@ -128,6 +114,38 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     if candidate.position in share.barred:
         return Reason.LOW_CONFIDENCE
     return Reason.OUTDATED if share.is_outdated(candidate) else None
+
+
+def _lacking(share: Share, unit: Candidate, left: int) -> int | None:
+    """Return how many more tokens would have let a unit in, None if tokens did not decide."""
+    tokens, _ = share.cost([unit])
+    free = min(left, share.cap - share.used)
+    return tokens - free if tokens > free else None
+
+
+def _left_to_block(packing: Packing) -> int:
+    """Return the tokens that are left: of the window, or of the block of a window's turn."""
+    left = packing.packer.window - packing.used
+    limits = packing.packer.limits
+    if limits is None:
+        return left
+    return min(left, limits.block - sum(share.used for share in packing.block_shares))
+
+
+def _lacking_to_tail(packing: Packing, spec: SectionSpec) -> dict[int, int]:
+    """Return how many more tokens the tail of a history needs to reach back to each message."""
+    window = packing.packer.window
+    cap = cap_of(spec, window)
+    free = max(0, min(window - packing.used, cap - packing.by_section[spec.name].used))
+    begin = min((unit.position for unit in packing.tails[spec.name].shown), default=math.inf)
+    found = {}
+    tokens = -free
+    candidates = packing.packer.proposals[spec.name].candidates
+    for unit in sorted(candidates, key=attrgetter("position"), reverse=True):
+        if unit.position < begin and not unit.orphan:
+            tokens += packing.packer.costs.entries(unit)
+            found[unit.position] = max(1, tokens)
+    return found
 
 
 def retrieved(packing: Packing) -> dict[str, frozenset[int]]:

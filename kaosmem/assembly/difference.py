@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from kaosmem.types.items import Item
+
+CHANGES = "in", "out", "replaced", "replacing", "moved"
+"""The words for a change of an item between two turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Difference:
         return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none"
 
     def changes(self) -> Iterator[tuple[str, Item]]:
-        """Yield each changed item after a word: in, out, replaced, replacing or moved."""
+        """Yield each changed item after one of `CHANGES`."""
         for item in self.came:
             yield "in", item
         for item in self.went:
@@ -54,52 +57,31 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     >>> print(difference([a, b, c], [c, a]))
     1 out, 1 moved
     """
-    old = {item.id: place for place, item in enumerate(before)}
+    old = {item.id for item in before}
     now = {item.id for item in after}
     came = [item for item in after if item.id not in old]
-    successors: dict[tuple[str, str | None], Item] = {}
-    for item in came:
-        if item.key is not None:
-            successors[item.section, item.key] = item
-    went = []
+    went = [item for item in before if item.id not in now]
+    by_key = {(item.section, item.key): item for item in came}
     replaced = []
-    for item in before:
-        if item.id in now:
-            continue
-        successor = successors.get((item.section, item.key))
-        if successor is None:
-            went.append(item)
-        else:
+    for item in went:
+        successor = by_key.get((item.section, item.key))
+        if item.key is not None and successor is not None:
             replaced.append((item, successor))
-    newer = {successor.id for _, successor in replaced}
-    common = [item for item in after if item.id in old]
-    kept = _longest_run([old[item.id] for item in common])
+    paired = {item.id for pair in replaced for item in pair}
+    kept = _kept([item.id for item in before], [item.id for item in after])
     return Difference(
-        tuple(item for item in came if item.id not in newer),
-        tuple(went),
+        tuple(item for item in came if item.id not in paired),
+        tuple(item for item in went if item.id not in paired),
         tuple(replaced),
-        tuple(item for place, item in enumerate(common) if place not in kept),
+        tuple(item for item in after if item.id in old and item.id not in kept),
         len(kept),
     )
 
 
-def _longest_run(places: Sequence[int]) -> set[int]:
-    """Return which of some places form a longest increasing run. Items there did not move."""
-    tails: list[int] = []
-    ends: list[int] = []
-    links: list[int] = []
-    for at, place in enumerate(places):
-        size = bisect_left(tails, place)
-        links.append(ends[size - 1] if size else -1)
-        if size == len(tails):
-            tails.append(place)
-            ends.append(at)
-        else:
-            tails[size] = place
-            ends[size] = at
-    kept = set()
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        kept.add(at)
-        at = links[at]
+def _kept(before: Sequence[str], after: Sequence[str]) -> set[str]:
+    """Return the ids that stand in the same order in both."""
+    kept: set[str] = set()
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        kept.update(before[block.a : block.a + block.size])
     return kept

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kaosmem.assembly.allocation import FRAME
 from kaosmem.assembly.difference import difference
-from kaosmem.assembly.why import IN, MEANINGS
+from kaosmem.assembly.why import MEANINGS
 from kaosmem.display import (
     Markup,
     aligned,
-    bar,
     fitted,
     folded,
-    padded,
     preview,
+    prose,
     scored,
-    stacked_bar,
     table,
     visible,
     width,
@@ -32,82 +30,65 @@ COLUMNS = 80
 
 _HEADER = ("section", "item", "rank", "score", "tokens", "reason")
 _NUMBERS = ("rank", "score", "tokens")
+_SUMS = ("section", "tokens", "items", "offered", "cutoff", "share")
+_BAR_COLUMNS = 20
 _FREE = "(free)"
-_HEADINGS = "section ", "nearest misses", "legend"
 _MAX_SECTION = 12
 _MAX_TWIN = 16
 _MIN_ITEM = 8
 _SHOWN_ITEMS = 30
 _HTML_COLUMNS = 100
-_SHOWN_SECTIONS = 30
 _TEXT_CHARS = 4_000
-
-
-def explanation(turn: Seen, *, misses: int, color: bool = False, most: int | None = None) -> str:
-    """Return a report of lines at most 80 columns wide.
-
-    Args:
-        color: Mark headings, reasons and the legend with the colours of a terminal.
-        most: Number of shown items to list, the best ones. None lists all, in their order.
-    """
-    included = [turn.decision(item.id) for item in turn.items]
-    if most is not None:
-        included.sort(key=lambda each: -(each.score or 0.0))
-        included = included[:most]
-    missed = turn.nearest_misses(misses)
-    head, *rows = _lines(turn, [*included, *missed])
-    lines = [
-        _title(turn),
-        f"query: {preview(turn.query, COLUMNS - 7)}",
-        *_sums(turn),
-        *_notes(turn),
-        "",
-        head,
-        *rows[: len(included)],
-    ]
-    if len(included) < len(turn.items):
-        lines.append(f"… and {len(turn.items) - len(included):,} more")
-    if missed:
-        lines += ["", _missed(turn, missed), *rows[len(included) :]]
-    lines += ["", *legend([*included, *missed])] if rows else []
-    return "\n".join(_painted(fitted(line, COLUMNS), color=color) for line in lines)
-
-
-_COLORS: dict[object, str] = {
-    "head": "\x1b[1m",
-    True: "\x1b[32m",
-    False: "\x1b[31m",
-    "quiet": "\x1b[2m",
-}
+_COLORS = {"head": "\x1b[1m", "in": "\x1b[32m", "out": "\x1b[31m", "legend": "\x1b[2m"}
 _RESET = "\x1b[0m"
 
 
-def _painted(line: str, *, color: bool) -> str:
-    """Return a line with its reason, if it is one of a decision, in the colour of its outcome."""
-    if not color or not line.strip():
-        return line
-    row, gap, reason = line.rpartition("  ")
-    if _first_word(reason) in MEANINGS:
-        return f"{row}{gap}{_COLORS[is_including(reason)]}{reason}{_RESET}"
-    if line.startswith("  "):
-        return f"{_COLORS['quiet']}{line}{_RESET}"
-    return f"{_COLORS['head']}{line}{_RESET}" if line.startswith(_HEADINGS) else line
+def explanation(
+    turn: Seen,
+    *,
+    misses: int,
+    columns: int = COLUMNS,
+    color: bool = False,
+    most: int | None = None,
+) -> str:
+    """Return a report of lines at most so many columns wide.
+
+    Args:
+        color: Use the colours of a terminal.
+        most: Number of shown items to list, the best ones first. None lists all, in their order.
+    """
+    shown = [turn.decision(item.id) for item in turn.items]
+    if most is not None:
+        shown = best_first(shown)[:most]
+    missed = turn.nearest_misses(misses)
+    head, *rows = _rows_of_text(turn, [*shown, *missed], columns)
+    lines = [("", line) for line in _summary(turn)]
+    lines += [("", ""), ("head", head)]
+    lines += [("in", row) for row in rows[: len(shown)]]
+    if len(shown) < len(turn.items):
+        lines.append(("", f"… and {len(turn.items) - len(shown):,} more"))
+    if missed:
+        lines += [("", ""), ("head", _missed(turn, missed))]
+        lines += [("out", row) for row in rows[len(shown) :]]
+    if rows:
+        lines += [("", ""), ("head", "legend")]
+        lines += [("legend", line) for line in _legend([*shown, *missed])]
+    report = []
+    for style, line in lines:
+        cut = fitted(line, columns)
+        report.append(f"{_COLORS[style]}{cut}{_RESET}" if color and style else cut)
+    return "\n".join(report)
 
 
-def is_including(why: str) -> bool:
-    """Return whether a reason, or what begins with it, is one of an item that is in."""
-    return _first_word(why) in IN
+def best_first(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return decisions in descending order of score, those without one last."""
+    return sorted(decisions, key=lambda each: (each.score is None, -(each.score or 0.0)))
 
 
-def _first_word(why: str) -> str:
-    return why.split(" ")[0].split(":")[0]
-
-
-def legend(decisions: Sequence[Decision]) -> Iterator[str]:
+def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
     """Yield a line for each reason that is shown, and one for the scores."""
     reasons = {decision.reason.value: decision.included for decision in decisions}
-    wide = max(map(len, reasons), default=0)
-    yield "legend"
+    wide = max(map(len, reasons))
     for reason, is_in in sorted(reasons.items(), key=lambda each: not each[1]):
         yield f"  {reason:<{wide}}  {'in' if is_in else 'out':<3}  {MEANINGS[reason]}"
     if any(decision.score is not None for decision in decisions):
@@ -115,91 +96,67 @@ def legend(decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def html(turn: Seen, *, misses: int = 10) -> str:
-    """Return the sums as bars, the difference from the turn before, and tables of decisions."""
-    uses = turn.by_section
-    parts = [(name, use.used) for name, use in uses.items() if use.used]
-    stacked = stacked_bar([*parts, (FRAME, turn.frame)], turn.budget)
-    shares = [(name, bar(use.used, turn.budget), _use(turn, name)) for name, use in uses.items()]
-    sums = table(
-        _title(turn),
-        ("section", "tokens", "items"),
-        [*shares[:_SHOWN_SECTIONS], (FRAME, bar(turn.frame, turn.budget), "")],
-        after=[*_rest(shares, _SHOWN_SECTIONS), *_notes(turn)],
-    )
+    """Return the sums with their bars, the difference from the turn before, and the decisions."""
+    report = prose("\n".join([*_summary(turn), *_changes(turn)]), max_chars=_TEXT_CHARS)
     shown = [turn.decision(item.id) for item in turn.items[:_SHOWN_ITEMS]]
-    title = f"in, for the query: {preview(turn.query)}"
-    tables = _decisions(title, turn, shown, _rest(turn.items, _SHOWN_ITEMS))
+    left_out = len(turn.items) - len(shown)
+    tables = _decisions("in, in their order", turn, shown, left_out)
     missed = turn.nearest_misses(misses)
     if missed:
         tables += _decisions(_missed(turn, missed), turn, missed)
-    return f"<div>{stacked.html}{sums}{_changes(turn)}{tables}</div>"
+    return f"<div>{report.html}{tables}</div>"
 
 
-def _rest(entries: Sequence[object], most: int) -> list[str]:
-    rest = len(entries) - most
-    return [f"… and {rest:,} more"] if rest > 0 else []
+def _changes(turn: Seen) -> Iterator[str]:
+    """Yield the difference from the turn before, a line for each item."""
+    if turn.before is not None:
+        found = difference(turn.before, turn.items)
+        yield f"since the turn before: {found}"
+        for change, item in found.changes():
+            yield f"  {change} {preview(item.text, COLUMNS)}"
 
 
-def _changes(turn: Seen) -> str:
-    """Return a table of the difference from the turn before, "" without one."""
-    if turn.before is None:
-        return ""
-    found = difference(turn.before, turn.items)
-    changes = [*found.changes()]
-    rows = []
-    for change, item in changes[:_SHOWN_ITEMS]:
-        line = folded(preview(item.text, _HTML_COLUMNS), item.text, max_chars=_TEXT_CHARS)
-        rows.append((change, item.section, line))
-    title = f"since the turn before: {found}"
-    header = ("change", "section", "item")
-    return table(title, header, rows, after=_rest(changes, _SHOWN_ITEMS))
-
-
-def _decisions(
-    title: str, turn: Seen, decisions: Sequence[Decision], after: Sequence[str] = ()
-) -> str:
+def _decisions(title: str, turn: Seen, decisions: Sequence[Decision], left_out: int = 0) -> str:
     """Return a table of decisions, in which each item opens to its text."""
     rows: list[list[str | Markup]] = []
-    for decision, cells in zip(decisions, _rows(turn, decisions, _HTML_COLUMNS), strict=True):
-        row: list[str | Markup] = [*cells]
-        if decision.item is not None:
-            row[1] = folded(cells[1], decision.item.text, max_chars=_TEXT_CHARS)
-        rows.append(row)
-    return table(title, _HEADER, rows, numbers=_NUMBERS, after=after)
-
-
-def _lines(turn: Seen, decisions: Sequence[Decision]) -> list[str]:
-    """Return a header and a line for each decision. Items take the room that the rest leaves."""
-    narrow = aligned(_HEADER, _rows(turn, decisions, _MIN_ITEM), _NUMBERS)
-    room = COLUMNS - max(map(width, narrow))
-    return aligned(_HEADER, _rows(turn, decisions, _MIN_ITEM + max(0, room)), _NUMBERS)
-
-
-def _rows(turn: Seen, decisions: Iterable[Decision], columns: int) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of decisions, with items at most so many columns wide."""
     for decision in decisions:
-        yield (
-            fitted(decision.section, _MAX_SECTION, tail=6),
-            decision.summary(columns),
-            *figures(decision),
-            _why(turn, decision),
-        )
+        cells: list[str | Markup] = [*_cells(turn, decision, _HTML_COLUMNS)]
+        if decision.item is not None:
+            summary = decision.summary(_HTML_COLUMNS)
+            cells[1] = folded(summary, decision.item.text, max_chars=_TEXT_CHARS)
+        rows.append(cells)
+    return table(title, _HEADER, rows, numbers=_NUMBERS, left_out=left_out)
 
 
-def _title(turn: Seen) -> str:
+def _rows_of_text(turn: Seen, decisions: Sequence[Decision], columns: int) -> list[str]:
+    """Return a header and a line for each decision. Items take the room that the rest leaves."""
+    narrow = aligned(_HEADER, [_cells(turn, each, _MIN_ITEM) for each in decisions], _NUMBERS)
+    room = max(0, columns - max(map(width, narrow)))
+    return aligned(_HEADER, [_cells(turn, each, _MIN_ITEM + room) for each in decisions], _NUMBERS)
+
+
+def _cells(turn: Seen, decision: Decision, columns: int) -> tuple[str, ...]:
+    """Return the cells of a decision, with an item at most so many columns wide."""
+    reason = decision.why
+    if decision.same_as is not None:
+        same_as = turn.decision(decision.same_as).summary(_MAX_TWIN)
+        reason = replace(decision, same_as=same_as).why
     return (
-        f"{turn.used:,} of {turn.budget:,} tokens used, {_counted(len(turn.items))}, format "
-        f"{turn.format}"
+        fitted(decision.section, _MAX_SECTION, tail=6),
+        decision.summary(columns),
+        "-" if decision.rank is None else f"{decision.rank:,}",
+        "-" if decision.score is None else _percent(decision.score),
+        f"{decision.tokens:,}",
+        reason,
     )
 
 
-def _missed(turn: Seen, missed: Sequence[Decision]) -> str:
-    left_out = sum(not decision.included for decision in turn.decisions)
-    return f"nearest misses, {len(missed)} of {left_out:,} proposed"
-
-
-def _notes(turn: Seen) -> Iterator[str]:
-    """Yield the window, the confidence, the sources and the notices, a line each."""
+def _summary(turn: Seen) -> Iterator[str]:
+    """Yield the title, the query, the sums, and notes on the window, sources and notices."""
+    items = f"{len(turn.items):,} item{'' if len(turn.items) == 1 else 's'}"
+    yield f"{turn.used:,} of {turn.budget:,} tokens used, {items}, format {turn.format}"
+    yield f"query: {preview(turn.query, COLUMNS - 7)}"
+    yield from _sums(turn)
     if turn.window:
         how = f"{turn.prefix_tokens:,} tokens as before"
         if turn.rebased:
@@ -214,67 +171,33 @@ def _notes(turn: Seen) -> Iterator[str]:
         yield f"note: {visible(notice)}"
 
 
-def _sums(turn: Seen) -> Iterator[str]:
-    """Yield the tokens of each section, the layout and the free rest. They add up to the budget."""
-    uses = [(name, use.used, _use(turn, name)) for name, use in turn.by_section.items()]
-    uses += [(FRAME, turn.frame, ""), (_FREE, turn.budget - turn.used, "")]
-    shares = whole_shares([used for _, used, _ in uses], turn.budget)
-    wide = min(40, max(width(visible(name)) for name, _, _ in uses))
-    for (name, used, items), share in zip(uses, shares, strict=True):
-        yield f"  {padded(name, wide, tail=12)} {used:>7,} tokens {share:>4} %  {items}".rstrip()
-    yield f"  {padded('budget', wide)} {turn.budget:>7,} tokens {sum(shares):>4} %"
+def _missed(turn: Seen, missed: Sequence[Decision]) -> str:
+    left_out = sum(not decision.included for decision in turn.decisions)
+    return f"nearest misses, {len(missed)} of {left_out:,} proposed"
 
 
-def _use(turn: Seen, name: str) -> str:
-    """Return the items of a section and its cutoff, in words."""
-    cutoff = turn._cutoffs.by_section.get(name)
-    said = _counted(turn.by_section[name].items)
-    if cutoff is not None and cutoff.offered:
-        # A window shows items of earlier turns, which are offered no more.
-        of = " of" if cutoff.offered >= turn.by_section[name].items else ","
-        said += f"{of} {cutoff.offered:,} offered"
-    if cutoff is not None and cutoff.lowest is not None:
-        said += f", cutoff {percent(cutoff.lowest)}"
-    return said
+def _sums(turn: Seen) -> list[str]:
+    """Return a line for each section, the layout and the free rest. They add up to the budget."""
+    rows = []
+    for name, use in turn.by_section.items():
+        cutoff = turn.cutoffs.get(name)
+        offered = "-" if cutoff is None else f"{cutoff.offered:,}"
+        lowest = "-"
+        if cutoff is not None and cutoff.lowest is not None:
+            lowest = _percent(cutoff.lowest)
+        bar = _bar(use.used, turn.budget)
+        shown = fitted(name, 2 * _MAX_SECTION, tail=_MAX_SECTION)
+        rows.append((shown, f"{use.used:,}", f"{use.items:,}", offered, lowest, bar))
+    rest = {FRAME: turn.frame, _FREE: turn.budget - turn.used, "budget": turn.budget}
+    for name, tokens in rest.items():
+        rows.append((name, f"{tokens:,}", "", "", "", _bar(tokens, turn.budget)))
+    return aligned(_SUMS, rows, _SUMS[1:-1])
 
 
-def _counted(items: int) -> str:
-    return f"{items:,} item{'' if items == 1 else 's'}"
+def _bar(part: int, whole: int) -> str:
+    return "█" * round(_BAR_COLUMNS * part / max(1, whole))
 
 
-def whole_shares(parts: Sequence[int], whole: int) -> list[int]:
-    """Return the shares of parts in whole percents that add up as the parts do.
-
-    >>> whole_shares([1, 1, 1], 3)
-    [34, 33, 33]
-    """
-    if not whole:
-        return [0] * len(parts)
-    exact = [100 * part / whole for part in parts]
-    shares = [int(each) for each in exact]
-    left = round(sum(exact)) - sum(shares)
-    by_rest = sorted(range(len(parts)), key=lambda at: shares[at] - exact[at])
-    for at in by_rest[:left]:
-        shares[at] += 1
-    return shares
-
-
-def percent(score: float) -> str:
+def _percent(score: float) -> str:
     """Return a score as people read it: 0 to 100, with one decimal."""
     return f"{score:.1f}" if abs(score) < 1_000 else scored(score)
-
-
-def figures(decision: Decision) -> tuple[str, str, str]:
-    """Return the rank, the score and the tokens of a decision, as tables show them."""
-    return (
-        "-" if decision.rank is None else f"{decision.rank:,}",
-        "-" if decision.score is None else percent(decision.score),
-        f"{decision.tokens:,}",
-    )
-
-
-def _why(turn: Seen, decision: Decision) -> str:
-    if decision.same_as is None:
-        return decision.why
-    same_as = turn.decision(decision.same_as).summary(_MAX_TWIN)
-    return replace(decision, same_as=same_as).why

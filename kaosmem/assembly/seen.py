@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_text
-from kaosmem.assembly.why import Found, Why, answer, find_item, never_stored
+from kaosmem.assembly.why import Why, answer, find_item, never_stored
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Decision, SectionUse, SourceReport
-    from kaosmem.assembly.cutoffs import Cutoff
     from kaosmem.filters import MetadataFilter
     from kaosmem.types.items import Item
 
 
-class Ends(Protocol):
-    """The places where the shares of sections ended, and the tokens that items lacked."""
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Where the share of one section ended.
 
-    @property
-    def by_section(self) -> Mapping[str, Cutoff]:
-        """The cutoff of each section that offered a unit."""
-        ...
+    offered: the number of items that the section offered. lowest: the lowest score that is in, None
+        if no ranked item is in.
+    """
 
-    def lacking(self, item_id: str) -> int | None:
-        """Return how many more tokens would have let an item in, None if tokens did not decide."""
-        ...
+    offered: int
+    lowest: float | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -59,12 +57,23 @@ class Seen:
     _others: Callable[[str], Decision] = field(compare=False)
     _judge: Callable[[], float | None] = field(compare=False)
     _known: Callable[[bool], Iterable[Item]] = field(compare=False)
-    _cutoffs: Ends = field(compare=False)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """One decision for every proposed item, sections as declared, ranks ascending."""
         return self._proposed()
+
+    @cached_property
+    def cutoffs(self) -> dict[str, Cutoff]:
+        """Where the share of each section ended that offered an item."""
+        offered: dict[str, int] = {}
+        lowest: dict[str, float] = {}
+        for each in self.decisions:
+            name = each.section
+            offered[name] = offered.get(name, 0) + 1
+            if each.included and each.score is not None:
+                lowest[name] = min(each.score, lowest.get(name, each.score))
+        return {name: Cutoff(count, lowest.get(name)) for name, count in offered.items()}
 
     @cached_property
     def _by_id(self) -> dict[str, Decision]:
@@ -117,27 +126,19 @@ class Seen:
         <Reason.OUTRANKED: 'outranked'>
         """
         check_text(words, "words")
-        found = self._find(words, with_files=False)
-        if found.item_id is None:
-            found = self._find(words, with_files=True)
-        if found.item_id is None:
-            return never_stored(self, words, found.nearest)
-        return answer(self, self.decision(found.item_id), found.others)
+        for with_files in (False, True):
+            found = find_item(words, self._items(with_files=with_files))
+            if found.item_id is not None:
+                return answer(self, self.decision(found.item_id), found.others)
+        return never_stored(self, words, found.nearest)
 
-    def _find(self, words: str, *, with_files: bool) -> Found:
-        """Return the item that some words mean: rather one that is in, or was offered."""
-        items = {item.id: item for item in self._known(with_files)}
+    def _items(self, *, with_files: bool) -> Iterator[Item]:
+        """Yield the shown items, then the offered ones, then all others at hand, live ones first."""
+        yield from self.items
         for decision in self.decisions:
             if decision.item is not None:
-                items[decision.item_id] = decision.item
-        included = {item.id for item in self.items}
-
-        def order(item: Item) -> int:
-            if item.id in included:
-                return 0
-            return 1 if item.id in self._by_id else 2
-
-        return find_item(words, items.values(), order)
+                yield decision.item
+        yield from reversed([*self._known(with_files)])
 
     def explain(self, *, misses: int = 10, color: bool = False) -> str:
         """Return a report of at most 80 columns: sums, items with reasons, the nearest `misses`.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.display import listed, preview, scored
+from kaosmem.display import preview, scored
 from kaosmem.language.analysis import analyze
 from kaosmem.types.outcomes import RETIRED, Outcomes
 
@@ -36,7 +36,7 @@ class Why:
     >>> item = memory.add("findings", "Ann owns the deal.")
     >>> context = await memory.assemble_context("Who owns the deal?", budget=100)
     >>> print(context.why("ann owns"))
-    'Ann owns the deal.' (findings) is in, for 5 tokens: it is number 1 of the newest items of its section.
+    'Ann owns the deal.' (findings) is in, for 5 tokens: it is among the newest of its section; it ranked 1 (1 offered).
     >>> print(context.why("the price of the deal"))
     No item says 'the price of the deal': it was never stored, or was erased. Nearest: 'Ann owns the deal.' (findings).
     """
@@ -50,52 +50,52 @@ class Why:
         return self.sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """The item that words mean. others: how many more match them as well."""
 
     item_id: str | None
-    others: int = 0
+    others: int
     nearest: tuple[Item, ...] = ()
 
 
-def find_item(words: str, items: Iterable[Item], order: Callable[[Item], int]) -> Found:
+def find_item(words: str, items: Iterable[Item]) -> Found:
     """Return the item that some words mean: an id, a part of its text, or most of its words.
 
     Args:
-        order: The standing of an item among equal matches. The lowest comes first.
+        items: The items, preferred ones first. Of two with one id, the first counts.
     """
-    known = {item.id: item for item in items}
+    known: dict[str, Item] = {}
+    for item in items:
+        known.setdefault(item.id, item)
     if words in known:
-        return Found(words)
+        return Found(words, 0)
     wanted = _plain(words)
-    containing = [item for item in known.values() if wanted and wanted in _plain(item.text)]
-    if containing:
-        best = min(containing, key=lambda item: (order(item), len(item.text)))
-        return Found(best.id, len(containing) - 1)
-    shares = _shares(words, known.values())
-    close = [item for share, item in shares if share >= _MATCHING_SHARE]
-    if close:
-        most = shares[0][0]
-        equal = [item for share, item in shares if share == most]
-        return Found(min(equal, key=order).id, len(equal) - 1)
-    return Found(None, nearest=tuple(item for _, item in shares[:_NEAREST]))
+    matching = [item for item in known.values() if wanted and wanted in _plain(item.text)]
+    nearest: list[Item] = []
+    if not matching:
+        shares = _shares_of_words(words, known.values())
+        best = max(shares.values(), default=0.0)
+        if best >= _MATCHING_SHARE:
+            matching = [known[item_id] for item_id, share in shares.items() if share == best]
+        nearest = [known[item_id] for item_id in sorted(shares, key=lambda each: -shares[each])]
+    if matching:
+        return Found(matching[0].id, len(matching) - 1)
+    return Found(None, 0, tuple(nearest[:_NEAREST]))
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _shares(words: str, items: Iterable[Item]) -> list[tuple[float, Item]]:
-    """Return the items that have a word, with their share of all words, best first."""
+def _shares_of_words(words: str, items: Iterable[Item]) -> dict[str, float]:
+    """Return the share of some words that each item has, by id, of the items that have one."""
     wanted = {*analyze(words)}
-    found = []
+    shares = {}
     for item in items:
-        share = len(wanted.intersection(analyze(item.text))) / max(1, len(wanted))
-        if share:
-            found.append((share, item))
-    found.sort(key=lambda each: (-each[0], len(each[1].text), each[1].id))
-    return found
+        common = wanted.intersection(analyze(item.text))
+        if common:
+            shares[item.id] = len(common) / len(wanted)
+    return shares
 
 
 def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
@@ -109,8 +109,7 @@ def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
         if report.status not in ("ok", "degraded"):
             silent.append(f"{name} ({report})")
     if silent:
-        said = f"No item says {_quoted(words)}: it was never stored, was erased, or is in a source "
-        said += f"that did not answer: {', '.join(silent)}."
+        said += f" It may be in a source that did not answer: {', '.join(silent)}."
     if nearest:
         texts = [f"{_quoted(item.text)} ({item.section})" for item in nearest]
         said += f" Nearest: {'; '.join(texts)}."
@@ -119,72 +118,69 @@ def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
 
 def answer(turn: Seen, decision: Decision, others: int = 0) -> Why:
     """Return the answer for a decision of a turn. others: the other items that match."""
-    name = _quoted(decision.item.text) if decision.item is not None else repr(decision.item_id)
-    outcomes = None if decision.item is None else Outcomes.of(decision.item)
-    note = f", {outcomes.note}" if outcomes else ""
-    place = f"{name} ({decision.section}{note})"
-    if decision.included:
-        said = f"{place} is in, for {decision.tokens:,} tokens: {_why_in(turn, decision)}."
-    else:
-        said = f"{place} is out: {_why_out(turn, decision)}."
+    name = repr(decision.item_id)
+    note = ""
+    if decision.item is not None:
+        name = _quoted(decision.item.text)
+        outcomes = Outcomes.of(decision.item)
+        note = f", {outcomes.note}" if outcomes else ""
+    outcome = f"in, for {decision.tokens:,} tokens" if decision.included else "out"
+    clauses = "; ".join([_cause(turn, decision), *_figures(turn, decision)])
+    said = f"{name} ({decision.section}{note}) is {outcome}: {clauses}."
+    lacked = [*_lacked(turn, decision)]
+    if lacked:
+        said += f" About {' or '.join(lacked)} would have let it in."
     if others:
         said += f" {others:,} other {'item matches' if others == 1 else 'items match'} as well."
     return Why(decision, said, others=others)
 
 
-def _why_in(turn: Seen, decision: Decision) -> str:
-    reason = decision.reason.value
-    if reason == "newest":
-        return f"it is number {decision.rank} of the newest items of its section"
-    if reason == "visible":
-        return f"an earlier turn of window {turn.window} showed it"
-    if reason not in ("relevant", "recalled"):
-        return MEANINGS[reason]
-    said = _ranked(turn, decision)
+def _cause(turn: Seen, decision: Decision) -> str:
+    """Return the reason of a decision as a clause, with the item that stands for another one."""
+    cause = MEANINGS[decision.reason.value]
+    if decision.same_as is not None:
+        other = turn.decision(decision.same_as).item
+        if other is not None and decision.reason.value == "archived":
+            return replaced_by(other)
+        text = repr(decision.same_as) if other is None else _quoted(other.text)
+        return f"{cause}: {text}"
+    if decision.reason.value == "filtered":
+        return f"{cause}: {decision.fault or 'a field has another value'}"
+    if decision.reason.value == "low_confidence" and turn.confidence is not None:
+        return f"{cause}: it is {turn.confidence:.2f}"
+    if decision.reason.value == "archived" and decision.item is not None:
+        retired = decision.item.metadata.get(RETIRED)
+        if retired is not None:
+            return f"it was retired to the archive, as it {retired}"
+    return decision.fault or cause
+
+
+def _figures(turn: Seen, decision: Decision) -> Iterator[str]:
+    """Yield the rank and score of an item, and the cutoff of its section, as clauses."""
+    cutoff = turn.cutoffs.get(decision.section)
+    if decision.rank is None or cutoff is None or decision.reason.value == "visible":
+        return
+    said = f"it ranked {decision.rank:,}"
+    if decision.score is not None:
+        said += f" with score {_score(decision.score)}"
+    yield f"{said} ({cutoff.offered:,} offered)"
     strongest = max(decision.signals, key=lambda name: decision.signals[name], default="")
-    if strongest and decision.signals[strongest] > 0:
-        said += f", mostly by {strongest}"
-    return said + _lowest(turn, decision)
+    if decision.included and strongest and decision.signals[strongest] > 0:
+        yield f"its strongest signal is {strongest}"
+    if cutoff.lowest is not None and cutoff.lowest != decision.score:
+        yield f"the lowest score that is in is {_score(cutoff.lowest)}"
 
 
-def _why_out(turn: Seen, decision: Decision) -> str:
-    match decision.reason.value:
-        case "duplicate":
-            return f"it says the same as {_other(turn, decision)}, which is in"
-        case "filtered":
-            return f"it does not pass the filter: {decision.fault or 'a field has another value'}"
-        case "archived" if decision.item is not None and RETIRED in decision.item.metadata:
-            return f"it was retired to the archive, as it {decision.item.metadata[RETIRED]}"
-        case "archived":
-            return decision.fault or _replaced(turn, decision)
-        case "no_room" | "before_tail":
-            return _without_room(turn, decision)
-        case "outranked":
-            return decision.fault or _outranked(turn, decision)
-        case "not_shown" if turn.asked and decision.section not in turn.asked:
-            return decision.fault or f"the turn asked for {listed(turn.asked, 4)} alone"
-        case "unrelated" if decision.score is not None:
-            said = f"{_ranked(turn, decision)}, below the least score that its section shows"
-            return said + _lowest(turn, decision)
-        case "low_confidence" if turn.confidence is not None:
-            return (
-                f"it was retrieved, and the confidence of {turn.confidence:.2f} is below the "
-                "least that was asked for"
-            )
-    return decision.fault or MEANINGS[decision.reason.value]
-
-
-def _other(turn: Seen, decision: Decision) -> str:
-    """Return the text of the item that stands for another one."""
-    other = turn.decision(decision.same_as or "").item
-    return repr(decision.same_as) if other is None else _quoted(other.text)
-
-
-def _replaced(turn: Seen, decision: Decision) -> str:
-    if decision.same_as is None:
-        return f"{MEANINGS['archived']}, and the query did not recall it"
-    newer = turn.decision(decision.same_as).item
-    return f"{decision.same_as!r} replaced it" if newer is None else replaced_by(newer)
+def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
+    """Yield the tokens and the score that an item lacked."""
+    if decision.lacking is not None:
+        yield f"{decision.lacking:,} more tokens"
+    cutoff = turn.cutoffs.get(decision.section)
+    if cutoff is None or cutoff.lowest is None or decision.score is None:
+        return
+    is_beaten = decision.lacking is not None or decision.reason.value == "outranked"
+    if is_beaten and decision.score < cutoff.lowest:
+        yield f"{_score(cutoff.lowest - decision.score)} more score"
 
 
 def replaced_by(newer: Item) -> str:
@@ -203,7 +199,7 @@ def gone(
     """
     if item.is_expired(at) and item.expires_at is not None:
         return f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
-    newer = successor(item, items, at)
+    newer = _successor(item, items, at)
     if newer is not None:
         return replaced_by(newer)
     if removed_at is not None and removed_at <= at:
@@ -211,74 +207,15 @@ def gone(
     return ""
 
 
-def successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
+def _successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
     """Return the newest item with the key of another one that was stored between it and a time."""
-    if item.key is None:
-        return None
     found = None
     for each in items:
+        is_version = (each.section, each.key) == (item.section, item.key)
         is_later = item.created_at < each.created_at <= at
-        if is_later and (each.section, each.key) == (item.section, item.key):
-            found = each if found is None or each.created_at > found.created_at else found
+        if item.key is not None and is_version and is_later:
+            found = max(found or each, each, key=lambda version: version.created_at)
     return found
-
-
-def _without_room(turn: Seen, decision: Decision) -> str:
-    cutoff = turn._cutoffs.by_section.get(decision.section)
-    lacking = turn._cutoffs.lacking(decision.item_id)
-    said = _ranked(turn, decision)
-    if decision.reason.value == "before_tail" and decision.score is None:
-        said = MEANINGS["before_tail"]
-    if lacking is None or cutoff is None:
-        return f"{said}, and it did not fit"
-    needed = cutoff.free + lacking
-    layout = "the messages after it" if decision.reason.value == "before_tail" else "its layout"
-    said += f", and needs {needed:,} tokens with {layout}, of which {cutoff.free:,} were free"
-    score = _more_score(turn, decision)
-    score = f", or {score} more score" if score else ""
-    return f"{said}. About {lacking:,} more tokens{score} would have let it in"
-
-
-def _outranked(turn: Seen, decision: Decision) -> str:
-    cutoff = turn._cutoffs.by_section.get(decision.section)
-    if cutoff is None or not cutoff.offered:
-        return f"{_ranked(turn, decision)}, and its section offered nothing"
-    if decision.score is None:
-        return (
-            f"the query does not rank it, and its section offered {cutoff.offered:,} newer or "
-            "better units before it"
-        )
-    order = "newest" if cutoff.lowest is None and cutoff.best_out is None else "best"
-    said = f"{_ranked(turn, decision)}, and its section offered only its {order} {cutoff.offered:,}"
-    said += _lowest(turn, decision)
-    score = _more_score(turn, decision)
-    return f"{said}. About {score} more score would have let it in" if score else said
-
-
-def _more_score(turn: Seen, decision: Decision) -> str:
-    """Return how much more score would have put an item before the lowest one that is in."""
-    cutoff = turn._cutoffs.by_section.get(decision.section)
-    if cutoff is None or cutoff.lowest is None or decision.score is None:
-        return ""
-    return _score(cutoff.lowest - decision.score) if decision.score < cutoff.lowest else ""
-
-
-def _lowest(turn: Seen, decision: Decision) -> str:
-    """Return the lowest score of the section that is in, if it is another item's."""
-    cutoff = turn._cutoffs.by_section.get(decision.section)
-    if cutoff is None or cutoff.lowest is None or cutoff.lowest == decision.score:
-        return ""
-    return f"; the lowest score that is in is {_score(cutoff.lowest)}"
-
-
-def _ranked(turn: Seen, decision: Decision) -> str:
-    if decision.rank is None:
-        return "it was not offered"
-    cutoff = turn._cutoffs.by_section.get(decision.section)
-    of = f" of {cutoff.offered:,} offered" if cutoff and decision.included else ""
-    if decision.score is None:
-        return f"it is number {decision.rank:,}{of} in its section"
-    return f"it ranked {decision.rank:,}{of} with score {_score(decision.score)}"
 
 
 def _score(score: float) -> str:
@@ -299,13 +236,13 @@ MEANINGS = {
     "newest": "it is among the newest of its section",
     "newer": "it gives another value than an earlier item that is in",
     "recalled": "it was evicted, replaced or said before, and matches",
-    "unrelated": "nothing in the query speaks for it",
+    "unrelated": "nothing in the query speaks for it, or its score is below the least",
     "no_room": "it did not fit",
     "outdated": "later items give another value, and did not fit with it",
     "duplicate": "an item that is in says the same",
     "before_tail": "it is an earlier message than the newest that fit",
     "orphan": "it is a tool result without its call, or a second one",
-    "low_confidence": "the confidence is below the least asked for",
+    "low_confidence": "it was retrieved, and the confidence is below the least asked for",
     "filtered": "it does not pass the filter, or did not hold then",
     "visible": "an earlier turn of the window showed it",
     "later": "the window appends no block before the user speaks",

@@ -343,13 +343,9 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Print which items came, went, were replaced or moved between two stored turns."""
-    from kaosmem.cli.turns import difference_json, print_difference, two_turns
+    from kaosmem.cli.turns import print_difference
 
-    found = _run(two_turns(url, namespace, turns))
-    if as_json:
-        write_json(difference_json(found))
-    else:
-        print_difference(found)
+    _run(print_difference(url, namespace, turns, as_json=as_json))
 
 
 @app.command(short_help="Follow a session's turns on the terminal.")

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any
 
 from kaosmem.assembly.context import Context, Decision, item_preview
-from kaosmem.assembly.explanation import figures, is_including, legend
+from kaosmem.assembly.explanation import best_first, explanation
+from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
-from kaosmem.cli.terminal import Column, screen_lines, write, write_table
+from kaosmem.cli.terminal import Column, screen_columns, screen_lines, write, write_table
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
@@ -21,21 +22,8 @@ from kaosmem.types.items import Item
 
 _SHOWN_NOTICES = 20
 _PASSAGE_LINES = 6
+_MISSES = 10
 _INDENT = "    "
-
-
-def _reason_style(cell: str) -> str:
-    return "green" if is_including(cell) else "red"
-
-
-_DECISION_COLUMNS = (
-    Column("section"),
-    Column("source", narrow="fold", min_chars=12),
-    Column("rank", "right"),
-    Column("score", "right"),
-    Column("tokens", "right"),
-    Column("reason", narrow="fold", style=_reason_style),
-)
 _ITEM_COLUMNS = (
     Column("item"),
     Column("role"),
@@ -75,19 +63,26 @@ def print_context(context: Context, *, full: bool = False) -> None:
         write(_exact(context))
         sys.stderr.write(f"{_sums(context)}\n")
         return
-    included = [context.decision(item.id) for item in context.items]
-    included.sort(key=_by_rank)
-    write_table(_sums(context), _DECISION_COLUMNS, map(_decision_row, included))
-    missed = context.nearest_misses()
-    if missed:
-        write_table("not shown, nearest first", _DECISION_COLUMNS, map(_decision_row, missed))
-    for line in screen_lines("\n".join(legend([*included, *missed])), indent=0):
-        write(f"{line}\n")
+    write("\n")
+    print_report(context, misses=_MISSES, most=len(context.items))
     if context.rendered.text is None:
         write(f"\n{_exact(context)}")
         return
-    for decision in included:
+    for decision in best_first([context.decision(item.id) for item in context.items]):
         write(f"\n{decision.label or decision.section}\n{_passage(decision, full=full)}\n")
+
+
+def print_report(turn: Seen, *, misses: int, most: int) -> None:
+    """Print the explanation of a turn, in the width of the terminal and with its colours.
+
+    Args:
+        misses: Number of items to list that are out.
+        most: Number of items to list that are in, the best ones first.
+    """
+    color = sys.stdout.isatty()
+    columns = screen_columns()
+    report = explanation(turn, misses=misses, columns=columns, color=color, most=most)
+    sys.stdout.write(f"{report}\n")
 
 
 def _exact(context: Context) -> str:
@@ -102,10 +97,6 @@ def _sums(context: Context) -> str:
     items = f"{len(context.items):,} item{'' if len(context.items) == 1 else 's'}"
     judged = "" if context.confidence is None else f", confidence {context.confidence:.2f}"
     return f"shown: {items}, {context.used:,} of {context.budget:,} tokens{judged}"
-
-
-def _by_rank(decision: Decision) -> tuple[bool, int]:
-    return decision.rank is None, decision.rank or 0
 
 
 def _passage(decision: Decision, *, full: bool) -> str:
@@ -281,28 +272,11 @@ def _print_notices(memory: SessionMemory) -> None:
         write(f"… and {len(memory.notices) - _SHOWN_NOTICES:,} more notes; --json has all\n")
 
 
-def _decision_row(decision: Decision) -> tuple[str, ...]:
-    return (
-        decision.section,
-        decision.label or decision.summary(40),
-        *figures(decision),
-        decision.why,
-    )
-
-
 def _item_json(item: Item) -> dict[str, Any]:
     return {"section": item.section, **item.to_dict()}
 
 
 def _decision_json(decision: Decision) -> dict[str, Any]:
-    return {
-        "item_id": decision.item_id,
-        "section": decision.section,
-        "included": decision.included,
-        "reason": decision.reason.value,
-        "rank": decision.rank,
-        "score": decision.score,
-        "tokens": decision.tokens,
-        "same_as": decision.same_as,
-        "signals": dict(decision.signals),
-    }
+    stored = decision.to_dict()
+    del stored["item"]
+    return stored

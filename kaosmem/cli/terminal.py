@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
@@ -29,14 +29,12 @@ class Column:
     Args:
         narrow: What becomes of its cells on a terminal that is too narrow for all columns.
         min_chars: The width that the column keeps there, at least.
-        style: Returns the style of a cell on a terminal, such as "green".
     """
 
     name: str
     justify: Literal["left", "right"] = "left"
     narrow: Literal["fold", "ellipsis"] | None = None
     min_chars: int | None = None
-    style: Callable[[str], str] | None = None
 
 
 def clear_screen() -> None:
@@ -63,6 +61,11 @@ def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[s
         numbers = [column.name for column in columns if column.justify == "right"]
         lines = aligned([column.name for column in columns], rows, numbers) if rows else []
         _put("\n".join(["", title, *lines]) + "\n")
+
+
+def screen_columns() -> int:
+    """Return the width of the terminal."""
+    return Console().width
 
 
 def screen_lines(text: str, *, indent: int) -> list[str]:
@@ -111,7 +114,6 @@ def _write_framed(title: str, columns: Sequence[Column], rows: Sequence[Sequence
 def _framed(column: Column, cell: str) -> Text:
     return Text(
         _visible(cell),
-        style=column.style(cell) if column.style is not None else "",
         overflow=column.narrow or "fold",
         no_wrap=column.narrow == "ellipsis" or None,
     )

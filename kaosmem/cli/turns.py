@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Hashable
-from typing import Any
 
-from kaosmem.assembly.difference import Difference, difference
-from kaosmem.assembly.explanation import explanation
-from kaosmem.assembly.seen import Seen
+from kaosmem.assembly.difference import CHANGES, difference
+from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import check_stored, opened, split_url
-from kaosmem.cli.terminal import Column, clear_screen, write, write_table
+from kaosmem.cli.terminal import Column, clear_screen, write, write_json, write_table
 from kaosmem.display import preview
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
+from kaosmem.types import JSONValue
 
-_CHANGE_STYLES = {"in": "green", "out": "red", "replaced": "yellow", "moved": "dim"}
-_CHANGES = (
-    Column("change", style=lambda cell: _CHANGE_STYLES.get(cell, "")),
+_COLUMNS = (
+    Column("change"),
     Column("section"),
     Column("item", narrow="fold", min_chars=20),
     Column("tokens", "right"),
@@ -27,40 +25,31 @@ _LISTED = 8
 _PAUSE_S = 1.0
 
 
-async def two_turns(url: str, namespace: str, numbers: tuple[int, int]) -> list[tuple[int, Seen]]:
-    """Return two turns of a stored session with their numbers.
+async def print_difference(
+    url: str, namespace: str, numbers: tuple[int, int], *, as_json: bool
+) -> None:
+    """Print the difference of two stored turns: its sums, and a line for each item.
 
     Raises:
         NotFoundError: If a turn is not kept, or was erased.
     """
     async with opened(url, namespace) as memory:
         replay = Replay(memory._session)
-        return [(replay.turn(number).number, replay.seen(number)) for number in numbers]
-
-
-def print_difference(turns: list[tuple[int, Seen]]) -> None:
-    """Print the difference of two turns: its sums, and a line for each item."""
-    (first, before), (second, after) = turns
+        turns = [replay.turn(number).number for number in numbers]
+        before, after = [replay.seen(number) for number in turns]
     found = difference(before.items, after.items)
-    write(f"turn {first} to turn {second}: {found}; {before.used:,} and {after.used:,} tokens\n")
+    if as_json:
+        changed: dict[str, JSONValue] = {"turns": [*turns], "used": [before.used, after.used]}
+        for change in CHANGES:
+            changed[change] = [item.id for kind, item in found.changes() if kind == change]
+        write_json(changed)
+        return
+    tokens = f"{before.used:,} and {after.used:,} tokens"
+    write(f"turn {turns[0]} to turn {turns[1]}: {found}; {tokens}\n")
     rows = []
     for change, item in found.changes():
         rows.append((change, item.section, preview(item.text), f"{item.tokens:,}"))
-    write_table("changes", _CHANGES, rows)
-
-
-def difference_json(turns: list[tuple[int, Seen]]) -> dict[str, Any]:
-    """Return the difference of two turns as JSON values."""
-    found: Difference = difference(turns[0][1].items, turns[1][1].items)
-    return {
-        "turns": [number for number, _ in turns],
-        "used": [turn.used for _, turn in turns],
-        "in": [item.id for item in found.came],
-        "out": [item.id for item in found.went],
-        "replaced": [[old.id, new.id] for old, new in found.replaced],
-        "moved": [item.id for item in found.moved],
-        "same": found.same,
-    }
+    write_table("changes", _COLUMNS, rows)
 
 
 async def follow(url: str, namespace: str, *, once: bool) -> None:
@@ -71,7 +60,7 @@ async def follow(url: str, namespace: str, *, once: bool) -> None:
     """
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
-    is_once = once or not sys.stdout.isatty()
+    once = once or not sys.stdout.isatty()
     seen: Hashable = None
     while True:
         files = await asyncio.to_thread(fingerprint, root, session_id, namespace)
@@ -79,15 +68,15 @@ async def follow(url: str, namespace: str, *, once: bool) -> None:
             seen = files
             async with opened(url, namespace) as memory:
                 replay = Replay(memory._session)
-            if not is_once:
+            if not once:
                 clear_screen()
-            print_newest(session_id, replay)
-        if is_once:
+            _print_newest(session_id, replay)
+        if once:
             return
         await asyncio.sleep(_PAUSE_S)
 
 
-def print_newest(session_id: str, replay: Replay) -> None:
+def _print_newest(session_id: str, replay: Replay) -> None:
     """Print the sums of all turns, then the newest turn with its best items and misses."""
     sent = sum(turn.data["used"] for turn in replay.turns)
     cached = sum(turn.data["prefix_tokens"] for turn in replay.turns)
@@ -101,8 +90,4 @@ def print_newest(session_id: str, replay: Replay) -> None:
     if newest.is_erased:
         write("it showed an item that was erased since, so only its sums are left\n")
         return
-    is_terminal = sys.stdout.isatty()
-    report = explanation(
-        replay.seen(newest.number), misses=_LISTED, most=_LISTED, color=is_terminal
-    )
-    sys.stdout.write(f"{report}\n")
+    print_report(replay.seen(newest.number), misses=_LISTED, most=_LISTED)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import zip_longest
+from itertools import product, zip_longest
+from time import perf_counter
 
 from kaosmem.assembly.context import Context, Reason
 from kaosmem.assembly.credit import find_uses
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.evaluation.assemblers import Packer, Selection, faults, handed_over
-from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
-from kaosmem.evaluation.measurement import Progress, check_budgets, evaluate
-from kaosmem.evaluation.report import Report
+from kaosmem.evaluation.assemblers import faults
+from kaosmem.evaluation.measurement import Progress, check_budgets
+from kaosmem.evaluation.report import Outcome, Report
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.tracing import Replay
-from kaosmem.session.what_if import Rehearsal, rehearsals
+from kaosmem.session.what_if import rehearsals
+from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 RELEVANT_SHARE = 0.1
@@ -66,22 +67,48 @@ async def evaluate_session(
             "keep its turns, or add user messages"
         )
     named = await rehearsals(memory._session, rankers)
-    assemblers = [RehearsedSession(name, memory, each) for name, each in named.items()]
     has_replies = any(each.reply for each in asked)
-    questions = []
-    for number, each in enumerate(asked, 1):
-        contexts = [await ranked.context(each.query, sizes[-1]) for ranked in assemblers]
-        evidence = each.used(contexts) if has_replies else _relevant(contexts[0], memory)
-        category = BY_REPLIES if has_replies else BY_SCORES
-        questions.append(Question(str(number), each.query, tuple(evidence), category))
-    items = [EvidenceItem(item.id, item.text) for item in replay.items.values()]
-    return await evaluate(
-        [Corpus(memory.admin.session_id, tuple(items), tuple(questions))],
-        budgets=sizes,
-        assemblers=assemblers,
-        counter=memory.admin.counter,
-        progress=progress,
-    )
+    outcomes: list[Outcome] = []
+    for number, question in enumerate(asked, 1):
+        contexts: dict[tuple[str, int], Context] = {}
+        seconds: dict[tuple[str, int], float] = {}
+        for name, budget in product(named, sizes):
+            started = perf_counter()
+            call = ContextCall(question.query, budget=budget, overflow="cut")
+            contexts[name, budget] = await named[name].context(call)
+            seconds[name, budget] = perf_counter() - started
+        largest = [contexts[name, sizes[-1]] for name in named]
+        evidence = question.used(largest) if has_replies else _relevant(largest[0], memory)
+        for (name, budget), context in contexts.items():
+            outcome = Outcome(
+                corpus=memory.admin.session_id,
+                question_id=str(number),
+                category=BY_REPLIES if has_replies else BY_SCORES,
+                assembler=name,
+                budget=budget,
+                recall=_share_shown(evidence, context),
+                used=context.used,
+                content=sum(item.tokens for item in context.items),
+                seconds=seconds[name, budget],
+                prefix_share=None,
+                violations=tuple(faults(context, memory)),
+            )
+            outcomes.append(outcome)
+        if progress:
+            progress("questions", number, len(asked))
+    corpora = {memory.admin.session_id: len(replay.items)}
+    return Report(corpora, tuple(named), sizes, tuple(outcomes), {})
+
+
+def _share_shown(evidence: Sequence[Item], context: Context) -> float | None:
+    """Return the share of the evidence that a context shows, None without evidence.
+
+    A reply may repeat an item word by word, and stand in its place: that counts as shown.
+    """
+    if not evidence:
+        return None
+    texts = {item.text for item in context.items}
+    return sum(item.text in texts for item in evidence) / len(evidence)
 
 
 @dataclass(frozen=True)
@@ -92,8 +119,8 @@ class _Asked:
     at: datetime
     reply: str = ""
 
-    def used(self, contexts: Iterable[Context]) -> list[str]:
-        """Return the ids of older items that some contexts were offered and the reply used."""
+    def used(self, contexts: Iterable[Context]) -> list[Item]:
+        """Return the older items that some contexts were offered and the reply used."""
         pool = {}
         for context in contexts:
             for decision in context.decisions:
@@ -102,7 +129,7 @@ class _Asked:
                     pool[item.id] = item
         units = dict(zip(pool, pool, strict=True))
         uses = find_uses(self.reply, self.query, pool.values(), units)
-        return [each.item.id for each in uses]
+        return [each.item for each in uses]
 
 
 def _asked(replay: Replay, memory: SessionMemory) -> Iterator[_Asked]:
@@ -127,60 +154,17 @@ def _asked(replay: Replay, memory: SessionMemory) -> Iterator[_Asked]:
     yield from found.values()
 
 
-def _relevant(context: Context, memory: SessionMemory) -> list[str]:
-    """Return the ids of the shown items that the query chose, with a score near the best one.
+def _relevant(context: Context, memory: SessionMemory) -> list[Item]:
+    """Return the shown items that the query chose, with a score near the best one.
 
     If the query chose without scores, as in small sections, all chosen items count.
     """
     chosen = []
-    for decision in context.decisions:
+    for item in context.items:
+        decision = context.decision(item.id)
         is_query = memory[decision.section].spec.placement == "query"
-        if decision.included and (is_query or decision.reason is Reason.RECALLED):
-            chosen.append(decision)
-    scores = [decision.score for decision in chosen if decision.score is not None]
-    if not scores:
-        return [decision.item_id for decision in chosen]
-    best = max(scores)
+        if is_query or decision.reason is Reason.RECALLED:
+            chosen.append((decision.score or 0.0, item))
+    best = max((score for score, _ in chosen), default=0.0)
     least = min(best, RELEVANT_SHARE * best)
-    return [each.item_id for each in chosen if each.score is not None and each.score >= least]
-
-
-@dataclass(frozen=True)
-class RehearsedSession:
-    """A session as it is, with all its sections, under one ranker."""
-
-    name: str
-    memory: SessionMemory = field(repr=False)
-    rehearsal: Rehearsal = field(repr=False)
-
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        """Return the packer. The session has the items already.
-
-        A reply may repeat an item word by word, and stand in its place: both count as shown.
-        """
-        same: dict[str, list[str]] = {}
-        for each in items:
-            same.setdefault(each.text, []).append(each.id)
-
-        async def pack(query: str, budget: int) -> Selection:
-            context = await self.context(query, budget)
-            ids = []
-            for item in context.items:
-                ids += same.get(item.text, [item.id])
-            found = handed_over(context)
-            return Selection(tuple(ids), context.used, found, lambda: faults(context, self.memory))
-
-        return pack
-
-    async def context(self, query: str, budget: int) -> Context:
-        """Return the session's context for a query. Required items that do not fit are cut."""
-        call = ContextCall(
-            query,
-            budget=budget,
-            format="text",
-            reserve=0,
-            filter=None,
-            overflow="cut",
-            min_confidence=0.0,
-        )
-        return await self.rehearsal.context(call)
+    return [item for score, item in chosen if score >= least]

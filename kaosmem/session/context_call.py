@@ -13,6 +13,7 @@ from kaosmem.assembly import Offers, Overflow, check_budget
 from kaosmem.assembly.allocation import cap_of, items_of
 from kaosmem.assembly.context import Decision, Reason, SourceReport
 from kaosmem.assembly.why import gone
+from kaosmem.display import listed
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formation.aging import days_until_old, needs_verification
@@ -48,11 +49,11 @@ class ContextCall:
         query: str | None,
         *,
         budget: int,
-        format: str | Format,
-        reserve: int,
-        filter: Filter | None,
-        overflow: Overflow,
-        min_confidence: float,
+        format: str | Format = "text",
+        reserve: int = 0,
+        filter: Filter | None = None,
+        overflow: Overflow = "raise",
+        min_confidence: float = 0.0,
     ) -> None:
         self.query = None if query is None else check_text(query, "query")
         self.tokens = check_budget(budget, reserve)
@@ -328,7 +329,7 @@ class Inquiry:
         item = section.peek(item_id)
         out = Decision(item_id, name, False, Reason.NOT_SHOWN, None, None, item.tokens, item=item)
         if name not in self.specs:
-            return out
+            return replace(out, fault=f"the turn asked for {listed([*self.specs], 4)} alone")
         wanted = self.wanted
         if not section.proposer.is_passed(item_id, wanted):
             fault = "" if wanted is None else wanted.faults(item.metadata)

@@ -14,16 +14,13 @@ def session_as_html(session: OpenSession) -> str:
     """Return a table of the sections that hold an item, and the first notices."""
     sections = [each for each in session.sections.values() if len(each) or len(each.archive)]
     rows = [_row(section) for section in sections[:_SHOWN_SECTIONS]]
-    after = []
-    if len(sections) > len(rows):
-        after.append(f"… and {len(sections) - len(rows):,} more sections")
-    after += session.notices[:_SHOWN_NOTICES]
     return table(
         f"session {session.session_id}: {session.used:,} tokens",
         ("section", "items", "tokens", "archived", "eviction"),
         rows,
         numbers=("items", "archived"),
-        after=after,
+        left_out=len(sections) - len(rows),
+        after=session.notices[:_SHOWN_NOTICES],
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kaosmem.arguments import check_instance, check_several
 from kaosmem.assembly import Overflow, check_budget
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.difference import Difference, difference
-from kaosmem.display import aligned, listed, preview, table, visible
+from kaosmem.display import aligned, listed, preview, visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter
 from kaosmem.formats import Format
@@ -72,7 +72,7 @@ class WhatIf:
     budget  ranker  used  fill  items  compared with  difference
         20  own       13  65 %      1
         40  own       33  82 %      3  own at 20      2 in
-    own at 40, in: Room 10 costs 10 euros., Room 11 costs 11 euros.
+    own at 40: in Room 10 costs 10 euros., in Room 11 costs 11 euros.
     """
 
     contexts: Mapping[tuple[int, str], Context]
@@ -93,47 +93,33 @@ class WhatIf:
         return (max(smaller), OWN) if smaller else None
 
     def __repr__(self) -> str:
-        lines = aligned(_COLUMNS, self._rows(), _NUMBERS)
-        return "\n".join([self._title, *lines, *self._item_lines()])
+        query = next(iter(self.contexts.values())).query
+        rows = [self._row(budget, ranker) for budget, ranker in self.contexts]
+        lines = [f"what if '{preview(query)}'", *aligned(_COLUMNS, rows, _NUMBERS)]
+        for budget, ranker in self.contexts:
+            changes = self._changes(budget, ranker)
+            if changes:
+                lines.append(f"{visible(ranker)} at {budget:,}: {listed(changes, _NAMED_ITEMS)}")
+        return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        return table(
-            self._title, _COLUMNS, self._rows(), numbers=_NUMBERS, after=self._item_lines()
+    def _row(self, budget: int, ranker: str) -> tuple[str, ...]:
+        context = self.contexts[budget, ranker]
+        base = self._base(budget, ranker)
+        found = self.difference(budget, ranker)
+        return (
+            f"{budget:,}",
+            visible(ranker),
+            f"{context.used:,}",
+            f"{100 * context.used // max(1, budget)} %",
+            f"{len(context.items):,}",
+            "" if base is None else f"{base[1]} at {base[0]:,}",
+            "" if found is None else str(found),
         )
 
-    @property
-    def _title(self) -> str:
-        for context in self.contexts.values():
-            return f"what if '{preview(context.query)}'"
-        return "what if"
-
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        for (budget, ranker), context in self.contexts.items():
-            base = self._base(budget, ranker)
-            found = self.difference(budget, ranker)
-            yield (
-                f"{budget:,}",
-                visible(ranker),
-                f"{context.used:,}",
-                f"{100 * context.used // max(1, budget)} %",
-                f"{len(context.items):,}",
-                "" if base is None else f"{base[1]} at {base[0]:,}",
-                "" if found is None else str(found),
-            )
-
-    def _item_lines(self) -> Iterator[str]:
-        """Yield the first items that each difference brings and takes."""
-        for budget, ranker in self.contexts:
-            found = self.difference(budget, ranker)
-            if found is None:
-                continue
-            came = [*found.came, *(new for _, new in found.replaced)]
-            went = [*found.went, *(old for old, _ in found.replaced)]
-            for word, items in (("in", came), ("out", went)):
-                if items:
-                    texts = [preview(item.text, 40) for item in items]
-                    named = listed(texts, _NAMED_ITEMS)
-                    yield f"{visible(ranker)} at {budget:,}, {word}: {named}"
+    def _changes(self, budget: int, ranker: str) -> list[str]:
+        found = self.difference(budget, ranker)
+        changes = () if found is None else found.changes()
+        return [f"{change} {preview(item.text, 40)}" for change, item in changes]
 
 
 async def what_if(
@@ -154,10 +140,8 @@ async def what_if(
             query,
             budget=budget,
             format=format,
-            reserve=0,
             filter=filter,
             overflow=overflow,
-            min_confidence=0.0,
         )
     if not calls:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
@@ -175,13 +159,13 @@ async def rehearsals(session: OpenSession, rankers: Iterable[Ranker]) -> dict[st
 
     A second ranker of the same name gets a number.
     """
-    chosen = [*check_several(rankers, "rankers")]
-    names = [check_instance(ranker, Ranker, "ranker").name for ranker in chosen]
     session.expire()
     await session.read_back([*session.sections.values()])
     named = {OWN: Rehearsal(session)}
-    for place, (name, ranker) in enumerate(zip(names, chosen, strict=True)):
-        before = names[:place].count(name)
-        unique = f"{name} ({before + 1})" if before else name
-        named[unique] = Rehearsal(session, ranker)
+    for each in check_several(rankers, "rankers"):
+        ranker = check_instance(each, Ranker, "ranker")
+        name = ranker.name
+        if name in named:
+            name = f"{name} ({len(named)})"
+        named[name] = Rehearsal(session, ranker)
     return named

@@ -10,13 +10,12 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from kaosmem.arguments import Clock
+from kaosmem.arguments import Clock, json_text
 from kaosmem.assembly.context import Context
-from kaosmem.assembly.windows import digest
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.trace.turn import Assembly, Turn
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item, item_dict
+from kaosmem.types.items import Item
 
 TRACE_SECTION = "~trace"
 """The name under which archive files hold turns. No section can have it."""
@@ -32,8 +31,8 @@ def turn_entry(turn: Turn) -> dict[str, JSONValue]:
     return {
         "id": f"~turn-{turn.number}",
         "created_at": turn.data["at"],
-        "sources": list(turn.data.get("sources", ())),
-        "turn": {name: value for name, value in turn.data.items() if name != "sources"},
+        "sources": [*turn.sources],
+        "turn": dict(turn.data),
         "number": turn.number,
     }
 
@@ -42,11 +41,12 @@ def turn_of(stored: Mapping[str, Any]) -> Turn:
     """Return the turn that `turn_entry` stored. Raises InvalidArgumentError."""
     number = stored.get("number")
     data = stored.get("turn")
-    if type(number) is not int or number < 1 or not isinstance(data, dict):
+    sources = stored.get("sources")
+    if type(number) is not int or number < 1 or not isinstance(sources, list):
         raise InvalidArgumentError("not a stored turn")
-    if "at" not in data or "sections" not in data or not isinstance(stored.get("sources"), list):
+    if not isinstance(data, dict) or not {"at", "sections", "guests"} <= data.keys():
         raise InvalidArgumentError("not a stored turn")
-    return Turn(number, {**data, "sources": stored["sources"]})
+    return Turn(number, data, sources)
 
 
 def is_turn(entry: Entry) -> bool:
@@ -71,6 +71,9 @@ class Trace:
         self.held: list[Turn] = []
         self.stored = count
         self._drained = count
+        self._let_go_of_all()
+
+    def _let_go_of_all(self) -> None:
         self._kept: dict[int, Assembly | Turn] = {}
         self._last: dict[str, Context] = {}
         self._guests: dict[str, int] = {}
@@ -132,11 +135,11 @@ class Trace:
             return each
         turn = each.turn
         guests = []
-        for item in turn.guests:
-            known = f"{item.id} {digest(item)}"
-            if self._guests.setdefault(known, number) == number:
-                guests.append(item_dict(item))
-        return Turn(number, {**turn.data, "guests": guests})
+        for guest in turn.data["guests"]:
+            first = self._guests.setdefault(json_text(guest), number)
+            if first == number:
+                guests.append(guest)
+        return replace(turn, data={**turn.data, "guests": guests})
 
     def items_before(self, window: str) -> tuple[Item, ...] | None:
         """Return the items of the last kept assembly of a window, None without one."""
@@ -192,21 +195,18 @@ class Trace:
         self._drained = self.stored
         moved = self.stored - before
         if moved:
-            kept: dict[int, Assembly | Turn] = {}
-            for number, turn in self._kept.items():
+            kept = self._kept
+            self._let_go_of_all()
+            for number, turn in kept.items():
                 new = number + moved if number > before else number
-                kept[new] = replace(turn, number=new)
-            self._kept = kept
-            self._last = {}
-            self._guests = {}
+                self._kept[new] = replace(turn, number=new)
 
     def go_back(self, stored: Trace) -> None:
         """Drop the unsaved turns, and go on from the log."""
         self.held = list(stored.held)
-        self.stored = self._drained = stored.stored
-        self._kept = {}
-        self._last = {}
-        self._guests = {}
+        self.stored = stored.stored
+        self._drained = stored.stored
+        self._let_go_of_all()
 
     def forget(self, item_ids: Container[str]) -> None:
         """Erase items from all turns in memory.

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
-from kaosmem.assembly.cutoffs import Cutoff
-from kaosmem.assembly.seen import Seen
+from kaosmem.assembly.seen import Cutoff, Seen
 from kaosmem.assembly.why import IN, gone
 from kaosmem.assembly.windows import digest
 from kaosmem.display import listed
@@ -24,7 +23,20 @@ from kaosmem.types.items import Item, item_dict, item_of_dict
 Version: TypeAlias = Callable[[str, str], Item | None]
 """Returns the item of an id and a digest, or None."""
 
-_ERASED = "erased"
+_PLAIN = (
+    "format",
+    "budget",
+    "used",
+    "frame",
+    "window",
+    "epoch",
+    "rebased",
+    "prefix_tokens",
+    "appended",
+)
+"""The attributes of a context that a turn keeps as they are. They say nothing of an item."""
+_SUMS = ("at", "seconds", *_PLAIN, "sections", "items", "left_out")
+"""The fields that are left of a turn that showed an erased item."""
 _MIN_SAID_CHARS = 12
 """A query that has so much of an item's text, or is so much of it, goes when the item is erased."""
 
@@ -33,16 +45,30 @@ _MIN_SAID_CHARS = 12
 class Turn:
     """One turn of a session, as its trace keeps it. It holds no text of an item.
 
-    number: the first turn of a session is 1. data: the turn as JSON values.
+    number: the first turn of a session is 1. data: the turn as JSON values. sources: ids of the
+        items that it rests on. If one of them is erased, only sums are left of the turn.
     """
 
     number: int
     data: Mapping[str, Any] = field(repr=False)
+    sources: Sequence[str] = field(default=(), repr=False)
 
     @property
     def is_erased(self) -> bool:
         """Whether the turn showed an item that was erased since. Its sums are left."""
-        return bool(self.data.get(_ERASED))
+        return "decisions" not in self.data
+
+    @property
+    def sums(self) -> dict[str, Any]:
+        """The figures of the turn, which say nothing of an item."""
+        return {name: self.data[name] for name in _SUMS}
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The decisions, the request and the rest that an erased turn lacks."""
+        found = {name: value for name, value in self.data.items() if name not in _SUMS}
+        del found["guests"]
+        return found
 
     def query(self, items: Mapping[str, Item]) -> str:
         """Return the query, "" where it was erased.
@@ -64,27 +90,9 @@ class Turn:
         return tuple(item_id for item_id, _ in self.data.get("shown", ()))
 
     @property
-    def by_section(self) -> dict[str, Cutoff]:
-        """Where the share of each section ended."""
-        found = {}
-        for name, (_, _, *cutoff) in self.data["sections"].items():
-            if cutoff:
-                found[name] = Cutoff(*cutoff)
-        return found
-
-    def lacking(self, item_id: str) -> int | None:
-        """Return how many more tokens would have let an item in, None if tokens did not decide."""
-        for rows in self.data["decisions"].values():
-            for row in rows:
-                if row[0] == item_id:
-                    found: int | None = row[6]
-                    return found
-        return None
-
-    @property
     def guests(self) -> Iterator[Item]:
         """Yield the items of attached sources that it keeps, since no section holds them."""
-        return map(item_of_dict, self.data.get("guests", ()))
+        return map(item_of_dict, self.data["guests"])
 
     def seen(
         self, items: Mapping[str, Item], version: Version, ended: Mapping[str, datetime]
@@ -105,28 +113,24 @@ class Turn:
             )
         data = self.data
         shown = [version(*each) for each in data["shown"]]
-        uses = {name: SectionUse(*use[:2]) for name, use in data["sections"].items()}
-        reports = {name: SourceReport(*each) for name, each in data["reports"].items()}
         return Seen(
             **{name: data[name] for name in _PLAIN},
             query=self.query(items),
             notices=tuple(data["notices"]),
             asked=tuple(data["names"]),
             items=tuple(item for item in shown if item is not None),
-            by_section=uses,
-            sources=reports,
+            by_section={name: SectionUse(*use[:2]) for name, use in data["sections"].items()},
+            sources={name: SourceReport(*each) for name, each in data["reports"].items()},
             _proposed=lambda: tuple(self._decisions(items)),
             _others=lambda item_id: self._not_offered(item_id, items, ended),
             _judge=lambda: data["confidence"],
             _known=lambda _: items.values(),
-            _cutoffs=self,
         )
 
     def _decisions(self, items: Mapping[str, Item]) -> Iterator[Decision]:
         names = self.data["signals"]
         for section, rows in self.data["decisions"].items():
-            for item_id, reason, rank, score, tokens, same_as, _, signals in rows:
-                given = zip(names, signals, strict=False)
+            for item_id, reason, rank, score, tokens, same_as, lacking, signals in rows:
                 yield Decision(
                     item_id,
                     section,
@@ -136,8 +140,9 @@ class Turn:
                     score,
                     tokens,
                     same_as,
-                    {name: value for name, value in given if value},
+                    {name: value for name, value in zip(names, signals, strict=False) if value},
                     items.get(item_id),
+                    lacking=lacking,
                 )
 
     def _not_offered(
@@ -147,36 +152,35 @@ class Turn:
         item = items.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
-        out = Decision(
-            item_id, item.section, False, Reason.ARCHIVED, None, None, item.tokens, item=item
-        )
-        if item_id in self.shown:
-            return replace(out, included=True, reason=Reason.VISIBLE)
         fault = gone(item, items.values(), self.at, ended.get(item_id))
         if item.created_at > self.at:
             fault = f"it was stored on {item.created_at:%Y-%m-%d %H:%M:%S}, after this turn"
-        if fault:
-            return replace(out, fault=fault)
-        reason, fault = self._passed_over(item)
-        return replace(out, reason=reason, fault=fault)
+        reason = Reason.ARCHIVED
+        if item_id in self.shown:
+            reason, fault = Reason.VISIBLE, ""
+        elif not fault:
+            reason, fault = self._passed_over(item)
+        is_in = reason is Reason.VISIBLE
+        return Decision(
+            item_id, item.section, is_in, reason, None, None, item.tokens, item=item, fault=fault
+        )
 
     def _passed_over(self, item: Item) -> tuple[Reason, str]:
         """Return why the turn left out an item that the session held."""
-        report = self.data["reports"].get(item.section)
-        if report is not None:
-            return Reason.OUTRANKED, f"its source did not offer it ({SourceReport(*report)})"
-        if item.section not in self.data["names"]:
-            return Reason.NOT_SHOWN, ""
-        if "filter" in self.data:
-            wanted = parse_filter(self.data["filter"])
+        data = self.data
+        if item.section in data["reports"]:
+            report = SourceReport(*data["reports"][item.section])
+            return Reason.OUTRANKED, f"its source did not offer it ({report})"
+        if item.section not in data["names"]:
+            return Reason.NOT_SHOWN, f"the turn asked for {listed(data['names'], 4)} alone"
+        if "filter" in data:
+            wanted = parse_filter(data["filter"])
             if not wanted(item.metadata):
                 return Reason.FILTERED, wanted.faults(item.metadata)
-        cutoff = self.by_section.get(item.section)
-        offered = 0 if cutoff is None else cutoff.offered
-        said = f"it was not among the {offered:,} units that its section offered to turn"
-        said += f" {self.number}"
-        if cutoff is not None and cutoff.lowest is not None:
-            said += f"; the lowest score that is in is {cutoff.lowest:.2f}"
+        _, _, offered, lowest = data["sections"].get(item.section, (0, 0, 0, None))
+        said = f"it was not among the {offered:,} items that its section offered to this turn"
+        if lowest is not None:
+            said += f"; the lowest score that is in is {lowest:.2f}"
         return Reason.OUTRANKED, said
 
     def request(self, version: Version) -> JSONValue:
@@ -195,11 +199,8 @@ class Turn:
             )
         if "request" not in self.data:
             raise NotFoundError(f"turn {self.number} is {self.data['notices'][-1]}")
-        known = {}
-        for item_id, item_digest in self.data["shown"]:
-            item = version(item_id, item_digest)
-            if item is not None:
-                known[item_id] = item
+        shown = {item_id: version(item_id, digest) for item_id, digest in self.data["shown"]}
+        known = {item_id: item for item_id, item in shown.items() if item is not None}
         stored = self.data["request"]
         whole: JSONValue = join(stored["skeleton"], stored["parts"], known)
         if digest_of(whole) != stored["sha256"]:
@@ -216,36 +217,16 @@ class Turn:
             ids = [guest["id"], *guest.get("sources", ())]
             if not any(item_id in forgotten for item_id in ids):
                 guests.append(guest)
-        data = {**self.data, "guests": guests}
-        if self.is_erased:
-            return Turn(self.number, data)
-        if any(item_id in forgotten for item_id in self.data["sources"]):
-            sums = {name: self.data[name] for name in _SUMS}
-            return Turn(self.number, {**sums, "guests": guests, _ERASED: True})
+        if self.is_erased or any(item_id in forgotten for item_id in self.sources):
+            return Turn(self.number, {**self.sums, "guests": guests})
         decisions = {}
         for name, rows in self.data["decisions"].items():
-            kept = [list(row) for row in rows if row[0] not in forgotten]
-            for row in kept:
+            decisions[name] = [row for row in rows if row[0] not in forgotten]
+            for at, row in enumerate(decisions[name]):
                 if row[5] is not None and row[5] in forgotten:
-                    row[5] = None
-            decisions[name] = kept
-        return Turn(self.number, {**data, "decisions": decisions})
-
-
-_PLAIN = (
-    "format",
-    "budget",
-    "used",
-    "frame",
-    "window",
-    "epoch",
-    "rebased",
-    "prefix_tokens",
-    "appended",
-)
-"""The attributes of a context that a turn keeps as they are. They say nothing of an item."""
-_SUMS = ("at", "seconds", *_PLAIN, "sections")
-"""The fields that are left of a turn that showed an erased item."""
+                    decisions[name][at] = [*row[:5], None, *row[6:]]
+        data = {**self.data, "guests": guests, "decisions": decisions}
+        return replace(self, data=data)
 
 
 @dataclass(frozen=True)
@@ -268,63 +249,60 @@ class Assembly:
     def turn(self) -> Turn:
         """The turn, as it is stored."""
         context = self.context
-        names = _signal_names(context.decisions)
         items = self._stored_items()
-        shown = [(item.id, digest(item)) for item in items]
-        guests = [item for item in items if self._is_guest(item)]
+        guests = [item for item in items if item.section in context.sources]
+        included = {each.item_id for each in context.decisions if each.included}
+        included.update(item.id for item in items)
+        names = [*dict.fromkeys(name for each in context.decisions for name in each.signals)]
         data: dict[str, Any] = {
             "at": self.at.isoformat(),
             "seconds": round(self.seconds, 6),
             **{name: getattr(context, name) for name in _PLAIN},
-            **self._query(),
             "prefix_tokens": self._prefix(),
-            "confidence": context.confidence,
             "sections": _sections(context),
-            "shown": [list(each) for each in shown],
+            "items": len(included),
+            "left_out": sum(not each.included for each in context.decisions),
+            "query": context.query,
+            "confidence": context.confidence,
+            "shown": [[item.id, digest(item)] for item in items],
             "guests": [item_dict(item) for item in guests],
             "signals": names,
             "decisions": _decisions(context, names),
-            "sources": sorted({*self.visible, *(each for each, _ in shown), *self._said(guests)}),
-            "reports": {name: list(astuple(each)) for name, each in context.sources.items()},
-            "notices": list(context.notices),
-            "names": list(context.asked),
+            "reports": {name: [*astuple(each)] for name, each in context.sources.items()},
+            "notices": [*context.notices],
+            "names": [*context.asked],
         }
+        for item in items:
+            if item.text == context.query:
+                data |= {"query": "", "asked": item.id}
+        if context.filter is not None:
+            data["filter"] = json.loads(context.filter.text)
         if self.unstored:
             data["notices"].append(
                 f"not replayable, persistence='none' stores no text of: {listed(self.unstored, 8)}"
             )
         else:
-            data["request"] = self._split(items)
-        if context.filter is not None:
-            data["filter"] = json.loads(context.filter.text)
-        return Turn(self.number, data)
+            splitter = Splitter(items)
+            request = request_of(context.rendered)
+            data["request"] = {
+                "skeleton": splitter.split(request),
+                "parts": splitter.parts,
+                "sha256": digest_of(request),
+            }
+        sources = {*self.visible, *self._quoted(guests), *(item.id for item in items)}
+        return Turn(self.number, data, sorted(sources))
 
     def _stored_items(self) -> list[Item]:
         """Return the shown items, each as it is stored where a shortened copy is shown."""
-        shortened = {
-            decision.item_id
-            for decision in self.context.decisions
-            if decision.reason is Reason.SHORTENED
-        }
-        whole = {}
-        if shortened:
-            known = self.context._known(False)
-            whole = {item.id: item for item in known if item.id in shortened}
+        shortened = set()
+        for decision in self.context.decisions:
+            if decision.reason is Reason.SHORTENED:
+                shortened.add(decision.item_id)
+        known = self.context._known(False) if shortened else ()
+        whole = {item.id: item for item in known if item.id in shortened}
         return [whole.get(item.id, item) for item in self.context.items]
 
-    def _is_guest(self, item: Item) -> bool:
-        """Return whether an attached source gave an item, which no section of the session holds."""
-        decision = self.context._by_id.get(item.id)
-        return decision is not None and decision.section in self.context.sources
-
-    def _query(self) -> dict[str, JSONValue]:
-        """Return the query, as the id of the shown item that has the same text, if there is one."""
-        for item in self.context.items:
-            if item.text == self.context.query:
-                return {"asked": item.id}
-        return {"query": self.context.query}
-
-    def _said(self, guests: Iterable[Item]) -> Iterator[str]:
+    def _quoted(self, guests: Iterable[Item]) -> Iterator[str]:
         """Yield the ids of items with a text that the turn keeps: in its query, or in a guest."""
         for guest in guests:
             yield from guest.sources
@@ -336,39 +314,18 @@ class Assembly:
 
     def _prefix(self) -> int:
         """Return the tokens of the beginning that a provider's cache has."""
-        context = self.context
         before = self.previous
-        if context.window or before is None:
-            return context.prefix_tokens
-        return context.shared_prefix(before) if before.format == context.format else 0
-
-    def _split(self, items: Sequence[Item]) -> dict[str, JSONValue]:
-        request = request_of(self.context.rendered)
-        splitter = Splitter(items)
-        skeleton = splitter.split(request)
-        return {"skeleton": skeleton, "parts": splitter.parts, "sha256": digest_of(request)}
-
-
-_SHORT_OF_ROOM = Reason.NO_ROOM, Reason.BEFORE_TAIL
-"""The reasons that more tokens would have changed."""
-
-
-def _signal_names(decisions: Iterable[Decision]) -> list[str]:
-    names: dict[str, None] = {}
-    for decision in decisions:
-        names |= dict.fromkeys(decision.signals)
-    return list(names)
+        if self.context.window or before is None or before.format != self.context.format:
+            return self.context.prefix_tokens
+        return self.context.shared_prefix(before)
 
 
 def _sections(context: Context) -> dict[str, list[JSONValue]]:
-    sections = {}
-    cutoffs = context._cutoffs.by_section
+    """Return the tokens, the items, the offered items and the lowest score in, by section."""
+    sections: dict[str, list[JSONValue]] = {}
     for name, use in context.by_section.items():
-        cutoff = cutoffs.get(name)
-        bounds: list[JSONValue] = []
-        if cutoff is not None:
-            bounds = [*astuple(cutoff)]
-        sections[name] = [use.used, use.items, *bounds]
+        cutoff = context.cutoffs.get(name, Cutoff(0, None))
+        sections[name] = [use.used, use.items, cutoff.offered, cutoff.lowest]
     return sections
 
 
@@ -379,19 +336,9 @@ def _decisions(context: Context, names: Sequence[str]) -> dict[str, list[list[JS
         signals: list[JSONValue] = [round(each.signals.get(name, 0.0), 4) for name in names]
         while signals and not signals[-1]:
             signals.pop()
-        lacking = context._cutoffs.lacking(each.item_id) if each.reason in _SHORT_OF_ROOM else None
-        rows.setdefault(each.section, []).append(
-            [
-                each.item_id,
-                each.reason.value,
-                each.rank,
-                each.score,
-                each.tokens,
-                each.same_as,
-                lacking,
-                signals,
-            ]
-        )
+        row: list[JSONValue] = [each.item_id, each.reason.value, each.rank, each.score]
+        row += [each.tokens, each.same_as, each.lacking, signals]
+        rows.setdefault(each.section, []).append(row)
     return rows
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from kaosmem.assembly.context import SourceReport
 from kaosmem.assembly.why import IN, MEANINGS
 from kaosmem.assembly.windows import digest
-from kaosmem.entities import Entity, part_of
 from kaosmem.formats.text import source_label
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.tracing import Replay
 from kaosmem.trace.request import texts_of
-from kaosmem.trace.turn import Turn
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
-
-_QUERY_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,10 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
             shown = replay.version(item_id, item_digest)
             if shown is not None and current is not None and digest(current) != item_digest:
                 items[f"{item_id}\0{item_digest}"] = _item_json(shown, is_live=item_id in live)
-    lines = [_line(turn, turn.query(replay.items)) for turn in replay.turns]
+    lines = []
+    for turn in replay.turns:
+        told = {"n": turn.number, "query": turn.query(replay.items), "erased": turn.is_erased}
+        lines.append(told | turn.sums)
     about = {
         "id": session.session_id,
         "sections": [name for name, _ in session.roster.all_sections()],
@@ -60,92 +57,24 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
         "live": is_live,
         "turns": lines,
     }
-    turns = {}
-    for turn in replay.turns:
-        turns[turn.number] = _turn_json(turn)
-    return PageData(about, items, turns)
-
-
-_SHOWN = "sections", "shown", "signals", "decisions", "request", "notices"
-_LINE = (
-    "at",
-    "seconds",
-    "budget",
-    "used",
-    "frame",
-    "prefix_tokens",
-    "window",
-    "epoch",
-    "rebased",
-    "appended",
-)
-
-
-def _turn_json(turn: Turn) -> dict[str, JSONValue]:
-    """Return a turn as the page reads it when it is looked at."""
-    found = {name: turn.data[name] for name in _SHOWN if name in turn.data}
-    reports = turn.data.get("reports", {})
-    found["reports"] = {name: str(SourceReport(*each)) for name, each in reports.items()}
-    return found
-
-
-def _line(turn: Turn, query: str) -> dict[str, JSONValue]:
-    """Return the line of a turn in the list of all turns."""
-    shown = {*turn.shown}
-    out = 0
-    for rows in turn.data.get("decisions", {}).values():
-        shown |= {row[0] for row in rows if row[1] in IN}
-        out += sum(row[1] not in IN for row in rows)
-    sections = {name: use[0] for name, use in turn.data["sections"].items() if use[0]}
-    return {
-        **{name: turn.data[name] for name in _LINE},
-        "n": turn.number,
-        "query": query[:_QUERY_CHARS],
-        "sections": sections,
-        "shown": len(shown),
-        "out": out,
-        "erased": turn.is_erased,
-    }
+    return PageData(about, items, {turn.number: turn.details for turn in replay.turns})
 
 
 def _item_json(item: Item, *, is_live: bool) -> dict[str, JSONValue]:
     """Return an item as the page shows it."""
-    found: dict[str, Any] = {
+    return {
         "section": item.section,
         "state": "live" if is_live else "archived",
         "text": item.text,
+        "leaves": None if isinstance(item.content, str) else [*texts_of(item)],
         "tokens": item.tokens,
         "date": (item.timestamp or item.created_at).isoformat(),
         "from": item.valid_from.isoformat(),
         "trust": item.trust.name.lower(),
-    }
-    if not isinstance(item.content, str):
-        found["leaves"] = texts_of(item)
-    optional = {
         "role": item.role,
         "source": source_label(item),
         "key": item.key,
         "tags": list(item.tags),
         "sources": list(item.sources),
-        "quotes": quotes_of(item),
-        "edge": _edge(item),
+        "metadata": dict(item.metadata),
     }
-    return found | {name: value for name, value in optional.items() if value}
-
-
-def quotes_of(item: Item) -> list[JSONValue]:
-    """Return the quotes that a formed memory rests on."""
-    given: Any = item.metadata.get("quotes", item.metadata.get("quote"))
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given, list):
-        return [each for each in given if isinstance(each, str)]
-    return []
-
-
-def _edge(item: Item) -> dict[str, JSONValue] | None:
-    """Return the relationship that an item of a graph is, None for any other item."""
-    part = part_of(item.metadata)
-    if part is None or isinstance(part, Entity):
-        return None
-    return {"from": part.source, "type": part.type, "to": part.target}

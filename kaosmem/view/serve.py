@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
 from kaosmem.persistence.storage.places import fingerprint
+from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.view.data import PageData, page_data
 from kaosmem.view.page import escaped_json, html_page
@@ -142,19 +142,4 @@ async def serve_page(
     """
     await page.data()
     app = view_app(page, token, hosts=(*_LOCAL, host))
-    import uvicorn
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as listener:
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            raise InvalidArgumentError(
-                f"no server at {host} port {port}: {error.strerror}; give another port, or 0 for a "
-                "free one"
-            ) from error
-        listener.listen()
-        name = f"[{host}]" if ":" in host else host
-        started(f"http://{name}:{listener.getsockname()[1]}/?token={token}")
-        config = uvicorn.Config(app, log_level="warning", lifespan="off")
-        await uvicorn.Server(config).serve(sockets=[listener])
+    await serve_app(app, host, port, path=f"/?token={token}", started=started)

@@ -99,14 +99,13 @@ def many_turns(turns: int, offered: int) -> PageData:
                 "epoch": 1 + turn // 100,
                 "rebased": "full" if turn % 100 == 0 else None,
                 "appended": 700,
-                "sections": {"documents": 1_380},
-                "shown": 20,
-                "out": offered - 20,
+                "sections": {"documents": [1_380, 20, offered, 5.0]},
+                "items": 20,
+                "left_out": offered - 20,
                 "erased": False,
             }
         )
         data[turn] = {
-            "sections": {"documents": [1_380, 20, 9, 5.0, 4.7, offered]},
             "shown": [[name, "0" * 16] for name in chosen[:20]],
             "signals": ["words", "phrases"],
             "decisions": {"documents": rows},

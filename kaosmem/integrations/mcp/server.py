@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 import inspect
-import socket
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any
@@ -24,6 +22,7 @@ from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.integrations.mcp.graph_tools import add_graph_tools
 from kaosmem.integrations.mcp.turns import SessionTurns, add_tools
+from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.tools import MemoryTools, item_line, leading_lines
@@ -102,28 +101,8 @@ async def serve_http(
     Raises:
         InvalidArgumentError: If the address cannot be used.
     """
-    import uvicorn
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
-    try:
-        if sys.platform != "win32":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            raise InvalidArgumentError(
-                f"no server at {host} port {port}: {error.strerror}; give another address, or port "
-                "0 for a free one"
-            ) from error
-        listener.listen()
-        shown_host = f"[{host}]" if ":" in host else host
-        started(f"http://{shown_host}:{listener.getsockname()[1]}/mcp")
-        app = server.streamable_http_app(host=host)
-        config = uvicorn.Config(app, log_level="warning", lifespan="on")
-        await uvicorn.Server(config).serve(sockets=[listener])
-    finally:
-        listener.close()
+    app = server.streamable_http_app(host=host)
+    await serve_app(app, host, port, path="/mcp", started=started)
 
 
 class _OneToken:
