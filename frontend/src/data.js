@@ -38,7 +38,7 @@ export function takeIn(news) {
   Object.values(news.items).forEach(derive)
   Object.assign(items, news.items)
   for (const [number, data] of Object.entries(news.data)) parsed.set(Number(number), data)
-  turns.splice(0, turns.length, ...news.turns)
+  turns.splice(0, turns.length, ...news.session.turns)
   Object.assign(session, { ...news.session, turns })
 }
 
@@ -48,8 +48,7 @@ export function rowsOf(number) {
   if (rows.has(number)) return rows.get(number)
   const data = turnData(number)
   const decided = new Map()
-  for (const [section, list] of Object.entries(data.decisions || {}))
-    for (const row of list) decided.set(row[0], rowOf(section, row, data.signals))
+  for (const row of data.decisions || []) decided.set(row[0], rowOf(row, data.signals))
   // A window may show items that have left their section since: they stand before the others.
   const listed = new Set((data.shown || []).map(([id]) => id))
   const earlier = [...decided.values()].filter(row => including.has(row.reason) && !listed.has(row.id)).map(row => [row.id, null])
@@ -70,7 +69,7 @@ export function rowsOf(number) {
   return found
 }
 
-function rowOf(section, [id, reason, rank, score, tokens, sameAs, lacking, signals], names) {
+function rowOf([id, section, reason, rank, score, tokens, lacking, sameAs, signals], names) {
   const parts = {}
   signals.forEach((value, place) => { if (value) parts[names[place]] = value })
   return { id, section, reason, rank, score, tokens, sameAs, lacking, signals: parts }
@@ -84,9 +83,9 @@ export function arrivalOf(number, id) {
     const turn = turns[place]
     if (turn.window !== turns[at].window || turn.erased) continue
     if (turn.epoch !== turns[at].epoch) return null
-    for (const [section, list] of Object.entries(turnData(turn.n).decisions || {}))
-      for (const row of list)
-        if (row[0] === id && row[1] !== 'visible') return { n: turn.n, ...rowOf(section, row, turnData(turn.n).signals) }
+    const { decisions = [], signals } = turnData(turn.n)
+    for (const row of decisions)
+      if (row[0] === id && row[2] !== 'visible') return { n: turn.n, ...rowOf(row, signals) }
   }
   return null
 }
@@ -96,10 +95,10 @@ export function arrivalOf(number, id) {
 export function requestOf(number) {
   const { request, shown } = turnData(number)
   if (!request) return null
-  const { skeleton, parts } = request
+  const { skeleton } = request
   const digests = new Map(shown)
-  const own = value => partsOf(value, parts, digests)
-  if (typeof skeleton === 'string') return { messages: [{ role: 'text', parts: own(skeleton) }], system: null, prefix: 0 }
+  const own = value => partsOf(value, digests)
+  if (isText(skeleton)) return { messages: [{ role: 'text', parts: own(skeleton) }], system: null, prefix: 0 }
   const messages = (skeleton.messages || []).map(each => messageOf(each, own))
   return { messages, system: skeleton.system ? own(skeleton.system) : null, prefix: prefixOf(number, messages) }
 }
@@ -113,10 +112,12 @@ function prefixOf(number, messages) {
   return request && request.skeleton.messages ? Math.min(request.skeleton.messages.length, messages.length) : 0
 }
 
-function partsOf(value, parts, digests) {
-  if (typeof value !== 'string') return [{ text: JSON.stringify(value) }]
-  if (!value.startsWith('\u0000')) return [{ text: value }]
-  return parts[Number(value.slice(1))].map(part => {
+// A text is short, or stands as its parts under a name that no other object has.
+const isText = value => typeof value === 'string' || Array.isArray(value?.['\u0000'])
+
+function partsOf(value, digests) {
+  if (typeof value === 'string') return [{ text: value }]
+  return value['\u0000'].map(part => {
     if (typeof part === 'string') return { text: part }
     const [id, leaf, start, stop] = part
     const item = itemOf(id, digests.get(id))
@@ -133,8 +134,8 @@ function slice(text, start, stop) {
 function messageOf(message, own) {
   const parts = []
   const walk = (value, name) => {
-    if (typeof value === 'string') {
-      if (name === 'type') parts.push({ label: value })
+    if (isText(value)) {
+      if (name === 'type') parts.push({ label: String(value) })
       else if (name !== 'role') {
         if (!['', 'content', 'text'].includes(name)) parts.push({ label: `${name}:` })
         parts.push(...own(value))

@@ -83,7 +83,7 @@ function useLive(refresh, follow) {
         const answer = await fetch(`news?after=${after}`, { headers: { 'X-Token': token } })
         if (!answer.ok) return
         const news = await answer.json()
-        if (news.turns && news.turns.length !== turns.length) { takeIn(news); follow(after); after = turns.length; refresh() }
+        if (news.session && news.session.turns.length !== turns.length) { takeIn(news); follow(after); after = turns.length; refresh() }
       } catch { /* the server has ended; the page stays as it is */ }
     }
     const timer = setInterval(ask, 1500)

@@ -69,6 +69,9 @@ async def evaluate_session(
     named = await rehearsals(memory._session, rankers)
     has_replies = any(each.reply for each in asked)
     outcomes: list[Outcome] = []
+    for rehearsal in named.values():
+        # The first context loads a vocabulary and indexes sections. No question takes that time.
+        await rehearsal.context(ContextCall(asked[0].query, budget=sizes[-1], overflow="cut"))
     for number, question in enumerate(asked, 1):
         contexts: dict[tuple[str, int], Context] = {}
         seconds: dict[tuple[str, int], float] = {}
@@ -96,7 +99,7 @@ async def evaluate_session(
             outcomes.append(outcome)
         if progress:
             progress("questions", number, len(asked))
-    corpora = {memory.admin.session_id: len(replay.items)}
+    corpora = {memory.admin.session_id: len(replay.known.by_id)}
     return Report(corpora, tuple(named), sizes, tuple(outcomes), {})
 
 
@@ -135,9 +138,9 @@ class _Asked:
 def _asked(replay: Replay, memory: SessionMemory) -> Iterator[_Asked]:
     """Yield the questions of the kept turns, each once, or the user messages if there are none."""
     histories = {spec.name for spec in memory.sections if spec.placement == "history"}
-    said = [item for item in replay.items.values() if item.section in histories]
+    said = [item for item in replay.known.by_id.values() if item.section in histories]
     said.sort(key=lambda item: item.created_at)
-    asked = [(turn.query(replay.items), turn.at) for turn in replay.turns]
+    asked = [(turn.query(replay.known), turn.at) for turn in replay.turns]
     if not any(query for query, _ in asked):
         users = [item for item in said if item.role == "user" and not Link.of(item).is_results]
         asked = [(item.text, item.created_at) for item in users]

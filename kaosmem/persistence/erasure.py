@@ -208,8 +208,8 @@ def _items_in(value: object) -> Iterator[dict[str, Any]]:
 def _named_in(stored: Mapping[str, Any]) -> set[str]:
     """Return the ids of the items that a turn of the trace decides on."""
     match stored.get("turn"):
-        case {"decisions": dict(decisions)}:
-            return {row[0] for rows in decisions.values() for row in rows}
+        case {"decisions": list(rows)}:
+            return {row[0] for row in rows}
     return set()
 
 

@@ -1,14 +1,13 @@
 """A request as references to the texts of items, and back, byte for byte.
 
 A request repeats the texts of the items that it shows. A trace keeps a skeleton of the request, in
-which each long text is a number, and for each such text its parts: literal text, such as a header,
-or a reference to a slice of an item's text.
+which each long text is replaced by its parts: literal text, such as a header, or a reference to a
+slice of an item's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from os.path import commonprefix
 from typing import Any
@@ -24,8 +23,11 @@ _MIN_CHARS = 16
 """Shorter texts are kept as they are: a reference would take as many characters."""
 
 _ANCHOR_CHARS = 24
-_MARK = "\0"
-"""Begins the place of a text in a skeleton. A short text that begins so gets a place as well."""
+_PARTS = "\0"
+"""The name of the parts of a text in a skeleton: `{"\\0": [part, ...]}`.
+
+Own names that begin so get it once more.
+"""
 
 
 def request_of(rendered: Rendered) -> JSONValue:
@@ -45,35 +47,28 @@ def digest_of(request: JSONValue) -> str:
     return sha256(request_bytes(request)).hexdigest()
 
 
-@dataclass
 class Splitter:
-    """Splits a request into a skeleton and the parts of its texts.
+    """Splits a request into literal texts and references to the texts of items.
 
     Args:
         items: The items that the request shows, in order.
     """
 
-    items: Sequence[Item]
-    parts: list[list[JSONValue]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, items: Iterable[Item]) -> None:
         self._leaves: list[tuple[str, int, str]] = []
         self._whole: dict[str, tuple[str, int]] = {}
-        for item in self.items:
+        for item in items:
             for place, text in enumerate(texts_of(item)):
                 if len(text) >= _MIN_CHARS:
                     self._leaves.append((item.id, place, text))
                     self._whole.setdefault(text, (item.id, place))
 
     def split(self, value: Any) -> JSONValue:
-        """Return the skeleton of a value, and note the parts of its texts."""
+        """Return the skeleton of a value."""
         if isinstance(value, str):
-            if len(value) < _MIN_CHARS and not value.startswith(_MARK):
-                return value
-            self.parts.append(self._parts_of(value))
-            return f"{_MARK}{len(self.parts) - 1}"
+            return value if len(value) < _MIN_CHARS else {_PARTS: self._parts_of(value)}
         if isinstance(value, Mapping):
-            return {name: self.split(inner) for name, inner in value.items()}
+            return {_escaped(name): self.split(inner) for name, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self.split(inner) for inner in value]
         return value
@@ -135,19 +130,22 @@ def texts_of(item: Item) -> list[str]:
     return found
 
 
-def join(skeleton: Any, parts: Sequence[Sequence[Any]], items: Mapping[str, Item]) -> Any:
+def _escaped(name: str) -> str:
+    return _PARTS + name if name.startswith(_PARTS) else name
+
+
+def join(skeleton: Any, items: Mapping[str, Item]) -> Any:
     """Return the value that `Splitter.split` took apart.
 
     Args:
-        items: The items by id, with at least those that the parts refer to.
+        items: The items by id, with at least those that the skeleton refers to.
 
     Raises:
-        CorruptionError: If the parts refer to a text that no item has.
+        CorruptionError: If the skeleton refers to a text that no item has.
     """
     texts = {item_id: texts_of(item) for item_id, item in items.items()}
     try:
-        written = ["".join(_written(part, texts) for part in each) for each in parts]
-        return _joined(skeleton, written)
+        return _joined(skeleton, texts)
     except (IndexError, KeyError, TypeError, ValueError):
         raise CorruptionError(
             "a stored turn refers to a text that its session does not hold; its items changed or "
@@ -155,19 +153,18 @@ def join(skeleton: Any, parts: Sequence[Sequence[Any]], items: Mapping[str, Item
         ) from None
 
 
-def _written(part: Any, texts: Mapping[str, Sequence[str]]) -> str:
-    if isinstance(part, str):
-        return part
-    item_id, place, start, stop = part
-    text: str = texts[item_id][place]
-    return text[start:stop]
-
-
-def _joined(value: Any, texts: Sequence[str]) -> Any:
-    if isinstance(value, str):
-        return texts[int(value[1:])] if value.startswith(_MARK) else value
-    if isinstance(value, dict):
-        return {name: _joined(inner, texts) for name, inner in value.items()}
+def _joined(value: Any, texts: Mapping[str, Sequence[str]]) -> Any:
     if isinstance(value, list):
         return [_joined(inner, texts) for inner in value]
-    return value
+    if not isinstance(value, dict):
+        return value
+    if _PARTS not in value:
+        return {name.removeprefix(_PARTS): _joined(inner, texts) for name, inner in value.items()}
+    written = ""
+    for part in value[_PARTS]:
+        if isinstance(part, str):
+            written += part
+        else:
+            item_id, place, start, stop = part
+            written += texts[item_id][place][start:stop]
+    return written

@@ -151,17 +151,28 @@ class Trace:
         each = self._kept.get(number)
         return each.context if isinstance(each, Assembly) else None
 
-    def all_turns(self, archived: Iterable[Entry]) -> list[Turn]:
-        """Return all turns that are kept anywhere, oldest first.
+    def all_turns(self, archived: Iterable[Entry], forgotten: Container[str] = ()) -> list[Turn]:
+        """Return all turns that are kept anywhere, oldest first, without forgotten items.
 
         Args:
             archived: The entries of the archive files.
         """
-        turns = {turn.number: turn for turn in (*archived_turns(archived), *self.held)}
+        turns = {turn.number: turn for turn in self.stored_turns(archived, forgotten)}
         for number in sorted(self._kept):
             if number not in turns:
-                turns[number] = self._turn(number)
+                turns[number] = self._turn(number).without(forgotten)
         return [turns[number] for number in sorted(turns)]
+
+    def stored_turns(self, archived: Iterable[Entry], forgotten: Container[str]) -> list[Turn]:
+        """Return the turns of archive files and of the log, without forgotten items."""
+        turns = {}
+        for name, data in archived:
+            if name == TRACE_SECTION:
+                turn = turn_of(data)
+                turns[turn.number] = turn
+        for turn in self.held:
+            turns[turn.number] = turn
+        return [turns[number].without(forgotten) for number in sorted(turns)]
 
     # Turns in the log.
 
@@ -223,16 +234,6 @@ class Trace:
         numbers = {each.number for each in turns}
         self.held = [each for each in self.held if each.number not in numbers]
         self._let_go()
-
-
-def archived_turns(entries: Iterable[Entry]) -> list[Turn]:
-    """Return the turns among the entries of archive files, each once."""
-    turns = {}
-    for entry in entries:
-        if is_turn(entry):
-            turn = turn_of(entry[1])
-            turns[turn.number] = turn
-    return [turns[number] for number in sorted(turns)]
 
 
 def parse_mode(given: object) -> bool | None:

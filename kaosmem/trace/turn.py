@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.seen import Cutoff, Seen
@@ -19,9 +19,6 @@ from kaosmem.names import shown as shown_name
 from kaosmem.trace.request import Splitter, digest_of, join, request_of
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, item_dict, item_of_dict
-
-Version: TypeAlias = Callable[[str, str], Item | None]
-"""Returns the item of an id and a digest, or None."""
 
 _PLAIN = (
     "format",
@@ -37,8 +34,28 @@ _PLAIN = (
 """The attributes of a context that a turn keeps as they are. They say nothing of an item."""
 _SUMS = ("at", "seconds", *_PLAIN, "sections", "items", "left_out")
 """The fields that are left of a turn that showed an erased item."""
+_ROW = "item_id", "section", "reason", "rank", "score", "tokens", "lacking", "same_as"
+"""The attributes of a decision that a turn keeps, in this order."""
 _MIN_SAID_CHARS = 12
 """A query that has so much of an item's text, or is so much of it, goes when the item is erased."""
+
+
+class KnownItems:
+    """The items to which turns refer.
+
+    Args:
+        items: All versions at hand. Of one item, the last one is its newest.
+        ended: The times at which items were removed or replaced, by id.
+    """
+
+    def __init__(self, items: Sequence[Item], ended: Mapping[str, datetime]) -> None:
+        self.by_id = {item.id: item for item in items}
+        self.ended = ended
+        self.versions = {(item.id, digest(item)): item for item in items}
+
+    def version(self, item_id: str, item_digest: str) -> Item | None:
+        """Return an item as a turn showed it, or as it is now, None without one."""
+        return self.versions.get((item_id, item_digest)) or self.by_id.get(item_id)
 
 
 @dataclass(frozen=True)
@@ -70,13 +87,12 @@ class Turn:
         del found["guests"]
         return found
 
-    def query(self, items: Mapping[str, Item]) -> str:
+    def query(self, known: KnownItems) -> str:
         """Return the query, "" where it was erased.
 
-        Args:
-            items: The items at hand, by id. A query that is the text of an item is kept as its id.
+        A query that is the text of an item is kept as its id.
         """
-        item = items.get(self.data.get("asked", ""))
+        item = known.by_id.get(self.data.get("asked", ""))
         return self.data.get("query", "") if item is None else item.text
 
     @property
@@ -94,15 +110,8 @@ class Turn:
         """Yield the items of attached sources that it keeps, since no section holds them."""
         return map(item_of_dict, self.data["guests"])
 
-    def seen(
-        self, items: Mapping[str, Item], version: Version, ended: Mapping[str, datetime]
-    ) -> Seen:
+    def seen(self, known: KnownItems) -> Seen:
         """Return the turn as its context was: it answers why, and explains itself.
-
-        Args:
-            items: The items of the session, by id.
-            version: Returns the item of an id and a digest, or None.
-            ended: The times at which items were removed or replaced, by id.
 
         Raises:
             NotFoundError: If the turn was erased.
@@ -112,47 +121,40 @@ class Turn:
                 f"turn {self.number} showed an item that was erased since, so only its sums are left"
             )
         data = self.data
-        shown = [version(*each) for each in data["shown"]]
+        shown = [known.version(*each) for each in data["shown"]]
         return Seen(
             **{name: data[name] for name in _PLAIN},
-            query=self.query(items),
+            query=self.query(known),
             notices=tuple(data["notices"]),
             asked=tuple(data["names"]),
             items=tuple(item for item in shown if item is not None),
             by_section={name: SectionUse(*use[:2]) for name, use in data["sections"].items()},
             sources={name: SourceReport(*each) for name, each in data["reports"].items()},
-            _proposed=lambda: tuple(self._decisions(items)),
-            _others=lambda item_id: self._not_offered(item_id, items, ended),
+            _proposed=lambda: tuple(self._decisions(known)),
+            _others=lambda item_id: self._not_offered(item_id, known),
             _judge=lambda: data["confidence"],
-            _known=lambda _: items.values(),
+            _known=lambda _: known.by_id.values(),
         )
 
-    def _decisions(self, items: Mapping[str, Item]) -> Iterator[Decision]:
+    def _decisions(self, known: KnownItems) -> Iterator[Decision]:
         names = self.data["signals"]
-        for section, rows in self.data["decisions"].items():
-            for item_id, reason, rank, score, tokens, same_as, lacking, signals in rows:
-                yield Decision(
-                    item_id,
-                    section,
-                    reason in IN,
-                    Reason(reason),
-                    rank,
-                    score,
-                    tokens,
-                    same_as,
-                    {name: value for name, value in zip(names, signals, strict=False) if value},
-                    items.get(item_id),
-                    lacking=lacking,
-                )
+        for *values, signals in self.data["decisions"]:
+            fields = dict(zip(_ROW, values, strict=True))
+            reason = Reason(fields.pop("reason"))
+            yield Decision(
+                **fields,
+                included=reason in IN,
+                reason=reason,
+                signals={name: value for name, value in zip(names, signals, strict=False) if value},
+                item=known.by_id.get(fields["item_id"]),
+            )
 
-    def _not_offered(
-        self, item_id: str, items: Mapping[str, Item], ended: Mapping[str, datetime]
-    ) -> Decision:
+    def _not_offered(self, item_id: str, known: KnownItems) -> Decision:
         """Return the decision on an item that no section offered. Raises NotFoundError."""
-        item = items.get(item_id)
+        item = known.by_id.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
-        fault = gone(item, items.values(), self.at, ended.get(item_id))
+        fault = gone(item, known.by_id.values(), self.at, known.ended.get(item_id))
         if item.created_at > self.at:
             fault = f"it was stored on {item.created_at:%Y-%m-%d %H:%M:%S}, after this turn"
         reason = Reason.ARCHIVED
@@ -183,11 +185,8 @@ class Turn:
             said += f"; the lowest score that is in is {lowest:.2f}"
         return Reason.OUTRANKED, said
 
-    def request(self, version: Version) -> JSONValue:
+    def request(self, known: KnownItems) -> JSONValue:
         """Return the request of the turn as it was sent: a text, or messages with their system.
-
-        Args:
-            version: Returns the item of an id and a digest, or None.
 
         Raises:
             CorruptionError: If a text is not there any more.
@@ -199,10 +198,13 @@ class Turn:
             )
         if "request" not in self.data:
             raise NotFoundError(f"turn {self.number} is {self.data['notices'][-1]}")
-        shown = {item_id: version(item_id, digest) for item_id, digest in self.data["shown"]}
-        known = {item_id: item for item_id, item in shown.items() if item is not None}
+        items = {}
+        for item_id, item_digest in self.data["shown"]:
+            item = known.version(item_id, item_digest)
+            if item is not None:
+                items[item_id] = item
         stored = self.data["request"]
-        whole: JSONValue = join(stored["skeleton"], stored["parts"], known)
+        whole: JSONValue = join(stored["skeleton"], items)
         if digest_of(whole) != stored["sha256"]:
             raise CorruptionError(
                 f"turn {self.number} cannot be replayed: an item that it showed is not there as "
@@ -219,14 +221,13 @@ class Turn:
                 guests.append(guest)
         if self.is_erased or any(item_id in forgotten for item_id in self.sources):
             return Turn(self.number, {**self.sums, "guests": guests})
-        decisions = {}
-        for name, rows in self.data["decisions"].items():
-            decisions[name] = [row for row in rows if row[0] not in forgotten]
-            for at, row in enumerate(decisions[name]):
-                if row[5] is not None and row[5] in forgotten:
-                    decisions[name][at] = [*row[:5], None, *row[6:]]
-        data = {**self.data, "guests": guests, "decisions": decisions}
-        return replace(self, data=data)
+        decisions = []
+        for row in self.data["decisions"]:
+            item_id, *others, same_as, signals = row
+            if item_id not in forgotten:
+                kept = None if same_as is None or same_as in forgotten else same_as
+                decisions.append([item_id, *others, kept, signals])
+        return replace(self, data={**self.data, "guests": guests, "decisions": decisions})
 
 
 @dataclass(frozen=True)
@@ -282,13 +283,9 @@ class Assembly:
                 f"not replayable, persistence='none' stores no text of: {listed(self.unstored, 8)}"
             )
         else:
-            splitter = Splitter(items)
             request = request_of(context.rendered)
-            data["request"] = {
-                "skeleton": splitter.split(request),
-                "parts": splitter.parts,
-                "sha256": digest_of(request),
-            }
+            skeleton = Splitter(items).split(request)
+            data["request"] = {"skeleton": skeleton, "sha256": digest_of(request)}
         sources = {*self.visible, *self._quoted(guests), *(item.id for item in items)}
         return Turn(self.number, data, sorted(sources))
 
@@ -329,16 +326,14 @@ def _sections(context: Context) -> dict[str, list[JSONValue]]:
     return sections
 
 
-def _decisions(context: Context, names: Sequence[str]) -> dict[str, list[list[JSONValue]]]:
-    """Return a row for each decision, by section: its id, reason, rank, score, tokens and so on."""
-    rows: dict[str, list[list[JSONValue]]] = {}
+def _decisions(context: Context, names: Sequence[str]) -> list[list[JSONValue]]:
+    """Return a row for each decision: the attributes of `_ROW`, then its signals as `names` says."""
+    rows = []
     for each in context.decisions:
         signals: list[JSONValue] = [round(each.signals.get(name, 0.0), 4) for name in names]
         while signals and not signals[-1]:
             signals.pop()
-        row: list[JSONValue] = [each.item_id, each.reason.value, each.rank, each.score]
-        row += [each.tokens, each.same_as, each.lacking, signals]
-        rows.setdefault(each.section, []).append(row)
+        rows.append([*(getattr(each, name) for name in _ROW), signals])
     return rows
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kaosmem.assembly.why import IN, MEANINGS
-from kaosmem.assembly.windows import digest
 from kaosmem.formats.text import source_label
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.tracing import Replay
@@ -37,17 +36,13 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
     replay = Replay(session)
     live = {item.id for _, section in session.roster.all_sections() for item in section}
     items = {}
-    for item in replay.items.values():
-        items[item.id] = _item_json(item, is_live=item.id in live)
-    for turn in replay.turns:
-        for item_id, item_digest in turn.data.get("shown", ()):
-            current = replay.items.get(item_id)
-            shown = replay.version(item_id, item_digest)
-            if shown is not None and current is not None and digest(current) != item_digest:
-                items[f"{item_id}\0{item_digest}"] = _item_json(shown, is_live=item_id in live)
+    for (item_id, item_digest), item in replay.known.versions.items():
+        is_newest = item is replay.known.by_id[item_id]
+        name = item_id if is_newest else f"{item_id}\0{item_digest}"
+        items[name] = _item_json(item, is_live=item_id in live)
     lines = []
     for turn in replay.turns:
-        told = {"n": turn.number, "query": turn.query(replay.items), "erased": turn.is_erased}
+        told = {"n": turn.number, "query": turn.query(replay.known), "erased": turn.is_erased}
         lines.append(told | turn.sums)
     about = {
         "id": session.session_id,

@@ -98,21 +98,12 @@ def view_app(page: LivePage, token: str, *, hosts: tuple[str, ...] = _LOCAL) -> 
 
 
 def news_after(data: PageData, after: int) -> dict[str, object]:
-    """Return what a page lacks that has so many turns.
-
-    If the page has all turns, that is nothing but their number.
-    """
-    lines = data.session["turns"]
-    assert isinstance(lines, list)
-    if len(lines) == after:
+    """Return the news for a page that has so many turns: nothing but the number if it has all."""
+    numbers = [*data.turns]
+    if len(numbers) == after:
         return {"number": after}
-    numbers = [line["n"] for line in lines[min(after, len(lines)) :]]
-    return {
-        "session": {name: value for name, value in data.session.items() if name != "turns"},
-        "turns": lines,
-        "items": dict(data.items),
-        "data": {str(number): dict(data.turns[number]) for number in numbers},
-    }
+    turns = {str(number): dict(data.turns[number]) for number in numbers[after:]}
+    return {"session": dict(data.session), "items": dict(data.items), "data": turns}
 
 
 def check_token(token: str | None) -> str:

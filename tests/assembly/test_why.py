@@ -52,6 +52,7 @@ async def test_the_missing_tokens_let_the_item_in() -> None:
     assert context.decision(item.id).reason is Reason.NO_ROOM
     why = str(context.why("ann owns"))
     lacking = int(why.split("About ")[1].split(" more tokens")[0])
+    assert context.decision(item.id).lacking == lacking
     for budget, is_in in ((10 + lacking - 1, False), (10 + lacking, True)):
         again = await memory.assemble_context("Who owns the deal?", budget=budget)
         assert again.decision(item.id).included is is_in

@@ -111,9 +111,9 @@ async def test_a_trace_that_names_an_erased_item_fails_verification(place: Any) 
         item = memory.add("findings", SECRET)
         receipt = await memory.forget(item.id)
         await memory.assemble_context("room 3", budget=60)
-        row = [item.id, "no_room", 1, 1.0, 5, None, None, []]
+        row = [item.id, "findings", "no_room", 1, 1.0, 5, None, None, []]
         turn = memory._session.trace.all_turns([])[-1]
-        turn.data["decisions"]["findings"] = [row]
+        turn.data["decisions"].append(row)
         memory._session.trace._kept[turn.number] = turn
         await memory.save()
         assert any(
@@ -375,7 +375,10 @@ def test_a_request_is_joined_as_it_was_split(
     items: list[Item] = [memory.add("findings", text) for text in texts if text.strip()]
     pieces = [text.replace("\n", "\n  ") for text in texts] + texts + others
     pieces = data.draw(st.permutations(pieces))
-    request = {"system": "\0" + "".join(others), "messages": ["".join(pieces), *pieces, 1, None]}
-    splitter = Splitter(items)
-    skeleton = splitter.split(request)
-    assert join(skeleton, splitter.parts, {item.id: item for item in items}) == request
+    request = {
+        "system": "\0" + "".join(others),
+        "messages": ["".join(pieces), *pieces, 1, None],
+        "input": {f"\0{name}": {name: [name]} for name in others},
+    }
+    skeleton = Splitter(items).split(request)
+    assert join(skeleton, {item.id: item for item in items}) == request

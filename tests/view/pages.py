@@ -82,8 +82,9 @@ def many_turns(turns: int, offered: int) -> PageData:
         for place, name in enumerate(chosen):
             reason = "relevant" if place < 20 else "no_room"
             lacking = None if place < 20 else place
+            score = 100.0 / (place + 1)
             rows.append(
-                [name, reason, place + 1, 100.0 / (place + 1), 60, None, lacking, [0.5, 0.1]]
+                [name, "documents", reason, place + 1, score, 60, lacking, None, [0.5, 0.1]]
             )
         lines.append(
             {
@@ -108,8 +109,8 @@ def many_turns(turns: int, offered: int) -> PageData:
         data[turn] = {
             "shown": [[name, "0" * 16] for name in chosen[:20]],
             "signals": ["words", "phrases"],
-            "decisions": {"documents": rows},
-            "request": {"skeleton": "\0" + "0", "parts": [[[chosen[0], 0, 0, 40]]], "sha256": ""},
+            "decisions": rows,
+            "request": {"skeleton": {"\0": [[chosen[0], 0, 0, 40]]}, "sha256": ""},
         }
     about = {
         "id": "many",

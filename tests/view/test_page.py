@@ -113,7 +113,7 @@ async def test_a_live_page_gets_the_new_turns(tmp_path: Path, live: LivePage) ->
         await memory.save()
         news = (await client.get("/news?after=1", headers=headers)).json()
         assert list(news["data"]) == ["2"]
-        assert [line["query"] for line in news["turns"]] == ["deal?", "when?"]
+        assert [line["query"] for line in news["session"]["turns"]] == ["deal?", "when?"]
         assert news["items"][item.id]["text"] == "The deal closes in May."
 
 

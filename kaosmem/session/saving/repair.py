@@ -25,7 +25,7 @@ from kaosmem.sections.operations import Describe
 from kaosmem.sections.section import Section
 from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
 from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
-from kaosmem.trace.trace import TRACE_SECTION, archived_turns, is_turn, turn_entry
+from kaosmem.trace.trace import TRACE_SECTION, is_turn, turn_entry
 from kaosmem.types import JSONValue
 
 _ENDING = "-repaired"
@@ -170,14 +170,13 @@ def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
         }.values()
         outdated = _outdated(versions, sections)
         archived = [_noted(*version, outdated) for version in versions]
-        turns = {turn.number: turn for turn in (*archived_turns(entries), *hydrated.trace.held)}
-        kept = [turns[number].without(hydrated.unpurged) for number in sorted(turns)]
+        turns = hydrated.trace.stored_turns(entries, hydrated.unpurged)
         header = {
             **frozen.header,
             "states": _states(frozen.header["states"], archived, sections),
-            "turns": max(turns, default=0),
+            "turns": max((turn.number for turn in turns), default=0),
         }
-        stored_turns = [(TRACE_SECTION, turn_entry(turn)) for turn in kept]
+        stored_turns = [(TRACE_SECTION, turn_entry(turn)) for turn in turns]
         return _Found(header, list(frozen.items), archived, stored_turns, outdated, log.damage)
 
 

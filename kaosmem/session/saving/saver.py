@@ -60,7 +60,6 @@ from kaosmem.session.saving.past import (
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.trace.trace import archived_turns
 from kaosmem.trace.turn import Turn as KeptTurn
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem, decoded
@@ -561,10 +560,7 @@ class Saver:
 
     def _turns_without(self, item_ids: Collection[str]) -> list[KeptTurn]:
         """Return all stored turns without erased items. This reads files."""
-        turns = {turn.number: turn for turn in archived_turns(self._log.archive(check_archived))}
-        for turn in self.trace.held:
-            turns[turn.number] = turn
-        return [turns[number].without(item_ids) for number in sorted(turns)]
+        return self.trace.stored_turns(self._log.archive(check_archived), item_ids)
 
     def _moments(self) -> list[Moment]:
         return [section.held.moment for section in self._sections.values()]
