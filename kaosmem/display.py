@@ -163,13 +163,6 @@ def bar(used: int, budget: int | None) -> Markup:
     return Markup(f'<span style="{_BAR}">{filled}</span> {used:,} of {budget:,}')
 
 
-def folded(line: str, text: str, *, max_chars: int) -> Markup:
-    """Return a line that opens to a whole text."""
-    shown = escape(fitted(line, _CELL_CHARS, tail=_CELL_CHARS // 3))
-    body = prose(text, max_chars=max_chars).html
-    return Markup(f"<details><summary>{shown}</summary>{body}</details>")
-
-
 def prose(text: str, *, max_chars: int) -> Markup:
     """Return the beginning of a text with its lines as they are."""
     lines = "\n".join(visible(line.replace("\t", "    ")) for line in text[:max_chars].splitlines())

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.assembly.allocation import FRAME
 from kaosmem.assembly.difference import difference
 from kaosmem.assembly.why import MEANINGS
 from kaosmem.display import (
-    Markup,
     aligned,
     fitted,
-    folded,
     preview,
     prose,
     scored,
-    table,
     visible,
     width,
 )
@@ -25,6 +24,7 @@ from kaosmem.display import (
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Decision
     from kaosmem.assembly.seen import Seen
+    from kaosmem.types.items import Item
 
 COLUMNS = 80
 
@@ -38,9 +38,18 @@ _MAX_TWIN = 16
 _MIN_ITEM = 8
 _SHOWN_ITEMS = 30
 _HTML_COLUMNS = 100
+_HTML_STYLE = "white-space:pre;font-family:monospace;padding-left:1.5em"
 _TEXT_CHARS = 4_000
 _COLORS = {"head": "\x1b[1m", "in": "\x1b[32m", "out": "\x1b[31m", "legend": "\x1b[2m"}
 _RESET = "\x1b[0m"
+
+
+class _Line(NamedTuple):
+    """A line of a report. style: one of `_COLORS`. item: the item that the line is about."""
+
+    text: str
+    style: str = ""
+    item: Item | None = None
 
 
 def explanation(
@@ -57,27 +66,68 @@ def explanation(
         color: Use the colours of a terminal.
         most: Number of shown items to list, the best ones first. None lists all, in their order.
     """
+    report = []
+    for line in _report(turn, misses, columns, most):
+        text = fitted(line.text, columns)
+        if color and line.style:
+            text = f"{_COLORS[line.style]}{text}{_RESET}"
+        report.append(text)
+    return "\n".join(report)
+
+
+def html(turn: Seen, *, misses: int = 10) -> str:
+    """Return the report, and the difference from the turn before. Each item opens to its text."""
+    parts = []
+    for line in [*_report(turn, misses, _HTML_COLUMNS, _SHOWN_ITEMS), *_changes(turn)]:
+        text = escape(fitted(line.text, _HTML_COLUMNS))
+        if line.item is None:
+            parts.append(f"{text}\n")
+        else:
+            body = prose(line.item.text, max_chars=_TEXT_CHARS).html
+            summary = f'<summary style="list-style-position:outside">{text}</summary>'
+            parts.append(f"<details>{summary}{body}</details>")
+    return f'<div style="{_HTML_STYLE}">{"".join(parts)}</div>'
+
+
+def _report(turn: Seen, misses: int, columns: int, most: int | None) -> Iterator[_Line]:
+    """Yield the summary, the shown items, the nearest misses and the legend."""
     shown = [turn.decision(item.id) for item in turn.items]
     if most is not None:
         shown = best_first(shown)[:most]
     missed = turn.nearest_misses(misses)
-    head, *rows = _rows_of_text(turn, [*shown, *missed], columns)
-    lines = [("", line) for line in _summary(turn)]
-    lines += [("", ""), ("head", head)]
-    lines += [("in", row) for row in rows[: len(shown)]]
+    decisions = [*shown, *missed]
+    yield from map(_Line, _summary(turn))
+    head, *rows = _rows_of_text(turn, decisions, columns)
+    lines = []
+    for decision, row in zip(decisions, rows, strict=True):
+        style = "in" if decision.included else "out"
+        lines.append(_Line(row, style, decision.item))
+    yield _Line("")
+    yield _Line(head, "head")
+    yield from lines[: len(shown)]
     if len(shown) < len(turn.items):
-        lines.append(("", f"… and {len(turn.items) - len(shown):,} more"))
+        yield _Line(f"… and {len(turn.items) - len(shown):,} more")
     if missed:
-        lines += [("", ""), ("head", _missed(turn, missed))]
-        lines += [("out", row) for row in rows[len(shown) :]]
-    if rows:
-        lines += [("", ""), ("head", "legend")]
-        lines += [("legend", line) for line in _legend([*shown, *missed])]
-    report = []
-    for style, line in lines:
-        cut = fitted(line, columns)
-        report.append(f"{_COLORS[style]}{cut}{_RESET}" if color and style else cut)
-    return "\n".join(report)
+        left_out = sum(not decision.included for decision in turn.decisions)
+        yield _Line("")
+        yield _Line(f"nearest misses, {len(missed)} of {left_out:,} proposed", "head")
+        yield from lines[len(shown) :]
+    if decisions:
+        yield _Line("")
+        yield _Line("legend", "head")
+        for text in _legend(decisions):
+            yield _Line(text, "legend")
+
+
+def _changes(turn: Seen) -> Iterator[_Line]:
+    """Yield the difference from the turn before, a line for each item."""
+    if turn.before is None:
+        return
+    found = difference(turn.before, turn.items)
+    yield _Line("")
+    yield _Line(f"since the turn before: {found}", "head")
+    for change, item in islice(found.changes(), _SHOWN_ITEMS):
+        yield _Line(f"{change}  {preview(item.text, _HTML_COLUMNS)}", item=item)
 
 
 def best_first(decisions: Sequence[Decision]) -> list[Decision]:
@@ -93,39 +143,6 @@ def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
         yield f"  {reason:<{wide}}  {'in' if is_in else 'out':<3}  {MEANINGS[reason]}"
     if any(decision.score is not None for decision in decisions):
         yield "  score: 0 to 100, the best match has the most; cutoff: the lowest that is in"
-
-
-def html(turn: Seen, *, misses: int = 10) -> str:
-    """Return the sums with their bars, the difference from the turn before, and the decisions."""
-    report = prose("\n".join([*_summary(turn), *_changes(turn)]), max_chars=_TEXT_CHARS)
-    shown = [turn.decision(item.id) for item in turn.items[:_SHOWN_ITEMS]]
-    left_out = len(turn.items) - len(shown)
-    tables = _decisions("in, in their order", turn, shown, left_out)
-    missed = turn.nearest_misses(misses)
-    if missed:
-        tables += _decisions(_missed(turn, missed), turn, missed)
-    return f"<div>{report.html}{tables}</div>"
-
-
-def _changes(turn: Seen) -> Iterator[str]:
-    """Yield the difference from the turn before, a line for each item."""
-    if turn.before is not None:
-        found = difference(turn.before, turn.items)
-        yield f"since the turn before: {found}"
-        for change, item in found.changes():
-            yield f"  {change} {preview(item.text, COLUMNS)}"
-
-
-def _decisions(title: str, turn: Seen, decisions: Sequence[Decision], left_out: int = 0) -> str:
-    """Return a table of decisions, in which each item opens to its text."""
-    rows: list[list[str | Markup]] = []
-    for decision in decisions:
-        cells: list[str | Markup] = [*_cells(turn, decision, _HTML_COLUMNS)]
-        if decision.item is not None:
-            summary = decision.summary(_HTML_COLUMNS)
-            cells[1] = folded(summary, decision.item.text, max_chars=_TEXT_CHARS)
-        rows.append(cells)
-    return table(title, _HEADER, rows, numbers=_NUMBERS, left_out=left_out)
 
 
 def _rows_of_text(turn: Seen, decisions: Sequence[Decision], columns: int) -> list[str]:
@@ -169,11 +186,6 @@ def _summary(turn: Seen) -> Iterator[str]:
         yield f"source {fitted(name, 40, tail=12)}: {report}"
     for notice in turn.notices:
         yield f"note: {visible(notice)}"
-
-
-def _missed(turn: Seen, missed: Sequence[Decision]) -> str:
-    left_out = sum(not decision.included for decision in turn.decisions)
-    return f"nearest misses, {len(missed)} of {left_out:,} proposed"
 
 
 def _sums(turn: Seen) -> list[str]:

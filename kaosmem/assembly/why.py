@@ -236,7 +236,7 @@ MEANINGS = {
     "newest": "it is among the newest of its section",
     "newer": "it gives another value than an earlier item that is in",
     "recalled": "it was evicted, replaced or said before, and matches",
-    "unrelated": "nothing in the query speaks for it, or its score is below the least",
+    "unrelated": "nothing in the query speaks for it, or its score is too low",
     "no_room": "it did not fit",
     "outdated": "later items give another value, and did not fit with it",
     "duplicate": "an item that is in says the same",

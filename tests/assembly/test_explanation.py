@@ -61,7 +61,8 @@ async def test_a_notebook_shows_the_difference_from_the_turn_before() -> None:
     second = await memory.assemble_context("room 18", budget=80)
     page = second._repr_html_()
     assert "since the turn before: 1 in, 1 out, 1 replaced" in page
-    assert "<details><summary>Room 18 costs 18 euros.</summary>" in page
+    text = r"Room 18 costs 18 euros\."
+    assert re.search(rf"<summary[^>]*>documents +{text}.*</summary><pre[^>]*>{text}</pre>", page)
     assert first.before is None
     assert second.before == first.items
 
