@@ -138,7 +138,7 @@ class Decision:
         text = "" if self.item is None else preview(self.item.text, columns)
         if not self.label:
             return text
-        room = columns - min(width(text), columns // 2) - 1 if text else columns
+        room = columns - min(width(text), columns // 3) - 1 if text else columns
         label = fitted(self.label, max(1, room), tail=2 * room // 3)
         left = columns - width(label) - 1
         return f"{label} {preview(text, left)}" if text and left > 0 else label
