@@ -39,14 +39,14 @@ def turn_entry(turn: Turn) -> dict[str, JSONValue]:
 
 def turn_of(stored: Mapping[str, Any]) -> Turn:
     """Return the turn that `turn_entry` stored. Raises InvalidArgumentError."""
-    number = stored.get("number")
-    data = stored.get("turn")
-    sources = stored.get("sources")
-    if type(number) is not int or number < 1 or not isinstance(sources, list):
-        raise InvalidArgumentError("not a stored turn")
-    if not isinstance(data, dict) or not {"at", "sections", "guests"} <= data.keys():
-        raise InvalidArgumentError("not a stored turn")
-    return Turn(number, data, sources)
+    match stored:
+        case {
+            "number": int(number),
+            "turn": {"at": str(), "sections": dict(), "guests": list()} as data,
+            "sources": list(sources),
+        } if number > 0:
+            return Turn(number, data, sources)
+    raise InvalidArgumentError("not a stored turn")
 
 
 def is_turn(entry: Entry) -> bool:

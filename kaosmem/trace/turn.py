@@ -154,22 +154,23 @@ class Turn:
         item = known.by_id.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
-        fault = gone(item, known.by_id.values(), self.at, known.ended.get(item_id))
-        if item.created_at > self.at:
-            fault = f"it was stored on {item.created_at:%Y-%m-%d %H:%M:%S}, after this turn"
-        reason = Reason.ARCHIVED
-        if item_id in self.shown:
-            reason, fault = Reason.VISIBLE, ""
-        elif not fault:
-            reason, fault = self._passed_over(item)
-        is_in = reason is Reason.VISIBLE
+        reason, fault = self._standing(item, known)
+        included = reason is Reason.VISIBLE
         return Decision(
-            item_id, item.section, is_in, reason, None, None, item.tokens, item=item, fault=fault
+            item_id, item.section, included, reason, None, None, item.tokens, item=item, fault=fault
         )
 
-    def _passed_over(self, item: Item) -> tuple[Reason, str]:
-        """Return why the turn left out an item that the session held."""
+    def _standing(self, item: Item, known: KnownItems) -> tuple[Reason, str]:
+        """Return why the turn showed an item that no section offered, or left it out."""
         data = self.data
+        if item.id in self.shown:
+            return Reason.VISIBLE, ""
+        if item.created_at > self.at:
+            stored = f"{item.created_at:%Y-%m-%d %H:%M:%S}"
+            return Reason.ARCHIVED, f"it was stored on {stored}, after this turn"
+        fault = gone(item, known.by_id.values(), self.at, known.ended.get(item.id))
+        if fault:
+            return Reason.ARCHIVED, fault
         if item.section in data["reports"]:
             report = SourceReport(*data["reports"][item.section])
             return Reason.OUTRANKED, f"its source did not offer it ({report})"
