@@ -167,7 +167,7 @@ def _figures(turn: Seen, decision: Decision) -> Iterator[str]:
     strongest = max(decision.signals, key=lambda name: decision.signals[name], default="")
     if decision.included and strongest and decision.signals[strongest] > 0:
         yield f"its strongest signal is {strongest}"
-    if cutoff.lowest is not None and cutoff.lowest != decision.score:
+    if cutoff.lowest is not None and decision.score not in (None, cutoff.lowest):
         yield f"the lowest score that is in is {_score(cutoff.lowest)}"
 
 
