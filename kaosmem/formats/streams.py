@@ -13,6 +13,28 @@ from kaosmem.types import JSONValue
 _Dict = dict[str, JSONValue]
 _Event = Mapping[str, JSONValue]
 
+_APPENDED = frozenset(
+    ("arguments", "content", "input", "reasoning_content", "refusal", "text", "thinking")
+)
+"""Fields whose texts come in pieces. Other fields, such as ids and names, come once."""
+
+
+def _join(held: _Dict, piece: _Event) -> None:
+    """Add a piece to the fields that came. The members of a list have an index."""
+    for name, value in piece.items():
+        if value is None:
+            continue
+        if isinstance(value, Mapping):
+            _join(held.setdefault(name, {}), value)
+        elif isinstance(value, list):
+            members = held.setdefault(name, {})
+            for member in value:
+                _join(members.setdefault(member["index"], {}), member)
+        elif name in _APPENDED:
+            held[name] = held.get(name, "") + value
+        else:
+            held[name] = value
+
 
 class Stream(ABC):
     """The events of one reply.
@@ -49,42 +71,30 @@ class ChatStream(Stream):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: dict[str, str] = {}
-        self._calls: dict[int, _Dict] = {}
+        self._held: _Dict = {}
 
     def _take(self, event: _Event) -> None:
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
-            for name in ("content", "refusal", "reasoning_content"):
-                if delta.get(name):
-                    self._texts[name] = self._texts.get(name, "") + delta[name]
-            for call in delta.get("tool_calls") or ():
-                _join(self._calls.setdefault(call["index"], {}), call)
+            _join(self._held, {name: delta.get(name) for name in _CHAT_FIELDS})
             self.is_complete = self.is_complete or bool(choice.get("finish_reason"))
 
     def message(self) -> object:
-        calls = [self._calls[index] for index in sorted(self._calls)]
-        whole = [call for call in calls if self.is_complete or _is_whole_call(call)]
-        if not self._texts and not whole:
-            return None
-        message: _Dict = {"role": "assistant", "content": None, **self._texts}
-        return message | ({"tool_calls": whole} if whole else {})
+        message = {name: text for name, text in self._held.items() if text}
+        calls = message.pop("tool_calls", {})
+        whole = [calls[index] for index in sorted(calls) if self._is_whole(calls[index])]
+        if whole:
+            message["tool_calls"] = whole
+        return {"role": "assistant", "content": None, **message} if message else None
+
+    def _is_whole(self, call: _Event) -> bool:
+        if self.is_complete:
+            return True
+        called = call.get("function") or {}
+        return bool(call.get("id")) and isinstance(json_value(called.get("arguments") or ""), dict)
 
 
-def _join(held: _Dict, piece: _Event) -> None:
-    """Add a piece of a call: ids and names come once, texts of arguments are appended."""
-    for name, value in piece.items():
-        if name in ("function", "custom") and isinstance(value, Mapping):
-            _join(held.setdefault(name, {}), value)
-        elif name in ("arguments", "input"):
-            held[name] = held.get(name, "") + value
-        elif name != "index":
-            held[name] = value
-
-
-def _is_whole_call(call: _Event) -> bool:
-    called = call.get("function") or {}
-    return bool(call.get("id")) and isinstance(json_value(called.get("arguments") or ""), dict)
+_CHAT_FIELDS = ("content", "refusal", "reasoning_content", "tool_calls")
 
 
 class ResponsesStream(Stream):
@@ -93,25 +103,21 @@ class ResponsesStream(Stream):
     def __init__(self) -> None:
         super().__init__()
         self._items: dict[int, _Dict] = {}
-        self._texts: dict[int, str] = {}
-        self._whole: list[_Dict] | None = None
+        self._cut: dict[int, _Dict] = {}
 
     def _take(self, event: _Event) -> None:
         match event:
             case {"type": "response.output_item.done", "output_index": index, "item": item}:
                 self._items[index] = item
             case {"type": "response.output_text.delta", "output_index": index, "delta": text}:
-                self._texts[index] = self._texts.get(index, "") + text
+                item = self._cut.setdefault(index, {"role": "assistant"})
+                _join(item, {"content": text})
             case {"type": "response.completed", "response": response}:
-                self._whole = response.get("output") or None
+                self._items = dict(enumerate(response.get("output") or ())) or self._items
                 self.is_complete = True
 
     def message(self) -> object:
-        if self._whole is not None:
-            return self._whole
-        items = dict(self._items)
-        for index, text in self._texts.items():
-            items.setdefault(index, {"role": "assistant", "content": text})
+        items = self._cut | self._items
         return [items[index] for index in sorted(items)] or None
 
 
@@ -121,30 +127,36 @@ class _BlockStream(Stream):
     def __init__(self) -> None:
         super().__init__()
         self._blocks: dict[int, _Dict] = {}
-        self._arguments: dict[int, str] = {}
 
-    def _content(self) -> list[_Dict]:
-        """Return the blocks that came, without calls whose arguments are cut."""
-        content = []
-        for index in sorted(self._blocks):
-            block = self._blocks[index]
-            arguments = self._arguments.get(index)
-            if arguments is not None:
-                parsed = json_value(arguments)
-                if not isinstance(parsed, dict):
-                    continue
-                block = self._called(block, parsed)
-            if block:
-                content.append(block)
-        return content
+    def _begin(self, index: int, block: _Event, *, is_call: bool) -> None:
+        self._blocks[index] = dict(block)
+        if is_call:
+            self._blocks[index]["arguments"] = ""
 
-    @abstractmethod
-    def _called(self, block: _Dict, arguments: _Dict) -> _Dict:
-        """Return a call with its arguments."""
+    def _add(self, index: int, piece: _Event) -> None:
+        _join(self._blocks.setdefault(index, {}), piece)
+
+    def _end(self, index: int) -> None:
+        block = self._blocks.get(index, {})
+        if block.get("arguments") == "":
+            block["arguments"] = "{}"
 
     def message(self) -> object:
-        content = self._content()
+        content = []
+        for index in sorted(self._blocks):
+            block = dict(self._blocks[index])
+            arguments = json_value(block.pop("arguments", "{}"))
+            if block and isinstance(arguments, dict):
+                content.append(self._finished(block, arguments))
         return {"role": "assistant", "content": content} if content else None
+
+    @abstractmethod
+    def _finished(self, block: _Dict, arguments: _Dict) -> _Dict:
+        """Return a block as the provider sends it whole.
+
+        Args:
+            arguments: Those of a call, if the block is one.
+        """
 
 
 class AnthropicStream(_BlockStream):
@@ -153,30 +165,19 @@ class AnthropicStream(_BlockStream):
     def _take(self, event: _Event) -> None:
         match event:
             case {"type": "content_block_start", "index": index, "content_block": block}:
-                self._blocks[index] = dict(block)
-                if str(block.get("type")).endswith("tool_use"):
-                    self._arguments[index] = "" if block.get("type") == "tool_use" else "{}"
+                self._begin(index, block, is_call=block.get("type") == "tool_use")
             case {"type": "content_block_delta", "index": index, "delta": delta}:
-                self._add(index, delta)
-            case {"type": "content_block_stop", "index": index} if index in self._arguments:
-                self._arguments[index] = self._arguments[index] or "{}"
+                piece = {name: delta.get(name) for name in ("text", "thinking", "signature")}
+                self._add(index, {**piece, "arguments": delta.get("partial_json")})
+            case {"type": "content_block_stop", "index": index}:
+                self._end(index)
             case {"type": "message_stop"}:
                 self.is_complete = True
 
-    def _add(self, index: int, delta: _Event) -> None:
-        match delta:
-            case {"type": "input_json_delta", "partial_json": text}:
-                held = self._arguments.get(index, "")
-                self._arguments[index] = ("" if held == "{}" else held) + text
-            case {"type": "signature_delta", "signature": text}:
-                self._blocks[index]["signature"] = text
-            case {"type": "text_delta", "text": text}:
-                self._blocks[index]["text"] += text
-            case {"type": "thinking_delta", "thinking": text}:
-                self._blocks[index]["thinking"] += text
-
-    def _called(self, block: _Dict, arguments: _Dict) -> _Dict:
-        return {**block, "input": arguments}
+    def _finished(self, block: _Dict, arguments: _Dict) -> _Dict:
+        if "input" in block:
+            block["input"] = arguments
+        return block
 
 
 class BedrockStream(_BlockStream):
@@ -184,33 +185,26 @@ class BedrockStream(_BlockStream):
 
     def _take(self, event: _Event) -> None:
         match event:
-            case {"contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": call}}}:
-                self._blocks[index] = {"toolUse": dict(call)}
-                self._arguments[index] = ""
+            case {
+                "contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": _} as start}
+            }:
+                self._begin(index, start, is_call=True)
             case {"contentBlockDelta": {"contentBlockIndex": index, "delta": delta}}:
-                self._add(index, delta)
-            case {"contentBlockStop": {"contentBlockIndex": index}} if index in self._arguments:
-                self._arguments[index] = self._arguments[index] or "{}"
+                called = delta.get("toolUse") or {}
+                piece = {name: delta.get(name) for name in ("text", "reasoningContent")}
+                self._add(index, {**piece, "arguments": called.get("input")})
+            case {"contentBlockStop": {"contentBlockIndex": index}}:
+                self._end(index)
             case {"messageStop": _}:
                 self.is_complete = True
 
-    def _add(self, index: int, delta: _Event) -> None:
-        block = self._blocks.setdefault(index, {})
-        match delta:
-            case {"toolUse": {"input": text}}:
-                self._arguments[index] = self._arguments.get(index, "") + text
-            case {"text": text}:
-                block["text"] = block.get("text", "") + text
-            case {"reasoningContent": {"redactedContent": data}}:
-                block["reasoningContent"] = {"redactedContent": data}
-            case {"reasoningContent": reasoning}:
-                held = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})
-                held["reasoningText"]["text"] += reasoning.get("text", "")
-                if reasoning.get("signature"):
-                    held["reasoningText"]["signature"] = reasoning["signature"]
-
-    def _called(self, block: _Dict, arguments: _Dict) -> _Dict:
-        return {"toolUse": {**block["toolUse"], "input": arguments}}
+    def _finished(self, block: _Dict, arguments: _Dict) -> _Dict:
+        match block:
+            case {"toolUse": call}:
+                return {"toolUse": {**call, "input": arguments}}
+            case {"reasoningContent": reasoning} if "redactedContent" not in reasoning:
+                return {"reasoningContent": {"reasoningText": {"text": "", **reasoning}}}
+        return block
 
 
 class GeminiStream(Stream):
@@ -228,21 +222,15 @@ class GeminiStream(Stream):
             self.is_complete = self.is_complete or bool(ended)
 
     def _add(self, part: _Event) -> None:
-        last = self._parts[-1] if self._parts else {}
-        is_text = "text" in part and "text" in last
-        is_same = bool(part.get("thought")) is bool(last.get("thought"))
-        # A part with a signature goes back as it came: it is joined with no other.
-        if is_text and is_same and not _is_signed(last) and not _is_signed(part):
-            self._parts[-1] = {**last, **part, "text": last["text"] + part["text"]}
+        # A part with further fields, such as a signature, goes back as it came.
+        kind = part.keys() & {"text", "thought"}
+        if self._parts and "text" in part and self._parts[-1].keys() == part.keys() == kind:
+            _join(self._parts[-1], part)
         else:
             self._parts.append(dict(part))
 
     def message(self) -> object:
         return {"role": "model", "parts": self._parts} if self._parts else None
-
-
-def _is_signed(part: _Event) -> bool:
-    return "thoughtSignature" in part or "thought_signature" in part
 
 
 _STREAMS: dict[str, type[Stream]] = {
