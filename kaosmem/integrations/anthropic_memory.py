@@ -6,17 +6,16 @@ It needs the extra `anthropic`. The texts of results and errors are those that t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from kaosmem.errors import KaosmemError, MissingExtraError
-from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.synchronous import SyncSessionMemory
 from kaosmem.session.tools import REMEMBERED, check_remembered
 from kaosmem.types.content import Trust
-from kaosmem.types.items import Item
 
 try:
     from anthropic.lib.tools import (
@@ -24,15 +23,7 @@ try:
         BetaAsyncAbstractMemoryTool,
         ToolError,
     )
-    from anthropic.types.beta import (
-        BetaCacheControlEphemeralParam,
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
-    )
+    from anthropic.types.beta import BetaCacheControlEphemeralParam
 except ModuleNotFoundError:
     raise MissingExtraError(
         "Anthropic's memory tool needs the extra 'anthropic': pip install 'kaosmem[anthropic]'"
@@ -46,12 +37,14 @@ _NUMBER_WIDTH = 6
 _AROUND = 2
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
+_Files = dict[str, str]
+"""The texts of files by their paths."""
+
 
 class MemoryFiles:
-    """The files of a session's section, and the six commands on them.
+    """The files of a session's section.
 
-    The key of an item is its path, so that an edited file is a new version. A command that fails
-    changes nothing.
+    The key of an item is its path, so that an edited file is a new version.
 
     Raises:
         NotFoundError: If the session has no section with the name.
@@ -60,146 +53,36 @@ class MemoryFiles:
     def __init__(self, memory: SessionMemory | SyncSessionMemory, section: str) -> None:
         self._memory = memory
         self._name = section
-        self._section  # noqa: B018 - raises now, not at the first command
+        memory[section]  # raises now, not at the first command
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return the lines of a file with their numbers, or the names in a directory."""
-        path = _checked(command.path)
-        item = self._section.keyed(path)
-        if item is None:
-            return self._listing(path, command.path)
-        lines = item.text.split("\n")
-        if len(lines) > _MAX_LINES:
-            raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
-        first = 1
-        last = len(lines)
-        if command.view_range and len(command.view_range) == 2:
-            first = max(1, command.view_range[0])
-            last = len(lines) if command.view_range[1] == -1 else command.view_range[1]
-        shown = "\n".join(_numbered(lines, first, last))
-        return f"Here's the content of {command.path} with line numbers:\n{shown}"
+    def run(self, command: Any) -> str:
+        """Run a command of a model, and return its result. One that fails changes nothing.
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Store a new file."""
-        path = _checked(command.path)
-        if self._section.keyed(path) is not None or self._within(path):
-            raise ToolError(f"File {command.path} already exists")
-        self._check_parents(path)
-        self._write(path, command.file_text)
-        return f"File created successfully at: {command.path}"
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that a file has once."""
-        path, item = self._file(command.path)
-        text = item.text
-        old = command.old_str
-        starts = [match.start() for match in re.finditer(f"(?={re.escape(old)})", text)]
-        if not old or not starts:
-            raise ToolError(
-                f"No replacement was performed, old_str `{old}` did not appear verbatim in "
-                f"{command.path}."
-            )
-        lines = [str(text.count("\n", 0, start) + 1) for start in starts]
-        if text.count(old) > 1:
-            raise ToolError(
-                f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
-                f"{', '.join(lines)}. Please ensure it is unique"
-            )
-        changed = text.replace(old, command.new_str or "")
-        self._write(path, changed)
-        line = int(lines[0])
-        shown = _numbered(changed.split("\n"), max(1, line - _AROUND), line + _AROUND)
-        head = (
-            "The memory file has been edited. Here is the snippet showing the change "
-            "(with line numbers):"
-        )
-        return "\n".join([head, *shown])
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line. 0 is the beginning of the file."""
-        path, item = self._file(command.path)
-        lines = item.text.split("\n")
-        if not lines[-1]:
-            lines.pop()
-        if not 0 <= command.insert_line <= len(lines):
-            raise ToolError(
-                f"Invalid `insert_line` parameter: {command.insert_line}. "
-                f"It should be within the range [0, {len(lines)}]."
-            )
-        lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
-        text = "\n".join(lines)
-        self._write(path, text if text.endswith("\n") else text + "\n")
-        return f"The file {command.path} has been edited."
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Move a file, or all files of a directory, to the archive."""
-        path = _checked(command.path)
-        if path == _ROOT:
-            raise ToolError("Cannot delete the /memories directory itself")
-        items = self._moved(path)
-        if not items:
-            raise ToolError(f"The path {command.path} does not exist")
-        for item in items:
-            check_remembered(item)
-        for item in items:
-            self._memory.remove(item.id)
-        return f"Successfully deleted {command.path}"
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Give a file or a directory another path. Older versions stay under the old one."""
-        old = _checked(command.old_path)
-        new = _checked(command.new_path)
-        if old == _ROOT:
-            raise ToolError("Cannot rename the /memories directory itself")
-        if self._section.keyed(new) is not None or self._within(new) or new == _ROOT:
-            raise ToolError(f"The destination {command.new_path} already exists")
-        items = self._moved(old)
-        if not items:
-            raise ToolError(f"The path {command.old_path} does not exist")
-        if new.startswith(f"{old}/"):
-            raise ToolError(f"The directory {command.old_path} cannot move into itself")
-        self._check_parents(new)
-        for item in items:
-            check_remembered(item)
-        for item in items:
-            self._write(new + item.key.removeprefix(old), item.text)  # type: ignore[union-attr]
-            self._memory.remove(item.id)
-        return f"Successfully renamed {command.old_path} to {command.new_path}"
-
-    @property
-    def _section(self) -> Section:
-        return self._memory[self._name]
-
-    def _file(self, path: str) -> tuple[str, Item]:
-        checked = _checked(path)
-        item = self._section.keyed(checked)
-        if item is not None:
-            return checked, item
-        if checked == _ROOT or self._within(checked):
-            raise ToolError(f"The path {path} is not a file.")
-        raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-
-    def _within(self, directory: str) -> list[Item]:
-        """Return the files below a directory."""
-        below = f"{directory}/"
-        return [item for item in self._section if item.key and item.key.startswith(below)]
-
-    def _moved(self, path: str) -> list[Item]:
-        """Return the file at a path, or the files below it."""
-        item = self._section.keyed(path)
-        return self._within(path) if item is None else [item]
-
-    def _check_parents(self, path: str) -> None:
-        parent = path.rpartition("/")[0]
-        while parent != _ROOT and parent:
-            if self._section.keyed(parent) is not None:
-                raise ToolError(f"The path {parent} is not a directory.")
-            parent = parent.rpartition("/")[0]
+        Raises:
+            ToolError: If the command fails. The SDK tells it to the model.
+        """
+        if command.command not in _COMMANDS:
+            raise ToolError(f"Unknown command: {command.command}")
+        items = {item.key: item for item in self._memory[self._name] if item.key}
+        old = {path: item.text for path, item in items.items()}
+        new = dict(old)
+        result = _COMMANDS[command.command](new, command)
+        paths = dict.fromkeys([*new, *old])
+        changed = [path for path in paths if new.get(path) != old.get(path)]
+        try:
+            for path in changed:
+                if path in items:
+                    check_remembered(items[path])
+            for path in changed:
+                if path in new:
+                    self._write(path, new[path])
+                else:
+                    self._memory.remove(items[path].id)
+        except KaosmemError as error:
+            raise ToolError(str(error)) from error
+        return result
 
     def _write(self, path: str, text: str) -> None:
-        live = self._section.keyed(path)
-        if live is not None:
-            check_remembered(live)
         self._memory.add(
             self._name,
             text,
@@ -210,50 +93,183 @@ class MemoryFiles:
             metadata={"source": path},
         )
 
-    def _listing(self, directory: str, asked: str) -> str:
-        """Return the sizes and paths of a directory, two levels deep, without hidden names."""
-        files = self._within(directory)
-        if not files and directory != _ROOT:
-            raise ToolError(f"The path {asked} does not exist. Please provide a valid path.")
-        sizes: dict[tuple[str, ...], int] = {}
-        whole = 0
-        for item in files:
-            size = len(item.text.encode())
-            whole += size
-            parts = str(item.key).removeprefix(f"{directory}/").split("/")
-            if any(part.startswith(".") for part in parts[:2]):
-                continue
-            for depth in range(1, min(2, len(parts)) + 1):
-                is_directory = depth < len(parts)
-                name = (*parts[:depth], "") if is_directory else tuple(parts)
-                sizes[name] = sizes.get(name, 0) + size
-        lines = [f"{_size_text(whole)}\t{asked}"]
-        lines += [f"{_size_text(sizes[name])}\t{asked}/{'/'.join(name)}" for name in sorted(sizes)]
-        head = (
-            f"Here're the files and directories up to 2 levels deep in {asked}, "
-            "excluding hidden items:"
+
+def _view(files: _Files, command: Any) -> str:
+    """Return the lines of a file with their numbers, or the names in a directory."""
+    path = _checked(command.path)
+    if path not in files:
+        return _listing(files, path, command.path)
+    lines = files[path].split("\n")
+    if len(lines) > _MAX_LINES:
+        raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
+    first = 1
+    last = -1
+    if command.view_range and len(command.view_range) == 2:
+        first, last = command.view_range
+    shown = _numbered(lines, first, len(lines) if last == -1 else last)
+    return "\n".join([f"Here's the content of {command.path} with line numbers:", *shown])
+
+
+def _listing(files: _Files, directory: str, asked: str) -> str:
+    """Return the sizes and paths of a directory, two levels deep, without hidden names."""
+    below = _within(files, directory)
+    if not below and directory != _ROOT:
+        raise ToolError(f"The path {asked} does not exist. Please provide a valid path.")
+    sizes = Counter({asked: 0})
+    for path in below:
+        size = len(files[path].encode())
+        sizes[asked] += size
+        names = path.removeprefix(f"{directory}/").split("/")
+        if any(name.startswith(".") for name in names[:2]):
+            continue
+        for depth in range(1, min(2, len(names)) + 1):
+            ending = "/" if depth < len(names) else ""
+            sizes["/".join([asked, *names[:depth]]) + ending] += size
+    head = (
+        f"Here're the files and directories up to 2 levels deep in {asked}, excluding hidden items:"
+    )
+    shown = sorted(sizes, key=lambda path: path.split("/"))
+    return "\n".join([head, *(f"{_size_text(sizes[path])}\t{path}" for path in shown)])
+
+
+def _create(files: _Files, command: Any) -> str:
+    """Store a new file."""
+    path = _checked(command.path)
+    if path == _ROOT or _within(files, path):
+        raise ToolError(f"File {command.path} already exists")
+    _check_parents(files, path)
+    files[path] = command.file_text
+    return f"File created successfully at: {command.path}"
+
+
+def _str_replace(files: _Files, command: Any) -> str:
+    """Replace a text that a file has once."""
+    path = _file(files, command.path)
+    text = files[path]
+    old = command.old_str
+    starts = [match.start() for match in re.finditer(f"(?={re.escape(old)})", text)]
+    if not old or not starts:
+        raise ToolError(
+            f"No replacement was performed, old_str `{old}` did not appear verbatim in "
+            f"{command.path}."
         )
-        return "\n".join([head, *lines])
+    lines = [text.count("\n", 0, start) + 1 for start in starts]
+    if text.count(old) > 1:
+        raise ToolError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+            f"{', '.join(map(str, lines))}. Please ensure it is unique"
+        )
+    files[path] = text.replace(old, command.new_str or "")
+    head = (
+        "The memory file has been edited. Here is the snippet showing the change "
+        "(with line numbers):"
+    )
+    changed = files[path].split("\n")
+    return "\n".join([head, *_numbered(changed, lines[0] - _AROUND, lines[0] + _AROUND)])
 
 
-_Command = Callable[[MemoryFiles, Any], str]
+def _insert(files: _Files, command: Any) -> str:
+    """Insert a text after a line. 0 is the beginning of the file."""
+    path = _file(files, command.path)
+    lines = files[path].removesuffix("\n").split("\n")
+    if not files[path]:
+        lines = []
+    if not 0 <= command.insert_line <= len(lines):
+        raise ToolError(
+            f"Invalid `insert_line` parameter: {command.insert_line}. "
+            f"It should be within the range [0, {len(lines)}]."
+        )
+    lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
+    text = "\n".join(lines)
+    files[path] = text if text.endswith("\n") else text + "\n"
+    return f"The file {command.path} has been edited."
 
 
-def _told(run: _Command, files: MemoryFiles, given: Any) -> str:
-    """Return the result of a command. An error of the session is told to the model."""
-    try:
-        return run(files, given)
-    except KaosmemError as error:
-        raise ToolError(str(error)) from error
+def _delete(files: _Files, command: Any) -> str:
+    """Delete a file, or all files of a directory."""
+    for path in _moved(files, command.path, "delete"):
+        del files[path]
+    return f"Successfully deleted {command.path}"
 
 
-def _saving(run: _Command) -> Any:
-    """Return the method of a tool that runs a command and saves the session."""
+def _rename(files: _Files, command: Any) -> str:
+    """Give a file or a directory another path. Older versions stay under the old one."""
+    old = _checked(command.old_path)
+    new = _checked(command.new_path)
+    if new == _ROOT or _within(files, new):
+        raise ToolError(f"The destination {command.new_path} already exists")
+    moved = _moved(files, command.old_path, "rename")
+    if new.startswith(f"{old}/"):
+        raise ToolError(f"The directory {command.old_path} cannot move into itself")
+    _check_parents(files, new)
+    for path in moved:
+        files[new + path.removeprefix(old)] = files.pop(path)
+    return f"Successfully renamed {command.old_path} to {command.new_path}"
 
-    def method(self: Any, command: Any) -> Any:
-        return self._saved(run, command)
 
-    return method
+_COMMANDS: dict[str, Callable[[_Files, Any], str]] = {
+    "view": _view,
+    "create": _create,
+    "str_replace": _str_replace,
+    "insert": _insert,
+    "delete": _delete,
+    "rename": _rename,
+}
+
+
+def _checked(path: str) -> str:
+    """Return a path without empty parts. Raises ToolError for a path outside of /memories."""
+    parts = [part for part in path.split("/") if part]
+    if not path.startswith(_ROOT) or parts[0] != "memories":
+        raise ToolError(f"Path must start with /memories, got: {path}")
+    if ".." in parts or "." in parts or "\\" in path or _CONTROL.search(path):
+        raise ToolError(f"Path {path} would escape /memories directory")
+    return "/" + "/".join(parts)
+
+
+def _within(files: _Files, path: str) -> list[str]:
+    """Return the path of a file, or the paths of the files below a directory."""
+    return [each for each in files if f"{each}/".startswith(f"{path}/")]
+
+
+def _file(files: _Files, asked: str) -> str:
+    """Return the path of a file. Raises ToolError if there is none."""
+    path = _checked(asked)
+    if path in files:
+        return path
+    if path == _ROOT or _within(files, path):
+        raise ToolError(f"The path {asked} is not a file.")
+    raise ToolError(f"The path {asked} does not exist. Please provide a valid path.")
+
+
+def _moved(files: _Files, asked: str, verb: str) -> list[str]:
+    """Return the paths of a file or of a directory to move. Raises ToolError if there are none."""
+    path = _checked(asked)
+    if path == _ROOT:
+        raise ToolError(f"Cannot {verb} the /memories directory itself")
+    found = _within(files, path)
+    if not found:
+        raise ToolError(f"The path {asked} does not exist")
+    return found
+
+
+def _check_parents(files: _Files, path: str) -> None:
+    for each in files:
+        if path.startswith(f"{each}/"):
+            raise ToolError(f"The path {each} is not a directory.")
+
+
+def _numbered(lines: list[str], first: int, last: int) -> list[str]:
+    """Return the lines from a first to a last one, each with its number from 1."""
+    start = max(1, first)
+    shown = lines[start - 1 : last]
+    return [f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(shown, start)]
+
+
+def _size_text(size: int) -> str:
+    """Return a size as a person reads it, such as `5.5K`."""
+    unit = min(3, (max(size, 1).bit_length() - 1) // 10)
+    return f"{round(size / 1024**unit, 1):g}{'BKMG'[unit]}"
 
 
 class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -283,19 +299,13 @@ class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
         self._memory = memory
         self._files = MemoryFiles(memory, section)
 
-    async def _saved(self, run: _Command, given: Any) -> str:
-        result = _told(run, self._files, given)
+    async def execute(self, command: Any) -> str:
+        """Run a command of any kind, and save the session."""
+        result = self._files.run(command)
         await self._memory.save()
         return result
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return _told(MemoryFiles.view, self._files, command)
-
-    create = _saving(MemoryFiles.create)
-    str_replace = _saving(MemoryFiles.str_replace)
-    insert = _saving(MemoryFiles.insert)
-    delete = _saving(MemoryFiles.delete)
-    rename = _saving(MemoryFiles.rename)
+    view = create = str_replace = insert = delete = rename = execute
 
 
 class SyncSessionMemoryTool(BetaAbstractMemoryTool):
@@ -315,42 +325,10 @@ class SyncSessionMemoryTool(BetaAbstractMemoryTool):
         self._memory = memory
         self._files = MemoryFiles(memory, section)
 
-    def _saved(self, run: _Command, given: Any) -> str:
-        result = _told(run, self._files, given)
+    def execute(self, command: Any) -> str:
+        """Run a command of any kind, and save the session."""
+        result = self._files.run(command)
         self._memory.save()
         return result
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return _told(MemoryFiles.view, self._files, command)
-
-    create = _saving(MemoryFiles.create)
-    str_replace = _saving(MemoryFiles.str_replace)
-    insert = _saving(MemoryFiles.insert)
-    delete = _saving(MemoryFiles.delete)
-    rename = _saving(MemoryFiles.rename)
-
-
-def _checked(path: str) -> str:
-    """Return a path without empty parts. Raises ToolError for a path outside of /memories."""
-    parts = [part for part in path.split("/") if part]
-    if not path.startswith(_ROOT) or parts[0] != "memories":
-        raise ToolError(f"Path must start with /memories, got: {path}")
-    if ".." in parts or "." in parts or "\\" in path or _CONTROL.search(path):
-        raise ToolError(f"Path {path} would escape /memories directory")
-    return "/" + "/".join(parts)
-
-
-def _numbered(lines: list[str], first: int, last: int) -> list[str]:
-    shown = lines[first - 1 : last]
-    return [f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(shown, first)]
-
-
-def _size_text(size: int) -> str:
-    """Return a size as a person reads it, such as `5.5K`."""
-    units = "BKMG"
-    value = float(size)
-    unit = 0
-    while value >= 1024 and unit < len(units) - 1:
-        value /= 1024
-        unit += 1
-    return f"{value:.0f}{units[unit]}" if value == int(value) else f"{value:.1f}{units[unit]}"
+    view = create = str_replace = insert = delete = rename = execute
