@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NotRequired
 
 from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from kaosmem.entities import Entity, Relationship
 from kaosmem.errors import NotFoundError
@@ -15,78 +17,71 @@ from kaosmem.integrations.mcp.turns import SessionTurns, add_tools, json_of
 from kaosmem.names import shown
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.tools import REMEMBERED, check_remembered
-from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.content import Trust
 
-_NOTE_TOKENS = 60
-"""Tokens that the note on omitted parts may take."""
 _MAX_HITS = 50
+_Name = Annotated[str, Field(description="The name of an entity.")]
+_Relation = Annotated[str, Field(description="The type of the relation, in active voice.")]
 
 
-class EntityNode(BaseModel):
+class EntityNode(TypedDict):
     """An entity as the reference server shows it."""
 
-    name: str = Field(description="The name of the entity.")
-    entityType: str = Field(description="The type of the entity.")  # noqa: N815
-    observations: list[str] = Field(description="Statements about the entity.")
+    name: _Name
+    entityType: Annotated[str, Field(description="The type of the entity.")]
+    observations: Annotated[list[str], Field(description="Statements about the entity.")]
 
 
-class RelationEdge(BaseModel):
-    """A relation as the reference server shows it."""
-
-    start: str = Field(alias="from", description="The name of the entity where it starts.")
-    to: str = Field(description="The name of the entity where it ends.")
-    relationType: str = Field(description="The type of the relation, in active voice.")  # noqa: N815
+RelationEdge = TypedDict("RelationEdge", {"from": _Name, "to": _Name, "relationType": _Relation})
+"""A relation as the reference server shows it."""
 
 
-class GraphPart(BaseModel):
-    """Entities, and the relations that start or end at one of them."""
-
-    entities: list[EntityNode]
-    relations: list[RelationEdge]
-    note: str | None = None
-
-
-class AddedObservations(BaseModel):
+class NewContents(TypedDict):
     """Statements to add to an entity."""
 
-    entityName: str = Field(description="The name of the entity.")  # noqa: N815
-    contents: list[str] = Field(description="The statements to add.")
+    entityName: _Name
+    contents: Annotated[list[str], Field(description="The statements to add.")]
 
 
-class DeletedObservations(BaseModel):
+class OldObservations(TypedDict):
     """Statements to delete from an entity."""
 
-    entityName: str = Field(description="The name of the entity.")  # noqa: N815
-    observations: list[str] = Field(description="The statements to delete.")
+    entityName: _Name
+    observations: Annotated[list[str], Field(description="The statements to delete.")]
 
 
-class EntityList(BaseModel):
+class AddedObservations(TypedDict):
+    """The statements that an entity got."""
+
+    entityName: str
+    addedObservations: list[str]
+
+
+class EntityList(TypedDict):
     """The result of `create_entities`."""
 
     entities: list[EntityNode]
 
 
-class RelationList(BaseModel):
+class RelationList(TypedDict):
     """The result of `create_relations`."""
 
     relations: list[RelationEdge]
 
 
-class NewObservations(BaseModel):
-    """The statements that an entity got."""
+class GraphPart(EntityList, RelationList):
+    """Entities, and the relations that start or end at one of them."""
 
-    entityName: str  # noqa: N815
-    addedObservations: list[str]  # noqa: N815
+    note: NotRequired[str]
 
 
-class ObservationResults(BaseModel):
+class ObservationResults(TypedDict):
     """The result of `add_observations`."""
 
-    results: list[NewObservations]
+    results: list[AddedObservations]
 
 
-class Done(BaseModel):
+class Done(TypedDict):
     """The result of a deletion."""
 
     success: bool
@@ -109,69 +104,59 @@ class KnowledgeGraph:
         """Create entities in the knowledge graph. Names that exist are left as they are."""
         created: list[EntityNode] = []
         for node in entities:
-            if node.name not in self._graph:
+            if node["name"] not in self._graph:
                 self._put(node)
                 created.append(node)
-        return EntityList(entities=created)
+        return {"entities": created}
 
     def create_relations(self, relations: list[RelationEdge]) -> RelationList:
         """Create relations between entities of the knowledge graph."""
         for edge in relations:
-            self._entity(edge.start)
-            self._entity(edge.to)
+            self._entity(edge["from"])
+            self._entity(edge["to"])
         created: list[RelationEdge] = []
         for edge in relations:
             relationship = _relationship(edge)
-            if relationship.item_id in self._memory:
-                continue
-            self._graph.add(relationships=[relationship], tags=(REMEMBERED,), trust=Trust.MODEL)
-            created.append(edge)
-        return RelationList(relations=created)
+            if relationship.item_id not in self._memory:
+                self._graph.add(relationships=[relationship], tags=(REMEMBERED,), trust=Trust.MODEL)
+                created.append(edge)
+        return {"relations": created}
 
-    def add_observations(self, observations: list[AddedObservations]) -> ObservationResults:
+    def add_observations(self, observations: list[NewContents]) -> ObservationResults:
         """Add statements to entities of the knowledge graph."""
-        added = []
+        results: list[AddedObservations] = []
         for each in observations:
-            node = _node(self._changeable(each.entityName))
-            new = []
-            for text in each.contents:
-                if text not in node.observations and text not in new:
-                    new.append(text)
-            if new:
-                node.observations += new
-                self._put(node)
-            added.append(NewObservations(entityName=each.entityName, addedObservations=new))
-        return ObservationResults(results=added)
+            node = _node(self._changeable(each["entityName"]))
+            known = node["observations"]
+            added = [text for text in dict.fromkeys(each["contents"]) if text not in known]
+            if added:
+                self._put({**node, "observations": known + added})
+            results.append({"entityName": each["entityName"], "addedObservations": added})
+        return {"results": results}
 
     def delete_entities(self, entityNames: list[str]) -> Done:  # noqa: N803
         """Delete entities and their relations from the knowledge graph."""
-        missing = [name for name in entityNames if name not in self._graph]
-        found = [name for name in dict.fromkeys(entityNames) if name not in missing]
-        for name in found:
-            self._changeable(name)
+        names = dict.fromkeys(entityNames)
+        missing = [name for name in names if name not in self._graph]
+        found = [self._changeable(name).id for name in names if name not in missing]
         self._graph.remove(entities=found)
-        if not missing:
-            return _done("Entities deleted successfully")
-        return _done(
-            f"Deleted {len(found)} of {len(entityNames)} entities. Not found: {', '.join(missing)}"
-        )
+        counts = f"Deleted {len(found)} of {len(names)} entities. Not found: {', '.join(missing)}"
+        return _done(counts if missing else "Entities deleted successfully")
 
-    def delete_observations(self, deletions: list[DeletedObservations]) -> Done:
+    def delete_observations(self, deletions: list[OldObservations]) -> Done:
         """Delete statements from entities of the knowledge graph."""
         requested = 0
         deleted = 0
         missing = []
         for each in deletions:
-            requested += len(each.observations)
-            if each.entityName not in self._graph:
-                missing.append(each.entityName)
+            requested += len(each["observations"])
+            if each["entityName"] not in self._graph:
+                missing.append(each["entityName"])
                 continue
-            node = _node(self._changeable(each.entityName))
-            kept = [text for text in node.observations if text not in each.observations]
-            deleted += len(node.observations) - len(kept)
-            if len(kept) < len(node.observations):
-                node.observations = kept
-                self._put(node)
+            node = _node(self._changeable(each["entityName"]))
+            kept = [text for text in node["observations"] if text not in each["observations"]]
+            deleted += len(node["observations"]) - len(kept)
+            self._put({**node, "observations": kept})
         if deleted == requested:
             return _done("Observations deleted successfully")
         note = f" Entities not found: {', '.join(missing)}" if missing else ""
@@ -179,13 +164,13 @@ class KnowledgeGraph:
 
     def delete_relations(self, relations: list[RelationEdge]) -> Done:
         """Delete relations from the knowledge graph."""
-        found = []
+        found = {}
         for edge in relations:
             relationship = _relationship(edge)
-            if relationship.item_id in self._memory and relationship not in found:
+            if relationship.item_id in self._memory:
                 check_remembered(self._memory["graph"].peek(relationship.item_id))
-                found.append(relationship)
-        self._graph.remove(relationships=found)
+                found[relationship.item_id] = relationship
+        self._graph.remove(relationships=found.values())
         if len(found) == len(relations):
             return _done("Relations deleted successfully")
         return _done(
@@ -194,9 +179,7 @@ class KnowledgeGraph:
 
     def read_graph(self) -> GraphPart:
         """Read the knowledge graph, the newest entities first, as far as the budget allows."""
-        entities = [part for part in self._graph if isinstance(part, Entity)]
-        entities.reverse()
-        return self._within(entities)
+        return self._within(reversed(self._entities()))
 
     def search_nodes(self, query: str) -> GraphPart:
         """Search the entities of the knowledge graph, best first, with their relations."""
@@ -206,31 +189,67 @@ class KnowledgeGraph:
             if isinstance(entity, dict):
                 names.append(str(entity["id"]))
         wanted = query.lower()
-        entities = [part for part in self._graph if isinstance(part, Entity)]
-        names += [each.id for each in entities if wanted in _searched(each)]
+        names += [each.id for each in self._entities() if wanted in _searched(each)]
         return self.open_nodes(names)
 
     def open_nodes(self, names: list[str]) -> GraphPart:
         """Open entities of the knowledge graph by their names, with their relations."""
         found = [self._graph.entity(name) for name in dict.fromkeys(names)]
-        return self._within([each for each in found if each is not None])
+        return self._within(entity for entity in found if entity is not None)
 
-    def _within(self, entities: Sequence[Entity]) -> GraphPart:
-        """Return leading entities and their relations within a budget."""
+    def _entities(self) -> list[Entity]:
+        return [part for part in self._graph if isinstance(part, Entity)]
+
+    def _within(self, entities: Iterable[Entity]) -> GraphPart:
+        """Return as many leading entities as the budget holds, with their relations.
+
+        If it holds none, the first one is shown with its newest observations. A note counts the
+        rest.
+        """
+        nodes = [_node(each) for each in entities]
         relations = [part for part in self._graph if isinstance(part, Relationship)]
-        part = GraphPart(entities=[_node(each) for each in entities], relations=[])
-        names = {each.id for each in entities}
-        for each in relations:
-            if each.source in names or each.target in names:
-                part.relations.append(_edge(each))
-        return fitted(part, self._memory.admin.counter, self._max_tokens)
+        whole = _part(nodes, relations)
+        if self._fits(whole):
+            return whole
+
+        def leading(count: int) -> GraphPart:
+            return self._noted(_part(nodes[:count], relations), whole)
+
+        def newest(count: int) -> GraphPart:
+            observations = nodes[0]["observations"]
+            shown_ones = observations[len(observations) - count :]
+            first: EntityNode = {**nodes[0], "observations": shown_ones}
+            return self._noted({"entities": [first], "relations": []}, whole)
+
+        count = self._most(leading, len(nodes))
+        if count:
+            return leading(count)
+        count = self._most(newest, len(nodes[0]["observations"]))
+        return newest(count) if count else leading(0)
+
+    def _most(self, part: Callable[[int], GraphPart], most: int) -> int:
+        """Return the largest number for which a part fits the budget, 0 if there is none."""
+        return bisect_left(range(1, most + 1), True, key=lambda count: not self._fits(part(count)))
+
+    def _fits(self, part: GraphPart) -> bool:
+        return self._memory.admin.counter(json_of(part)) <= self._max_tokens
+
+    def _noted(self, part: GraphPart, whole: GraphPart) -> GraphPart:
+        """Return a part with a note on what it lacks of the whole."""
+        note = (
+            f"shown within {self._max_tokens:,} tokens: {len(part['entities']):,} of "
+            f"{len(whole['entities']):,} entities, {len(part['relations']):,} of "
+            f"{len(whole['relations']):,} relations, {_observations(part):,} of "
+            f"{_observations(whole):,} observations; search_nodes finds the rest"
+        )
+        return {**part, "note": note}
 
     def _put(self, node: EntityNode) -> None:
         entity = Entity(
-            node.name,
-            type=node.entityType,
-            description="; ".join(node.observations),
-            properties={"observations": [*node.observations]},
+            node["name"],
+            type=node["entityType"],
+            description="; ".join(node["observations"]),
+            properties={"observations": [*node["observations"]]},
         )
         self._graph.add([entity], tags=(REMEMBERED,), trust=Trust.MODEL)
 
@@ -263,41 +282,6 @@ _ANNOTATIONS = {
 }
 
 
-def fitted(part: GraphPart, counter: TokenCounter, max_tokens: int) -> GraphPart:
-    """Return as much of a graph as its JSON text may hold, and a note on the rest.
-
-    Entities come in their order. A relation follows the first of its entities. An entity that does
-    not fit is shown with its newest observations.
-    """
-    if counter(json_of(part)) <= max_tokens:
-        return part
-    kept = GraphPart(entities=[], relations=[], note="")
-    room = max_tokens - _NOTE_TOKENS
-    waiting = list(part.relations)
-    for node in part.entities:
-        shortened = _shortened(node, counter, room)
-        if shortened is None:
-            break
-        kept.entities.append(shortened)
-        room -= counter(json_of(shortened)) + 1
-        rest = []
-        for edge in waiting:
-            cost = counter(json_of(edge)) + 1
-            if node.name in (edge.start, edge.to) and cost <= room:
-                kept.relations.append(edge)
-                room -= cost
-            else:
-                rest.append(edge)
-        waiting = rest
-        if len(shortened.observations) < len(node.observations):
-            break
-    kept.note = _note(part, kept, max_tokens)
-    while counter(json_of(kept)) > max_tokens and (kept.relations or kept.entities):
-        (kept.relations or kept.entities).pop()
-        kept.note = _note(part, kept, max_tokens)
-    return kept
-
-
 def add_graph_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
     """Add the nine tools of the reference `memory` server, and its resource."""
     add_tools(server, turns, KnowledgeGraph, _ANNOTATIONS)
@@ -311,65 +295,42 @@ def add_graph_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
         return json_of(await turns.run(read))
 
 
-def _shortened(node: EntityNode, counter: TokenCounter, room: int) -> EntityNode | None:
-    """Return an entity with as many of its newest observations as fit, None if none fits."""
-    if counter(json_of(node)) <= room:
-        return node
-    fits = 0
-    beyond = len(node.observations)
-    while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        if counter(json_of(_newest(node, middle))) <= room:
-            fits = middle
-        else:
-            beyond = middle
-    return _newest(node, fits) if fits else None
+def _part(nodes: list[EntityNode], relations: Iterable[Relationship]) -> GraphPart:
+    """Return entities with the relations that start or end at one of them."""
+    names = {node["name"] for node in nodes}
+    edges = [_edge(each) for each in relations if each.source in names or each.target in names]
+    return {"entities": nodes, "relations": edges}
 
 
-def _newest(node: EntityNode, count: int) -> EntityNode:
-    return node.model_copy(update={"observations": node.observations[-count:]})
-
-
-def _note(whole: GraphPart, kept: GraphPart, max_tokens: int) -> str:
-    shown_observations = sum(len(node.observations) for node in kept.entities)
-    observations = sum(len(node.observations) for node in whole.entities)
-    return (
-        f"shown within {max_tokens:,} tokens: {len(kept.entities):,} of {len(whole.entities):,} "
-        f"entities, {len(kept.relations):,} of {len(whole.relations):,} relations, "
-        f"{shown_observations:,} of {observations:,} observations; search_nodes finds the rest"
-    )
+def _observations(part: GraphPart) -> int:
+    return sum(len(node["observations"]) for node in part["entities"])
 
 
 def _node(entity: Entity) -> EntityNode:
+    described = [entity.description] if entity.description else []
     stored = entity.properties.get("observations")
-    if isinstance(stored, list):
-        observations = [str(each) for each in stored]
-    elif entity.description:
-        observations = [entity.description]
-    else:
-        observations = []
-    return EntityNode(name=entity.id, entityType=entity.type, observations=observations)
+    observations = list(map(str, stored)) if isinstance(stored, list) else described
+    return {"name": entity.id, "entityType": entity.type, "observations": observations}
 
 
 def _edge(relationship: Relationship) -> RelationEdge:
-    return RelationEdge.model_validate(
-        {
-            "from": relationship.source,
-            "to": relationship.target,
-            "relationType": relationship.type,
-        }
-    )
+    return {
+        "from": relationship.source,
+        "to": relationship.target,
+        "relationType": relationship.type,
+    }
 
 
 def _relationship(edge: RelationEdge) -> Relationship:
-    return Relationship(edge.start, edge.to, edge.relationType)
+    return Relationship(edge["from"], edge["to"], edge["relationType"])
 
 
 def _searched(entity: Entity) -> str:
     """Return the text of an entity in which a part is looked for, in small letters."""
     node = _node(entity)
-    return "\n".join([node.name, entity.name, node.entityType, *node.observations]).lower()
+    texts = [node["name"], entity.name, node["entityType"], *node["observations"]]
+    return "\n".join(texts).lower()
 
 
 def _done(message: str) -> Done:
-    return Done(success=True, message=message)
+    return {"success": True, "message": message}

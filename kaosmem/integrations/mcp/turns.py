@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel
 
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.session.memory import SessionMemory
@@ -73,7 +72,7 @@ def add_tools(
     Args:
         tools: The class. It takes the memory of a turn, and the size of a result.
         annotations: The names of the methods, with what they do. A method has typed parameters and
-            a docstring for the model. It returns a text, or a model of pydantic.
+            a docstring for the model. It returns a text, or a dict of a type.
     """
     for name, annotation in annotations.items():
         method = getattr(tools, name)
@@ -105,23 +104,18 @@ def _turn_of(
             return await result if inspect.isawaitable(result) else result
 
         result = await turns.run(work)
-        return _told(result) if isinstance(result, BaseModel) else result
+        return _told(result) if isinstance(result, dict) else result
 
     return call
 
 
-def json_of(part: BaseModel) -> str:
+def json_of(result: Mapping[str, Any]) -> str:
     """Return the JSON text of a result, as clients read it."""
-    return json.dumps(_dumped(part), ensure_ascii=False)
+    return json.dumps(result, ensure_ascii=False)
 
 
-def _told(part: BaseModel) -> CallToolResult:
+def _told(result: Mapping[str, Any]) -> CallToolResult:
     """Return a result as text and as structured content, as the reference server does."""
-    text = getattr(part, "message", None) or json_of(part)
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=_dumped(part)
-    )
-
-
-def _dumped(part: BaseModel) -> dict[str, Any]:
-    return part.model_dump(mode="json", by_alias=True, exclude_none=True)
+    text = result.get("message") or json_of(result)
+    content = TextContent(type="text", text=text)
+    return CallToolResult(content=[content], structured_content=dict(result))
