@@ -83,6 +83,10 @@ class Period(NamedTuple):
     first: date
     last: date
 
+    def lies_in(self, other: Period) -> bool:
+        """Return whether all of these days are days of another period."""
+        return other.first <= self.first and self.last <= other.last
+
 
 def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
     """Return the periods that a text asks for by words such as "last week", each once.

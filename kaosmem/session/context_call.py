@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from kaosmem.arguments import Clock, check_share, check_text
@@ -18,6 +18,7 @@ from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formation.aging import days_until_old, needs_verification
 from kaosmem.formats import Format, get_format
+from kaosmem.language.dates import Period
 from kaosmem.language.query import Query
 from kaosmem.names import shown, shown_name
 from kaosmem.sections import Candidate
@@ -29,10 +30,10 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster, qualified
 from kaosmem.session.saving.past import stored_versions
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, stated_from
 
 _EPISODES_SHARE = 0.5
-"""The share of a window that all levels of episodes may take of a question about a period."""
+"""The share of a window that episodes may take if a question asks about their period."""
 
 
 class ContextCall:
@@ -430,20 +431,25 @@ def _with_room_for_episodes(
 ) -> list[SectionSpec]:
     """Return specs that reserve a part of the window for episodes if a question asks about a period.
 
-    Any other question leaves the episodes what the words leave them.
+    The coarsest level gets it whose first candidate lies in the period. Any other question leaves
+    the episodes what the words leave them.
     """
     if not query.periods and not query.asks_what_happened:
         return [*specs]
-    episodic = set()
+    spans: dict[str, timedelta] = {}
     for name, proposal in proposals.items():
-        best = items_of(proposal.candidates[:1])
-        if any(item.metadata.get("kind") == "episodic" for item in best):
-            episodic.add(name)
+        for item in items_of(proposal.candidates[:1]):
+            end = stated_from({"timestamp": item.metadata.get("until")})
+            if item.metadata.get("kind") != "episodic" or end is None:
+                continue
+            days = Period(item.valid_from.date(), end.date())
+            if not query.periods or any(days.lies_in(asked) for asked in query.periods):
+                spans[name] = end - item.valid_from
+    coarsest = max(spans, key=lambda name: spans[name], default="")
     changed = []
     for spec in specs:
-        if spec.name in episodic:
-            floor = max(spec.floor, _EPISODES_SHARE / len(episodic))
-            spec = replace(spec, floor=floor)
+        if spec.name == coarsest:
+            spec = replace(spec, floor=max(spec.floor, _EPISODES_SHARE))
         changed.append(spec)
     return changed
 
