@@ -1176,7 +1176,7 @@ class SessionMemory:
         >>> await memory.call_tool("search_memory", '{"query": "Who owns the deal?"}')
         '[629f6fbed82c07cd] (findings, assistant, 2024-01-01) Ann owns the deal.'
         """
-        return await MemoryTools(self, section, max_tokens).call(name, arguments)
+        return await MemoryTools(self, max_tokens, section=section).call(name, arguments)
 
     # Rare things.
 

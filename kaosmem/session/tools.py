@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from inspect import Parameter, getdoc, signature
+from typing import TYPE_CHECKING, Annotated
 
 from kaosmem.arguments import check_count, check_text
 from kaosmem.display import fitted
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 REMEMBERED = "remembered"
 """The tag of an item that a model stored by these tools."""
+TOOLS = ("search_memory", "read_memory", "remember", "correct_memory", "forget_memory")
+"""The methods of `MemoryTools` that are tools. All their parameters are texts."""
 _CUT_NOTE = "\n[cut; ask for less]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
-_QUERY = {"type": "string", "description": "What to look for, in words or as a question."}
-_ID = {"type": "string", "description": "The id of an item, as search_memory shows it."}
-_TEXT = {"type": "string", "description": "One statement that can be understood alone."}
-_KEY = {
-    "type": "string",
-    "description": "A name for the fact, such as 'user.city'. A new value replaces the old one.",
-}
 
-_Run = Callable[["MemoryTools", Mapping[str, Any]], Awaitable[str]]
+_Query = Annotated[str, "What to look for, in words or as a question."]
+_Id = Annotated[str, "The id of an item, as search_memory shows it."]
+_Text = Annotated[str, "One statement that can be understood alone."]
+_Key = Annotated[
+    str | None, "A name for the fact, such as 'user.city'. A new value replaces the old one."
+]
 
 
 class MemoryTools:
-    """The tools of a session for one model.
+    """The tools of a session for one model. Their docstrings describe them to it.
 
     Results are texts within a budget. A model replaces, corrects and forgets only the items that it
     remembered by these tools. They have a tag and the trust of a model.
 
     Args:
         memory: The session.
+        max_tokens: Size of a result, in tokens of the session's counter.
         section: The section that gets new items. It is not static: no text of a model stands in the
             system message.
-        max_tokens: Size of a result, in tokens of the session's counter.
 
     Raises:
         NotFoundError: If there is no such section.
         InvalidArgumentError: If the section is static, or max_tokens is below 1.
     """
 
-    def __init__(self, memory: SessionMemory, section: str, max_tokens: int) -> None:
+    def __init__(self, memory: SessionMemory, max_tokens: int, *, section: str) -> None:
         if memory[section].spec.placement == "static":
             raise InvalidArgumentError(
                 f"section {shown(section)} is static, and a model may not write into the system "
@@ -73,25 +73,17 @@ class MemoryTools:
         Raises:
             NotFoundError: If there is no tool with this name.
         """
-        if name not in _TOOLS:
-            raise NotFoundError(f"no tool {shown(name)}; there are {', '.join(_TOOLS)}")
-        tool = _TOOLS[name]
+        if name not in TOOLS:
+            raise NotFoundError(f"no tool {shown(name)}; there are {', '.join(TOOLS)}")
         try:
-            result = await tool.run(self, tool.checked(arguments))
+            given = _checked(name, arguments)
+            result: str = await getattr(self, name)(**given)
         except KaosmemError as error:
             result = f"error: {error}"
-        return self._cut(result)
+        return cut(result, self._memory.admin.counter, self._max_tokens)
 
-    def _cut(self, text: str) -> str:
-        counter = self._memory.admin.counter
-        if counter(text) <= self._max_tokens:
-            return text
-        room = self._max_tokens - counter(_CUT_NOTE) - 1
-        return cut_at_sentence(text, max(0, room), counter) + _CUT_NOTE
-
-    async def search(self, given: Mapping[str, Any]) -> str:
-        """Return items of the sections, the archive and the sources, best first, one a line."""
-        query = given["query"]
+    async def search_memory(self, query: _Query) -> str:
+        """Search everything that was said, found or stored, also long ago. Returns items with ids."""
         hits = self._memory.search(query, limit=30)
         lines = [item_line(hit.item, hit.is_archived) for hit in hits]
         names = [*self._memory.admin.sources]
@@ -101,29 +93,28 @@ class MemoryTools:
             )
             known = {hit.item.id for hit in hits}
             lines += [item_line(item) for item in context.items if item.id not in known]
-        counter = self._memory.admin.counter
-        return leading_lines(lines, counter, self._max_tokens) or "nothing was found"
+        found = "\n".join(lines) or "nothing was found"
+        return cut(found, self._memory.admin.counter, self._max_tokens)
 
-    async def read(self, given: Mapping[str, Any]) -> str:
-        """Return a whole item, live, archived or of a source, with the words that it comes from."""
-        item = await self._memory.fetch(given["id"])
+    async def read_memory(self, id: _Id) -> str:
+        """Read one item whole, and the words that it comes from."""
+        item = await self._memory.fetch(id)
         lines = [item_line(item, text=""), item.text]
-        for place, source in enumerate(item.sources):
-            if place == 0:
-                lines.append("It comes from:")
+        if item.sources:
+            lines.append("It comes from:")
+        for source in item.sources:
             with suppress(NotFoundError):
                 lines.append(item_line(await self._memory.fetch(source)))
-        return "\n".join(lines)
+        return cut("\n".join(lines), self._memory.admin.counter, self._max_tokens)
 
-    async def remember(self, given: Mapping[str, Any]) -> str:
-        """Store a statement."""
-        key = given.get("key")
+    async def remember(self, text: _Text, key: _Key = None) -> str:
+        """Store a statement for later turns."""
         replaced = None if key is None else self._memory[self._section].keyed(key)
         if replaced is not None:
             check_remembered(replaced)
         item = self._memory.add(
             self._section,
-            given["text"],
+            text,
             role="assistant",
             key=key,
             tags=(REMEMBERED,),
@@ -131,15 +122,15 @@ class MemoryTools:
         )
         return f"remembered as {item.id}"
 
-    async def correct(self, given: Mapping[str, Any]) -> str:
-        """Replace the text of an item. Its old text stays in the archive."""
-        item = self._remembered(given["id"])
-        self._memory.update(item.id, given["text"])
+    async def correct_memory(self, id: _Id, text: _Text) -> str:
+        """Replace the text of an item that you remembered."""
+        item = self._remembered(id)
+        self._memory.update(item.id, text)
         return f"corrected {item.id}"
 
-    async def forget(self, given: Mapping[str, Any]) -> str:
-        """Erase an item and everything that was derived from it."""
-        item = self._remembered(given["id"])
+    async def forget_memory(self, id: _Id) -> str:
+        """Erase an item that you remembered, for ever."""
+        item = self._remembered(id)
         receipt = await self._memory.forget(item.id)
         return f"forgot {', '.join(receipt.items)}"
 
@@ -151,69 +142,42 @@ class MemoryTools:
         return item
 
 
-@dataclass(frozen=True)
-class _Tool:
-    """A tool: its description for the model, its function and its parameters, all texts."""
-
-    description: str
-    run: _Run
-    required: Mapping[str, Any]
-    optional: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def properties(self) -> dict[str, Any]:
-        """The schemas of all parameters by name."""
-        return {**self.required, **self.optional}
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The JSON schema of the arguments."""
-        return {
-            "type": "object",
-            "properties": self.properties,
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
-
-    def checked(self, arguments: str | Mapping[str, JSONValue]) -> Mapping[str, Any]:
-        """Return the arguments of a call. Raises InvalidArgumentError for any that do not fit."""
-        try:
-            given = json.loads(arguments) if isinstance(arguments, str) else arguments
-        except ValueError:
-            raise InvalidArgumentError("the arguments are no JSON; write an object") from None
-        if not isinstance(given, Mapping):
-            raise InvalidArgumentError("the arguments are no object; name each of them")
-        missing = [name for name in self.required if name not in given]
-        unknown = [str(name) for name in given if name not in self.properties]
-        if missing or unknown:
-            raise InvalidArgumentError(
-                f"missing arguments: {missing}, unknown arguments: {unknown}; "
-                f"give {', '.join(self.properties)}"
-            )
-        return {name: check_text(value, name) for name, value in given.items() if value is not None}
+def _parameters(name: str) -> dict[str, JSONValue]:
+    """Return the JSON schema of a tool's arguments."""
+    properties = {}
+    required = []
+    method = getattr(MemoryTools, name)
+    _, *parameters = signature(method, eval_str=True).parameters.values()
+    for parameter in parameters:
+        (description,) = parameter.annotation.__metadata__
+        properties[parameter.name] = {"type": "string", "description": description}
+        if parameter.default is Parameter.empty:
+            required.append(parameter.name)
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
 
 
-_TOOLS = {
-    "search_memory": _Tool(
-        "Search everything that was said, found or stored, also long ago. Returns items with ids.",
-        MemoryTools.search,
-        {"query": _QUERY},
-    ),
-    "read_memory": _Tool(
-        "Read one item whole, and the words that it comes from.", MemoryTools.read, {"id": _ID}
-    ),
-    "remember": _Tool(
-        "Store a statement for later turns.", MemoryTools.remember, {"text": _TEXT}, {"key": _KEY}
-    ),
-    "correct_memory": _Tool(
-        "Replace the text of an item that you remembered.",
-        MemoryTools.correct,
-        {"id": _ID, "text": _TEXT},
-    ),
-    "forget_memory": _Tool(
-        "Erase an item that you remembered, for ever.", MemoryTools.forget, {"id": _ID}
-    ),
-}
+def _checked(name: str, arguments: str | Mapping[str, JSONValue]) -> Mapping[str, str]:
+    """Return the arguments of a call. Raises InvalidArgumentError for any that do not fit."""
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        raise InvalidArgumentError("the arguments are no JSON; write an object") from None
+    if not isinstance(given, Mapping):
+        raise InvalidArgumentError("the arguments are no object; name each of them")
+    schema = _parameters(name)
+    missing = [each for each in schema["required"] if each not in given]
+    unknown = [str(each) for each in given if each not in schema["properties"]]
+    if missing or unknown:
+        raise InvalidArgumentError(
+            f"missing arguments: {missing}, unknown arguments: {unknown}; "
+            f"give {', '.join(schema['properties'])}"
+        )
+    return {each: check_text(text, each) for each, text in given.items() if text is not None}
 
 
 def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
@@ -228,7 +192,7 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     if format not in _PARAMETERS:
         known = ", ".join(map(repr, _PARAMETERS))
         raise InvalidArgumentError(f"no tools in format {shown(format)}; use one of {known}")
-    return [_schema(name, tool, format) for name, tool in _TOOLS.items()]
+    return [_schema(name, format) for name in TOOLS]
 
 
 _PARAMETERS = {
@@ -241,10 +205,13 @@ _PARAMETERS = {
 """The name of the parameters in the schema of a tool, by format."""
 
 
-def _schema(name: str, tool: _Tool, format: str) -> dict[str, JSONValue]:
-    parameters = {"json": tool.parameters} if format == "bedrock" else tool.parameters
-    described: dict[str, JSONValue] = {"name": name, "description": tool.description}
-    described[_PARAMETERS[format]] = parameters
+def _schema(name: str, format: str) -> dict[str, JSONValue]:
+    parameters = _parameters(name)
+    described: dict[str, JSONValue] = {
+        "name": name,
+        "description": getdoc(getattr(MemoryTools, name)),
+        _PARAMETERS[format]: {"json": parameters} if format == "bedrock" else parameters,
+    }
     match format:
         case "bedrock":
             return {"toolSpec": described}
@@ -258,15 +225,12 @@ def _schema(name: str, tool: _Tool, format: str) -> dict[str, JSONValue]:
             return described
 
 
-def leading_lines(lines: Iterable[str], counter: TokenCounter, max_tokens: int) -> str:
-    """Return the leading lines that fit, at least one if there is any."""
-    found = ""
-    for line in lines:
-        longer = f"{found}\n{line}" if found else line
-        if found and counter(longer) > max_tokens:
-            break
-        found = longer
-    return found
+def cut(text: str, counter: TokenCounter, max_tokens: int) -> str:
+    """Return a text within a budget, cut at a sentence where it is longer."""
+    if counter(text) <= max_tokens:
+        return text
+    room = max_tokens - counter(_CUT_NOTE) - 1
+    return cut_at_sentence(text, max(0, room), counter) + _CUT_NOTE
 
 
 def check_remembered(item: Item) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hmac
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import FunctionResource
 from mcp_types import ToolAnnotations
 from pydantic import AnyHttpUrl, Field
@@ -25,8 +23,7 @@ from kaosmem.integrations.mcp.turns import SessionTurns, add_tools
 from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
-from kaosmem.session.tools import MemoryTools, item_line, leading_lines
-from kaosmem.types import JSONValue
+from kaosmem.session.tools import MemoryTools, cut, item_line
 
 MIN_TOKEN_CHARS = 16
 """Length of the shortest token that guards a server."""
@@ -35,13 +32,18 @@ _INSTRUCTIONS = (
     "to a question within a budget of tokens. Call remember for statements that later "
     "conversations need; a key replaces the older value."
 )
-_READ_ONLY = frozenset({"search_memory", "read_memory"})
-_DESTRUCTIVE = frozenset({"correct_memory", "forget_memory"})
 
-_Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
+_Query = Annotated[str, "What to look for, in words or as a question."]
 _Budget = Annotated[int | None, Field(description="Tokens of the context, at most.", ge=1)]
 _CONTEXT_TOOLS = ("assemble_context", "explain_context", "list_versions")
 _READS = ToolAnnotations(read_only_hint=True)
+_MEMORY_TOOLS = {
+    "search_memory": _READS,
+    "read_memory": _READS,
+    "remember": ToolAnnotations(destructive_hint=False),
+    "correct_memory": ToolAnnotations(destructive_hint=True),
+    "forget_memory": ToolAnnotations(destructive_hint=True),
+}
 
 
 async def memory_server(
@@ -69,10 +71,9 @@ async def memory_server(
         KaosmemError: As `SessionMemory.open`.
     """
     async with sessions.turn(session_id) as memory:
-        MemoryTools(memory, section, max_tokens)  # checks both arguments
-        schemas = memory.tools("anthropic")
+        MemoryTools(memory, max_tokens, section=section)  # checks both arguments
         names = [spec.name for spec in memory.sections]
-    turns = SessionTurns(sessions, session_id, section=section, max_tokens=max_tokens)
+    turns = SessionTurns(sessions, session_id, max_tokens=max_tokens)
     server: MCPServer[Any] = MCPServer(
         "kaosmem",
         version=kaosmem.__version__,
@@ -80,8 +81,7 @@ async def memory_server(
         log_level="WARNING",
         **_guarded_by(token),
     )
-    for schema in schemas:
-        _add_memory_tool(server, turns, schema)
+    add_tools(server, turns, MemoryTools, _MEMORY_TOOLS, section=section)
     add_tools(server, turns, ContextTools, dict.fromkeys(_CONTEXT_TOOLS, _READS))
     add_graph_tools(server, turns)
     for name in names:
@@ -131,56 +131,6 @@ def _guarded_by(token: str | None) -> dict[str, Any]:
     return {"auth": settings, "token_verifier": _OneToken(token)}
 
 
-def _add_memory_tool(
-    server: MCPServer[Any], turns: SessionTurns, schema: Mapping[str, Any]
-) -> None:
-    """Add a tool of `SessionMemory.tools` to a server."""
-    name = schema["name"]
-
-    async def call(**given: JSONValue) -> str:
-        arguments = {key: value for key, value in given.items() if value is not None}
-
-        async def work(memory: SessionMemory) -> str:
-            return await memory.call_tool(
-                name, arguments, section=turns.section, max_tokens=turns.max_tokens
-            )
-
-        result = await turns.run(work)
-        if result.startswith(
-            "error: "
-        ):  # no result begins so: a line of an item begins with its id
-            raise ToolError(result.removeprefix("error: "))
-        return result
-
-    call.__signature__ = _signature(schema["input_schema"])  # type: ignore[attr-defined]
-    server.add_tool(
-        call,
-        name,
-        description=schema["description"],
-        annotations=ToolAnnotations(
-            read_only_hint=name in _READ_ONLY, destructive_hint=name in _DESTRUCTIVE
-        ),
-        structured_output=False,
-    )
-
-
-def _signature(schema: Mapping[str, Any]) -> inspect.Signature:
-    """Return the signature of a function with the parameters of a JSON schema. All are texts."""
-    parameters = []
-    for name, described in schema["properties"].items():
-        is_required = name in schema["required"]
-        kind: Any = str if is_required else str | None
-        parameters.append(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if is_required else None,
-                annotation=Annotated[kind, Field(description=described["description"])],
-            )
-        )
-    return inspect.Signature(parameters, return_annotation=str)
-
-
 class ContextTools:
     """Tools that assemble a context, explain it, and list the versions of a fact."""
 
@@ -195,20 +145,20 @@ class ContextTools:
     async def explain_context(
         self,
         query: _Query,
-        id: Annotated[str | None, Field(description="The id of one item to explain.")] = None,
+        id: Annotated[str | None, "The id of one item to explain."] = None,
         budget: _Budget = None,
     ) -> str:
         """Say why items are in the context for a question, or why one item is or is not."""
         context = await self._assembled(query, budget)
         if id is None:
-            return self._cut(context.explain().splitlines())
+            return self._cut(context.explain())
         decision = context.decision(id)
         place = "in" if decision.included else "out"
         rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
         return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
 
     async def list_versions(
-        self, key: Annotated[str, Field(description="The key of a fact, such as 'user.city'.")]
+        self, key: Annotated[str, "The key of a fact, such as 'user.city'."]
     ) -> str:
         """Return all values that a fact with a key had, newest first, each with its interval."""
         lines = []
@@ -216,13 +166,13 @@ class ContextTools:
             until = version.valid_until
             end = "now" if until is None else until.isoformat()
             lines.append(f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}")
-        return self._cut(lines) or "no item has this key"
+        return self._cut("\n".join(lines) or "no item has this key")
 
     async def _assembled(self, query: str, budget: int | None) -> Context:
         return await self._memory.assemble_context(query, budget=budget or self._max_tokens)
 
-    def _cut(self, lines: Iterable[str]) -> str:
-        return leading_lines(lines, self._memory.admin.counter, self._max_tokens)
+    def _cut(self, text: str) -> str:
+        return cut(text, self._memory.admin.counter, self._max_tokens)
 
 
 def _section_resource(turns: SessionTurns, name: str) -> FunctionResource:
@@ -239,6 +189,7 @@ async def _section_text(turns: SessionTurns, name: str) -> str:
 
     async def work(memory: SessionMemory) -> str:
         lines = [item_line(item) for item in memory[name]]
-        return leading_lines(reversed(lines), memory.admin.counter, turns.max_tokens)
+        text = "\n".join(reversed(lines))
+        return cut(text, memory.admin.counter, turns.max_tokens)
 
     return await turns.run(work)

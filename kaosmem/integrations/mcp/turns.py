@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import Field
 
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.session.memory import SessionMemory
@@ -27,16 +29,12 @@ class SessionTurns:
     Args:
         sessions: The sessions of the server.
         session_id: The session.
-        section: The section that gets what a model remembers.
         max_tokens: Size of a result, in tokens of the session's counter.
     """
 
-    def __init__(
-        self, sessions: Sessions, session_id: str, *, section: str, max_tokens: int
-    ) -> None:
+    def __init__(self, sessions: Sessions, session_id: str, *, max_tokens: int) -> None:
         self._sessions = sessions
         self._session_id = session_id
-        self.section = section
         self.max_tokens = max_tokens
 
     async def run(self, work: Callable[[SessionMemory], Awaitable[T]]) -> T:
@@ -64,13 +62,14 @@ class SessionTurns:
 def add_tools(
     server: MCPServer[Any],
     turns: SessionTurns,
-    tools: Callable[[SessionMemory, int], Any],
+    tools: Callable[..., Any],
     annotations: Mapping[str, ToolAnnotations],
+    **options: Any,
 ) -> None:
     """Add methods of a class as tools of a server. Each call is a turn.
 
     Args:
-        tools: The class. It takes the memory of a turn, and the size of a result.
+        tools: The class. It takes the memory of a turn, the size of a result, and the options.
         annotations: The names of the methods, with what they do. A method has typed parameters and
             a docstring for the model. It returns a text, or a dict of a type.
     """
@@ -80,9 +79,10 @@ def add_tools(
         is_text = signature.return_annotation is str
         result = str if is_text else Annotated[CallToolResult, signature.return_annotation]
         _, *parameters = signature.parameters.values()
-        call = _turn_of(turns, tools, name)
+        call = _turn_of(turns, partial(tools, **options), name)
         call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=parameters, return_annotation=result
+            parameters=[_described(parameter) for parameter in parameters],
+            return_annotation=result,
         )
         server.add_tool(
             call,
@@ -93,8 +93,17 @@ def add_tools(
         )
 
 
+def _described(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with its description as the SDK reads it."""
+    match getattr(parameter.annotation, "__metadata__", ()):
+        case [str() as text]:
+            kind = parameter.annotation.__origin__
+            return parameter.replace(annotation=Annotated[kind, Field(description=text)])
+    return parameter
+
+
 def _turn_of(
-    turns: SessionTurns, tools: Callable[[SessionMemory, int], Any], name: str
+    turns: SessionTurns, tools: Callable[..., Any], name: str
 ) -> Callable[..., Awaitable[object]]:
     """Return a function that calls a method in a turn."""
 
