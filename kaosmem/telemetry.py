@@ -11,11 +11,10 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, wraps
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from kaosmem.errors import ConflictError
 
@@ -24,38 +23,10 @@ R = TypeVar("R")
 
 LOGGER = logging.getLogger("kaosmem")
 _FOR_THE_QUERY = ("relevant", "recalled")
+_SOURCE = "kaosmem.source.name"
 _API_PACKAGES = ("opentelemetry.trace", "opentelemetry.metrics")
 
 Figures = dict[str, float]
-
-
-class Assembled(Protocol):
-    """The part of a `Context` that is measured."""
-
-    used: int
-    budget: int
-    window: str
-    prefix_tokens: int
-    items: Collection[Any]
-
-    def decision(self, item_id: str) -> Any:
-        """Return the decision on an item."""
-        ...
-
-
-@dataclass
-class _Observation:
-    """An operation under way: when it began, how long it took, and the figures of its result."""
-
-    started: float = field(default_factory=time.perf_counter)
-    seconds: float | None = None
-    figures: Figures = field(default_factory=dict)
-
-    def stop(self) -> float:
-        """Return the duration, until the first call of this method."""
-        if self.seconds is None:
-            self.seconds = time.perf_counter() - self.started
-        return self.seconds
 
 
 class _Instruments(NamedTuple):
@@ -88,13 +59,12 @@ def observed(
                 return await method(*args, **kwargs)
             named: dict[str, str] = {}
             if source is not None:
-                named["kaosmem.source.name"] = source(args[0])
+                named[_SOURCE] = source(args[0])
             session_id = "" if session is None else session(args[0])
-            with _span(operation, session_id, named) as seen:
+            with _measured(operation, session_id, named) as figures:
                 result = await method(*args, **kwargs)
-                seen.stop()
                 if operation == "assemble_context":
-                    seen.figures = _figures(result)  # type: ignore[arg-type]
+                    figures.update(_figures(result))
             return result
 
         return call
@@ -114,43 +84,49 @@ def count_evictions(section: str, items: int) -> None:
 
 
 @contextmanager
-def _span(operation: str, session_id: str, named: Mapping[str, str]) -> Iterator[_Observation]:
+def _measured(operation: str, session_id: str, named: Mapping[str, str]) -> Iterator[Figures]:
     """Hold the span of an operation. The caller adds the figures of the result."""
     attributes: dict[str, Any] = {"gen_ai.operation.name": operation, **named}
-    seen = _Observation()
-    tracer = _tracer()
-    try:
-        if tracer is None:
-            yield seen
-        else:
-            place = {"gen_ai.conversation.id": session_id} if session_id else {}
+    figures: Figures = {}
+    started = time.perf_counter()
+    with _span(operation, session_id, attributes) as span:
+        try:
+            yield figures
+        except BaseException as error:
             # The message of an error may name items.
-            with tracer.start_as_current_span(
-                f"{operation} kaosmem",
-                attributes={**attributes, **place},
-                record_exception=False,
-                set_status_on_exception=False,
-            ) as span:
-                try:
-                    yield seen
-                except BaseException as error:
-                    span.set_attribute("error.type", type(error).__name__)
-                    span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
-                    raise
-                finally:
-                    span.set_attributes(seen.figures)
-    except BaseException as error:
-        attributes["error.type"] = type(error).__name__
-        if isinstance(error, ConflictError):
-            _count_conflict(session_id)
-        raise
-    finally:
-        seen.stop()
-        _record(attributes, seen)
-        _log(operation, session_id, named, seen, attributes.get("error.type", ""))
+            attributes["error.type"] = type(error).__name__
+            if span is not None:
+                span.set_attribute("error.type", attributes["error.type"])
+                span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
+            if isinstance(error, ConflictError):
+                _count_conflict(session_id)
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            if span is not None:
+                span.set_attributes(figures)
+            _record(attributes, seconds, figures)
+            _log(operation, session_id, attributes, seconds, figures)
 
 
-def _figures(context: Assembled) -> Figures:
+def _span(
+    operation: str, session_id: str, attributes: Mapping[str, Any]
+) -> AbstractContextManager[Any]:
+    """Return the span of an operation, None inside of the block without a tracer."""
+    tracer = _tracer()
+    if tracer is None:
+        return nullcontext()
+    place = {"gen_ai.conversation.id": session_id} if session_id else {}
+    span: AbstractContextManager[Any] = tracer.start_as_current_span(
+        f"{operation} kaosmem",
+        attributes={**attributes, **place},
+        record_exception=False,
+        set_status_on_exception=False,
+    )
+    return span
+
+
+def _figures(context: Any) -> Figures:
     """Return the figures of a context. Shares are of the budget or of the used tokens."""
     figures: Figures = {
         "kaosmem.context.budget": context.budget,
@@ -171,14 +147,14 @@ def _figures(context: Assembled) -> Figures:
     return figures
 
 
-def _record(attributes: Mapping[str, Any], seen: _Observation) -> None:
+def _record(attributes: Mapping[str, Any], seconds: float, figures: Figures) -> None:
     instruments = _metrics()
     if instruments is None:
         return
-    instruments.duration.record(seen.stop(), attributes)
+    instruments.duration.record(seconds, attributes)
     for name, share in instruments.shares.items():
-        if name in seen.figures:
-            share.record(seen.figures[name], attributes)
+        if name in figures:
+            share.record(figures[name], attributes)
 
 
 def _count_conflict(session_id: str) -> None:
@@ -191,21 +167,20 @@ def _count_conflict(session_id: str) -> None:
 def _log(
     operation: str,
     session_id: str,
-    named: Mapping[str, str],
-    seen: _Observation,
-    error: str,
+    attributes: Mapping[str, Any],
+    seconds: float,
+    figures: Figures,
 ) -> None:
-    if not LOGGER.isEnabledFor(logging.DEBUG):
-        return
     parts = [f"session {session_id}"] if session_id else []
-    parts += [f"source {name}" for name in named.values()]
-    parts.append(f"{1_000 * seen.stop():.1f} ms")
-    if "kaosmem.context.used" in seen.figures:
-        used = seen.figures["kaosmem.context.used"]
-        budget = seen.figures["kaosmem.context.budget"]
+    if _SOURCE in attributes:
+        parts.append(f"source {attributes[_SOURCE]}")
+    parts.append(f"{1_000 * seconds:.1f} ms")
+    if figures:
+        used = figures["kaosmem.context.used"]
+        budget = figures["kaosmem.context.budget"]
         parts.append(f"{used:,} of {budget:,} tokens")
-    if error:
-        parts.append(error)
+    if "error.type" in attributes:
+        parts.append(attributes["error.type"])
     LOGGER.debug("%s: %s", operation, ", ".join(parts))
 
 
